@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from clusterwise.priors.base import Components, Prior, TaskBatch
+from clusterwise.priors.options import check_options
 from clusterwise.priors.partitions import binomial_k, categorical_labels, dirichlet_weights
 
 __all__ = ["GaussianComponents", "MixtureOfGaussians", "diagonal_normal_log_density"]
@@ -54,6 +55,15 @@ class MixtureOfGaussians(Prior):
     mean_sd: float = 3.0
     sd_median: float = 0.25
     sd_log_sd: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_options(
+            self,
+            counts=("n_features", "k_max", "k_exact"),
+            positive=("concentration", "mean_sd", "sd_median"),
+            non_negative=("sd_log_sd",),
+            optional=("k_exact",),
+        )
 
     def draw(self, rng: np.random.Generator, n_sets: int, n_points: int) -> TaskBatch:
         k = binomial_k(rng, n_sets, self.k_max, self.k_exact)

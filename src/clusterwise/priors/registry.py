@@ -8,12 +8,14 @@ from typing import Any
 
 from clusterwise.exceptions import RecipeError
 from clusterwise.priors.base import Prior
+from clusterwise.priors.crp import ChineseRestaurantMixture
 from clusterwise.priors.gaussians import MixtureOfGaussians
 
 __all__ = ["PRIORS", "make_prior"]
 
 PRIORS: dict[str, type[Prior]] = {
     "mixture-of-gaussians": MixtureOfGaussians,
+    "crp-mixture": ChineseRestaurantMixture,
 }
 
 
