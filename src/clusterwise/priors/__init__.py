@@ -4,6 +4,7 @@ from clusterwise.priors.base import Components, LabelledSet, Prior, TaskBatch
 from clusterwise.priors.crp import ChineseRestaurantMixture
 from clusterwise.priors.gaussians import GaussianComponents, MixtureOfGaussians
 from clusterwise.priors.registry import PRIORS, make_prior
+from clusterwise.priors.warped import WarpedComponents, WarpedGaussians
 
 __all__ = [
     "PRIORS",
@@ -14,5 +15,7 @@ __all__ = [
     "MixtureOfGaussians",
     "Prior",
     "TaskBatch",
+    "WarpedComponents",
+    "WarpedGaussians",
     "make_prior",
 ]

@@ -10,12 +10,14 @@ from clusterwise.exceptions import RecipeError
 from clusterwise.priors.base import Prior
 from clusterwise.priors.crp import ChineseRestaurantMixture
 from clusterwise.priors.gaussians import MixtureOfGaussians
+from clusterwise.priors.warped import WarpedGaussians
 
 __all__ = ["PRIORS", "make_prior"]
 
 PRIORS: dict[str, type[Prior]] = {
     "mixture-of-gaussians": MixtureOfGaussians,
     "crp-mixture": ChineseRestaurantMixture,
+    "warped-gaussians": WarpedGaussians,
 }
 
 
