@@ -111,7 +111,7 @@ class WarpedGaussians(Prior):
         )
         if self.n_features != 2:
             raise RecipeError(
-                f"Warped Gaussians exist in two dimensions only: set n_features to 2 instead of {self.n_features}."
+                f"Warped Gaussians are defined for n_features=2 only, but n_features is {self.n_features}."
             )
 
     def draw(self, rng: np.random.Generator, n_sets: int, n_points: int) -> TaskBatch:
