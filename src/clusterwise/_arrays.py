@@ -1,0 +1,94 @@
+"""The only border between the user's arrays or data frames and the network's tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clusterwise.exceptions import InvalidDataError
+
+__all__ = ["Scaling", "fit_scaling", "pad_sets", "require_finite", "scale_sets", "to_numpy"]
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """x -> (x - shift) / scale, with ``shift`` (d,) and ``scale`` (d,), both finite and scale > 0."""
+
+    shift: np.ndarray
+    scale: np.ndarray
+
+    def apply(self, points: np.ndarray) -> np.ndarray:
+        """Scale points (n, d) to the units of the network."""
+        # Halving first keeps the difference of two huge numbers of opposite sign finite.
+        return (points / 2 - self.shift / 2) / (self.scale / 2)
+
+    def undo(self, points: np.ndarray) -> np.ndarray:
+        """Bring points (n, d) from the units of the network back to those of the data."""
+        return points * self.scale + self.shift
+
+    @property
+    def log_volume(self) -> float:
+        """Log of the volume element: a log density in data units is the scaled one minus this."""
+        return float(np.log(self.scale).sum())
+
+
+def fit_scaling(points: np.ndarray, per_feature: bool = False) -> Scaling:
+    """Centre the points and bring their root mean square to one.
+
+    One scale for all features keeps the shape of the data; with ``per_feature`` each has its own.
+    Constant data (or features) keep their scale. Works from 1e-150 to 1e150 without overflow.
+    """
+    # Divide by n before adding: a sum of many values near the largest float would overflow.
+    shift = (points / len(points)).sum(axis=0)
+    centred = points / 2 - shift / 2
+    axis = 0 if per_feature else None
+    largest = np.abs(centred).max(axis=axis, keepdims=True)
+    safe = np.where(largest > 0, largest, 1.0)
+    scale = 2 * safe * np.sqrt(np.square(centred / safe).mean(axis=axis, keepdims=True))
+    # Rounding noise around a constant is not spread: it must not be blown up to unit scale.
+    noise = 4 * np.finfo(points.dtype).eps * np.abs(points).max(axis=axis, keepdims=True)
+    scale = np.where(scale > noise, scale, 1.0)
+    return Scaling(shift, np.broadcast_to(scale.reshape(-1), shift.shape).copy())
+
+
+def scale_sets(points: np.ndarray) -> np.ndarray:
+    """Scale each of B data sets (B, N, d) as ``fit_scaling`` does, all at once."""
+    centred = points - points.mean(axis=1, keepdims=True)
+    spread = np.sqrt(np.square(centred).mean(axis=(1, 2), keepdims=True))
+    return centred / np.where(spread > 0, spread, 1.0)
+
+
+def require_finite(points: np.ndarray, name: str = "X") -> None:
+    """Raise an error that names rows and columns if there is a NaN or an infinity."""
+    bad = ~np.isfinite(points)
+    if not bad.any():
+        return
+    rows, columns = np.nonzero(bad)
+    kind = "NaN" if np.isnan(points[bad]).any() else "infinity"
+    places = ", ".join(f"row {r} column {c}" for r, c in list(zip(rows, columns, strict=True))[:5])
+    more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
+    raise InvalidDataError(
+        f"Input {name} contains {kind} at {places}{more}; drop these rows or fill the values in first."
+    )
+
+
+def pad_sets(sets: Sequence[np.ndarray], device: str | torch.device = "cpu") -> tuple[Tensor, Tensor]:
+    """Stack data sets (n_b, d) into points (B, max n, d) and a mask (B, max n), True where present."""
+    longest = max(len(points) for points in sets)
+    padded = np.zeros((len(sets), longest, sets[0].shape[1]), dtype=np.float32)
+    mask = np.zeros((len(sets), longest), dtype=bool)
+    for b, points in enumerate(sets):
+        padded[b, : len(points)] = points
+        mask[b, : len(points)] = True
+    return torch.from_numpy(padded).to(device), torch.from_numpy(mask).to(device)
+
+
+def to_numpy(tensor: Tensor, dtype: Any = None) -> np.ndarray:
+    """Copy a tensor to a numpy array."""
+    array = tensor.detach().cpu().numpy()
+    return array if dtype is None else array.astype(dtype)

@@ -1,0 +1,205 @@
+"""ACT-ST (Lee, Lee & Teh 2019, appendix A): all clusters at once, with a learned stop.
+
+A Set Transformer whose pooling has as many seeds as it needs; for every number of clusters k it
+outputs a whole mixture and the belief that k clusters do not suffice yet. Objective:
+
+    Eq 12    - 1/n sum_i log sum_{j <= k*} pi_j p(x_i; theta_j) + sum_{k <= k_max} BCE(c_k, 1{k < k*})
+
+with k* the true number of clusters.
+
+=================  ================================================================  ==================
+symbol             meaning                                                           here
+=================  ================================================================  ==================
+s_1, ..., s_k      seeds, each pooled from the ones before it (Eq 10)                ``seeds``
+aPMA(X, k)         MAB([s_1 .. s_k], H_X)                                            ``forward``
+H_theta^(k)        SAB_L'(aPMA(H_X, k)); a prefix of k seeds sees only itself        ``forward``
+v_k                sigmoid of the mean over j <= k of the first output (Eq 11)       ``forward``
+c_k = 1 - s_k      prod_{j <= k} v_j: go on after step k                             ``Mixtures.log_go_on``
+=================  ================================================================  ==================
+
+Readings of ours. (1) The product in Eq 11 runs over v_j, not v_k, and c_k in Eq 12 is that product.
+(2) The likelihood is averaged over points, so that its weight against the stop does not grow with n.
+(3) P(K = k) = c_{k-1} - c_k: the products fall from one to zero, so their differences are a
+posterior over the number of clusters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from clusterwise.models.base import AmortizedModel, GaussianSummaries, Inference, TrainingTask
+from clusterwise.nn.attention import (
+    InducedSetAttentionBlock,
+    MultiheadAttentionBlock,
+    PoolingByMultiheadAttention,
+    SetAttentionBlock,
+)
+from clusterwise.nn.densities import DiagonalGaussianHead, diagonal_gaussian_log_density
+from clusterwise.nn.embedding import CoordinateEmbedding
+
+__all__ = ["ACTST", "ACTSTConfig", "Mixtures", "act_st_loss"]
+
+
+@dataclass(frozen=True)
+class ACTSTConfig:
+    """What defines an ACT-ST network; stored in the header of its weights file."""
+
+    n_features: int = 2
+    k_max: int = 4  # number of steps in training
+    width: int = 128
+    n_heads: int = 4
+    n_inducing: int = 16
+    n_encoder_blocks: int = 4  # L
+    n_decoder_blocks: int = 2  # L'
+    n_wavelengths: int = 6
+    layer_norm: bool = False
+
+
+class Mixtures(NamedTuple):
+    """For each of B data sets, one mixture for every k = 1 .. k_max; entry j of mixture k is used if j < k."""
+
+    log_go_on: Tensor  # (B, k_max), log c_k
+    log_proportions: Tensor  # (B, k_max, k_max), log pi_j^(k), -inf for unused entries
+    means: Tensor  # (B, k_max, k_max, d)
+    log_sds: Tensor  # (B, k_max, k_max, d)
+
+    def with_k(self, k: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Select the mixture of k (B,) components: log proportions (B, k_max), means, log sds."""
+        rows = torch.arange(len(k), device=k.device)
+        return self.log_proportions[rows, k - 1], self.means[rows, k - 1], self.log_sds[rows, k - 1]
+
+
+def _log_joint(points: Tensor, log_proportions: Tensor, means: Tensor, log_sds: Tensor) -> Tensor:
+    """Return log(pi_j p(x_i; theta_j)), (B, N, K), for points (B, N, d)."""
+    log_density = diagonal_gaussian_log_density(points.unsqueeze(2), means.unsqueeze(1), log_sds.unsqueeze(1))
+    return log_density + log_proportions.unsqueeze(1)
+
+
+def act_st_loss(mixtures: Mixtures, points: Tensor, n_clusters: Tensor) -> Tensor:
+    """Eq 12 for B data sets; shape (B,)."""
+    k_max = mixtures.log_go_on.shape[1]
+    log_likelihood = torch.logsumexp(_log_joint(points, *mixtures.with_k(n_clusters)), dim=2).mean(1)
+    goes_on = torch.arange(1, k_max + 1, device=points.device) < n_clusters[:, None]
+    log_stop = torch.log(-torch.expm1(mixtures.log_go_on).clamp(max=-1e-6))
+    cross_entropy = -torch.where(goes_on, mixtures.log_go_on, log_stop).sum(1)
+    return cross_entropy - log_likelihood
+
+
+class ACTST(AmortizedModel):
+    """The Set Transformer with adaptive pooling, Eqs 10 and 11."""
+
+    method = "act-st"
+    config_class = ACTSTConfig
+
+    def __init__(self, config: ACTSTConfig) -> None:
+        super().__init__()
+        self.config = config
+        width, heads, norm = config.width, config.n_heads, config.layer_norm
+        self.embed = CoordinateEmbedding(config.n_features, width, config.n_wavelengths)
+        self.encoder = nn.ModuleList(
+            InducedSetAttentionBlock(width, heads, config.n_inducing, norm)
+            for _ in range(config.n_encoder_blocks)
+        )
+        self.first_seed = nn.Parameter(torch.empty(1, 1, width))
+        nn.init.xavier_uniform_(self.first_seed)
+        self.next_seed = PoolingByMultiheadAttention(width, heads, 1, norm)
+        self.pool = MultiheadAttentionBlock(width, heads, norm)
+        self.decoder = nn.ModuleList(
+            SetAttentionBlock(width, heads, norm) for _ in range(config.n_decoder_blocks)
+        )
+        self.go_on = nn.Linear(width, 1)
+        self.proportion = nn.Linear(width, 1)
+        self.density = DiagonalGaussianHead(width, config.n_features)
+
+    def seeds(self, k: int) -> Tensor:
+        """s_1, ..., s_k of Eq 10, (1, k, width); they do not depend on the data."""
+        seeds = self.first_seed
+        for _ in range(k - 1):
+            seeds = torch.cat([seeds, self.next_seed(seeds)], dim=1)
+        return seeds
+
+    def forward(self, points: Tensor, mask: Tensor | None, k_max: int) -> Mixtures:
+        """Mixtures of 1 .. k_max components for points (B, N, d)."""
+        h = self.embed(points)
+        for block in self.encoder:
+            h = block(h, mask)
+        pooled = self.pool(self.seeds(k_max).expand(len(points), -1, -1), h, mask)  # (B, k_max, width)
+        # Row k of ``prefix`` marks the first k seeds: every k is decoded on its own, all in one batch.
+        prefix = torch.ones(k_max, k_max, dtype=torch.bool, device=points.device).tril()
+        h_theta = pooled.repeat_interleave(k_max, dim=0)  # (B * k_max, k_max, width)
+        in_prefix = prefix.repeat(len(points), 1)
+        for sab in self.decoder:
+            h_theta = sab(h_theta, in_prefix)
+        h_theta = h_theta.unflatten(0, (len(points), k_max))
+        raw = self.go_on(h_theta).squeeze(-1) * prefix
+        log_go_on = functional.logsigmoid(raw.sum(-1) / prefix.sum(-1)).cumsum(1)
+        proportion = self.proportion(h_theta).squeeze(-1).masked_fill(~prefix, -torch.inf)
+        return Mixtures(log_go_on, torch.log_softmax(proportion, dim=-1), *self.density(h_theta))
+
+    def loss(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
+        mixtures = self(task.points, None, max(self.config.k_max, int(task.n_clusters.max())))
+        return act_st_loss(mixtures, task.points, task.n_clusters).mean()
+
+    @torch.inference_mode()
+    def infer(
+        self, points: Tensor, mask: Tensor, seeds: Sequence[int] | None = None, max_clusters: int = 100
+    ) -> list[Inference]:
+        k_max = min(self.config.k_max, max_clusters)
+        mixtures = self(points, mask, k_max)
+        while k_max < max_clusters and bool((mixtures.log_go_on[:, -1] >= LOG_HALF).any()):
+            k_max = min(2 * k_max, max_clusters)
+            mixtures = self(points, mask, k_max)
+        stops = mixtures.log_go_on < LOG_HALF  # s_k > 0.5
+        cap_reached = ~stops.any(1)
+        k = torch.where(cap_reached, k_max, 1 + stops.to(torch.int64).argmax(1))
+        log_joint = _log_joint(points, *mixtures.with_k(k))
+        chosen = mixtures.with_k(k)
+        return [
+            _inference(
+                log_joint[b, mask[b]].argmax(1),
+                mask[b],
+                *(part[b] for part in chosen),
+                log_k_posterior(mixtures.log_go_on[b]),
+                bool(cap_reached[b]),
+            )
+            for b in range(len(points))
+        ]
+
+
+LOG_HALF = float(torch.log(torch.tensor(0.5)))
+
+
+def log_k_posterior(log_go_on: Tensor) -> Tensor:
+    """log P(K = k) = log(c_{k-1} - c_k) for k = 1 .. k_max, what is left beyond given to k_max."""
+    go_on = torch.exp(log_go_on)
+    before = torch.cat([go_on.new_ones(1), go_on[:-1]])
+    after = torch.cat([go_on[:-1], go_on.new_zeros(1)])
+    return torch.log(before - after)
+
+
+def _inference(
+    component: Tensor,
+    mask: Tensor,
+    log_proportions: Tensor,
+    means: Tensor,
+    log_sds: Tensor,
+    log_posterior: Tensor,
+    cap_reached: bool,
+) -> Inference:
+    """Keep the components that some point prefers; the number reported is the number used."""
+    used, compact = torch.unique(component, return_inverse=True)
+    labels = torch.zeros(len(mask), dtype=torch.int64, device=mask.device)
+    labels[mask] = compact
+    return Inference(
+        labels,
+        GaussianSummaries(means[used], log_sds[used]),
+        torch.log_softmax(log_proportions[used], dim=0),
+        log_k_posterior=log_posterior,
+        cap_reached=cap_reached,
+    )

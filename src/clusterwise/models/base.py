@@ -1,0 +1,78 @@
+"""The contract of an amortized method: a network, its loss, and how it infers partitions."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["AmortizedModel", "GaussianSummaries", "Inference", "Step", "TrainingTask"]
+
+
+@dataclass(frozen=True)
+class TrainingTask:
+    """B labelled data sets of one size, scaled as ``infer`` will see them."""
+
+    points: Tensor  # (B, N, d) float32
+    labels: Tensor  # (B, N) int64, 0 .. K_b - 1
+    n_clusters: Tensor  # (B,) int64, the number of labels in use
+
+
+@dataclass(frozen=True)
+class GaussianSummaries:
+    """A diagonal Gaussian for each of K clusters, in the scaled units of the network."""
+
+    means: Tensor  # (K, d)
+    log_sds: Tensor  # (K, d)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a cluster-wise method: who joined, and how sure the network was."""
+
+    members: Tensor  # (N,) bool
+    probabilities: Tensor  # (N,) float; zero for points that were already taken
+    anchor: int | None = None
+
+
+@dataclass(frozen=True)
+class Inference:
+    """What a network says about one data set of N points."""
+
+    labels: Tensor  # (N,) int64, 0 .. K-1, every point labelled
+    summaries: GaussianSummaries | None  # None: the method has no density
+    log_proportions: Tensor  # (K,)
+    steps: tuple[Step, ...] = ()
+    log_k_posterior: Tensor | None = None  # (k_max,), log P(K = 1), log P(K = 2), ...
+    cap_reached: bool = False
+
+
+class AmortizedModel(nn.Module, ABC):
+    """A network trained once on many labelled data sets, which maps a set to its partition."""
+
+    method: ClassVar[str]
+    config_class: ClassVar[type[Any]]
+    config: Any
+
+    @property
+    def n_features(self) -> int:
+        """Number of features that the network takes."""
+        return int(self.config.n_features)
+
+    @abstractmethod
+    def loss(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
+        """Return the training loss, a scalar."""
+
+    @abstractmethod
+    def infer(
+        self, points: Tensor, mask: Tensor, seeds: Sequence[int] | None = None, max_clusters: int = 100
+    ) -> list[Inference]:
+        """Partition B data sets at once: points (B, N, d), mask (B, N) True where a point is present.
+
+        Each data set has its own seed, so that its result does not depend on its neighbours in the batch.
+        Labels of absent points mean nothing.
+        """

@@ -1,0 +1,248 @@
+"""Deep Amortized Clustering (Lee, Lee & Teh 2019): one cluster per pass, until no point is left.
+
+Objective of a pass (``filtering_loss``), with m the membership probabilities and theta the
+cluster's parameters:
+
+    Eq 5 (minimum loss)  min_j [ 1/n sum_i BCE(m_i, 1{y_i=j}) - 1/n_j sum_{i|y_i=j} log p(x_i; theta) ]
+    Eq 7 (anchored)      the same with j = j_a, the cluster of the anchor a
+    Eq 9 (no density)    both without the second term
+
+===============  ==========================================================  ======================
+symbol           meaning                                                     here
+===============  ==========================================================  ======================
+H_X              encoded data, ISAB_L(X)                                     ``encode``
+H_{X|a}          MAB(H_X, h_a), anchored filtering only                      ``decode``
+H_theta, theta   PMA_1(H_X), rFF(H_theta)                                    ``decode``
+H_m, m           ISAB_L'(MAB(H_X, H_theta)), sigmoid(rFF(H_m))               ``decode`` (as logits)
+===============  ==========================================================  ======================
+
+Readings of ours. (1) Eq 9 sums over points where Eqs 5 and 7 average; the average is used
+throughout. (2) A pass of training removes a random number of true clusters first, because that is
+what the second and later passes see at test time, on data scaled once. (3) A pass that takes no
+point at the threshold 0.5 takes the points with at least half of the largest probability, so that
+the loop always ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from clusterwise.models.base import AmortizedModel, GaussianSummaries, Inference, Step, TrainingTask
+from clusterwise.nn.attention import (
+    InducedSetAttentionBlock,
+    MultiheadAttentionBlock,
+    PoolingByMultiheadAttention,
+)
+from clusterwise.nn.densities import DiagonalGaussianHead, diagonal_gaussian_log_density
+from clusterwise.nn.embedding import CoordinateEmbedding
+
+__all__ = ["DAC", "DACConfig", "Filtered", "filtering_loss", "remove_random_clusters"]
+
+
+@dataclass(frozen=True)
+class DACConfig:
+    """What defines a DAC network; stored in the header of its weights file."""
+
+    n_features: int = 2
+    filtering: Literal["minimum-loss", "anchored"] = "minimum-loss"
+    density: Literal["diagonal-gaussian", "none"] = "diagonal-gaussian"
+    width: int = 128
+    n_heads: int = 4
+    n_inducing: int = 16
+    n_encoder_blocks: int = 4  # L
+    n_decoder_blocks: int = 2  # L'
+    n_wavelengths: int = 6
+    layer_norm: bool = False
+
+
+class Filtered(NamedTuple):
+    """Output of one pass over B data sets."""
+
+    logits: Tensor  # (B, N), logit of the membership probability m
+    means: Tensor | None  # (B, d)
+    log_sds: Tensor | None  # (B, d)
+
+
+def remove_random_clusters(labels: Tensor, n_clusters: Tensor, generator: torch.Generator) -> Tensor:
+    """Keep between one and all clusters of each set, uniformly many; a mask (B, N) of what is left."""
+    n_sets, k_max = len(labels), int(n_clusters.max())
+    exists = torch.arange(k_max, device=labels.device) < n_clusters[:, None]
+    order = torch.rand(n_sets, k_max, generator=generator).masked_fill(~exists, 2.0).argsort().argsort()
+    n_kept = 1 + (torch.rand(n_sets, 1, generator=generator) * n_clusters[:, None]).long()
+    return (order < n_kept).gather(1, labels)
+
+
+def filtering_loss(
+    filtered: Filtered, points: Tensor, labels: Tensor, mask: Tensor, anchors: Tensor | None
+) -> Tensor:
+    """Eqs 5, 7 and 9 for B data sets; shape (B,).
+
+    ``labels`` and ``mask`` are (B, N), ``anchors`` (B,) indices or None for the minimum loss.
+    """
+    one_hot = functional.one_hot(labels).to(points.dtype) * mask.unsqueeze(-1)  # (B, N, K)
+    sizes = one_hot.sum(1)  # n_{X|j}, (B, K)
+    logits = filtered.logits.masked_fill(~mask, 0.0)
+    n_left = mask.sum(1, keepdim=True)
+    # BCE(m, t) = softplus(logit) - t * logit
+    if_outside = (functional.softplus(logits) * mask).sum(1, keepdim=True)
+    of_cluster = torch.matmul(logits.unsqueeze(1), one_hot).squeeze(1)  # sum of the logits inside cluster j
+    loss = (if_outside - of_cluster) / n_left
+    if filtered.means is not None and filtered.log_sds is not None:
+        log_density = diagonal_gaussian_log_density(
+            points, filtered.means.unsqueeze(1), filtered.log_sds.unsqueeze(1)
+        )
+        in_cluster = torch.matmul(log_density.unsqueeze(1), one_hot).squeeze(1)
+        loss = loss - in_cluster / sizes.clamp(min=1)
+    if anchors is None:
+        return loss.masked_fill(sizes == 0, torch.inf).amin(1)
+    return loss.gather(1, labels.gather(1, anchors.unsqueeze(1))).squeeze(1)
+
+
+class DAC(AmortizedModel):
+    """The filtering network, Eq 6 (minimum loss) and Eq 8 (anchored)."""
+
+    method = "dac"
+    config_class = DACConfig
+
+    def __init__(self, config: DACConfig) -> None:
+        super().__init__()
+        self.config = config
+        width, heads, norm = config.width, config.n_heads, config.layer_norm
+
+        def stack(n_blocks: int) -> nn.ModuleList:
+            return nn.ModuleList(
+                InducedSetAttentionBlock(width, heads, config.n_inducing, norm) for _ in range(n_blocks)
+            )
+
+        self.embed = CoordinateEmbedding(config.n_features, width, config.n_wavelengths)
+        self.encoder = stack(config.n_encoder_blocks)
+        self.pool = PoolingByMultiheadAttention(width, heads, 1, norm)
+        self.condition = MultiheadAttentionBlock(width, heads, norm)
+        self.decoder = stack(config.n_decoder_blocks)
+        self.membership = nn.Linear(width, 1)
+        self.anchor = MultiheadAttentionBlock(width, heads, norm) if config.filtering == "anchored" else None
+        self.density = (
+            DiagonalGaussianHead(width, config.n_features) if config.density == "diagonal-gaussian" else None
+        )
+
+    def encode(self, points: Tensor, mask: Tensor) -> Tensor:
+        """H_X = ISAB_L(X), (B, N, width)."""
+        h = self.embed(points)
+        for block in self.encoder:
+            h = block(h, mask)
+        return h
+
+    def decode(self, h_x: Tensor, mask: Tensor, anchors: Tensor | None) -> Filtered:
+        """Cluster parameters and membership logits from encoded data (B, N, width)."""
+        if self.anchor is not None:
+            if anchors is None:
+                raise ValueError("anchored filtering needs one anchor per data set")
+            h_a = h_x[torch.arange(len(h_x)), anchors].unsqueeze(1)
+            h_x = self.anchor(h_x, h_a)
+        h_theta = self.pool(h_x, mask)
+        means, log_sds = self.density(h_theta.squeeze(1)) if self.density is not None else (None, None)
+        h_m = self.condition(h_x, h_theta)
+        for block in self.decoder:
+            h_m = block(h_m, mask)
+        return Filtered(self.membership(h_m).squeeze(-1), means, log_sds)
+
+    def filter(self, points: Tensor, mask: Tensor, anchors: Tensor | None = None) -> Filtered:
+        """One pass over B data sets: points (B, N, d), mask (B, N), anchors (B,)."""
+        return self.decode(self.encode(points, mask), mask, anchors)
+
+    def loss(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
+        mask = remove_random_clusters(task.labels, task.n_clusters, generator)
+        anchors = None
+        if self.anchor is not None:
+            anchors = torch.multinomial(mask.to(torch.float32), 1, generator=generator).squeeze(1)
+        filtered = self.filter(task.points, mask, anchors)
+        return filtering_loss(filtered, task.points, task.labels, mask, anchors).mean()
+
+    @torch.inference_mode()
+    def infer(
+        self, points: Tensor, mask: Tensor, seeds: Sequence[int] | None = None, max_clusters: int = 100
+    ) -> list[Inference]:
+        seeds = seeds or [0] * len(points)
+        traces = [_Trace(row, seed) for row, seed in zip(mask, seeds, strict=True)]
+        for _ in range(max_clusters):
+            active = [b for b, trace in enumerate(traces) if trace.left.any()]
+            if not active:
+                break
+            self._filter_once(points, [traces[b] for b in active], active)
+        return [trace.finish(points[b]) for b, trace in enumerate(traces)]
+
+    def _filter_once(self, points: Tensor, traces: list[_Trace], active: list[int]) -> None:
+        """Run one pass over the points that are left, gathered so that taken points cost nothing."""
+        left = [trace.left.nonzero().squeeze(1) for trace in traces]
+        gathered = nn.utils.rnn.pad_sequence(
+            [points[b, index] for b, index in zip(active, left, strict=True)], batch_first=True
+        )
+        sizes = torch.tensor([len(index) for index in left], device=points.device)
+        mask = torch.arange(gathered.shape[1], device=points.device) < sizes[:, None]
+        anchors = None
+        if self.anchor is not None:
+            drawn = [trace.draw_anchor(len(index)) for trace, index in zip(traces, left, strict=True)]
+            anchors = torch.tensor(drawn, device=points.device)
+        filtered = self.filter(gathered, mask, anchors)
+        probabilities = torch.sigmoid(filtered.logits)
+        for row, (trace, index) in enumerate(zip(traces, left, strict=True)):
+            theta = None
+            if filtered.means is not None and filtered.log_sds is not None:
+                theta = (filtered.means[row], filtered.log_sds[row])
+            anchor = None if anchors is None else int(anchors[row])
+            trace.take(probabilities[row, : len(index)], index, theta, anchor)
+
+
+class _Trace:
+    """The filtering of one data set so far."""
+
+    def __init__(self, mask: Tensor, seed: int) -> None:
+        self.left = mask.clone()
+        self.generator = torch.Generator().manual_seed(seed)
+        self.steps: list[Step] = []
+        self.thetas: list[tuple[Tensor, Tensor]] = []
+
+    def draw_anchor(self, n_left: int) -> int:
+        """Draw one of the points that are left, uniformly, by the data set's own generator."""
+        return int(torch.randint(n_left, (), generator=self.generator))
+
+    def take(
+        self, probabilities: Tensor, index: Tensor, theta: tuple[Tensor, Tensor] | None, anchor: int | None
+    ) -> None:
+        """Give the points at ``index`` with a probability above 0.5 to the next cluster."""
+        joins = probabilities > 0.5
+        if anchor is not None:
+            joins[anchor] = True
+        elif not joins.any():
+            joins = probabilities >= 0.5 * probabilities.max()
+        members = torch.zeros_like(self.left)
+        members[index[joins]] = True
+        everyone = torch.zeros(len(self.left), device=self.left.device)
+        everyone[index] = probabilities
+        self.left &= ~members
+        self.steps.append(Step(members, everyone, None if anchor is None else int(index[anchor])))
+        if theta is not None:
+            self.thetas.append(theta)
+
+    def finish(self, points: Tensor) -> Inference:
+        """Label every point; what a cap left over joins the cluster with the nearest mean."""
+        labels = torch.zeros(len(self.left), dtype=torch.int64, device=self.left.device)
+        for k, step in enumerate(self.steps):
+            labels[step.members] = k
+        cap_reached = bool(self.left.any())
+        if cap_reached:
+            centres = torch.stack([points[step.members].mean(0) for step in self.steps])
+            labels[self.left] = torch.cdist(points[self.left], centres).argmin(1)
+        summaries = None
+        if self.thetas:
+            means, log_sds = zip(*self.thetas, strict=True)
+            summaries = GaussianSummaries(torch.stack(means), torch.stack(log_sds))
+        counts = torch.bincount(labels, minlength=len(self.steps)).to(torch.float32)
+        log_proportions = torch.log(counts / counts.sum())
+        return Inference(labels, summaries, log_proportions, tuple(self.steps), cap_reached=cap_reached)

@@ -1,0 +1,93 @@
+"""A training's whole state in one safetensors file, so that a killed run goes on where it stopped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from clusterwise.exceptions import RecipeError
+from clusterwise.pretrained.weights_file import read_tensors, write_tensors
+from clusterwise.training.recipe import Recipe
+
+__all__ = ["TrainingState", "load_checkpoint", "save_checkpoint"]
+
+CHECKPOINT_FORMAT = "clusterwise-checkpoint-1"
+
+
+@dataclass
+class TrainingState:
+    """What changes while a network trains."""
+
+    model: nn.Module
+    averaged: nn.Module
+    optimizer: torch.optim.Optimizer
+    step: int = 0
+    seconds: float = 0.0
+    running_loss: float = float("nan")
+    history: list[dict[str, float]] = field(default_factory=list)  # one entry per validation
+
+
+def _optimizer_tensors(state: TrainingState) -> dict[str, Tensor]:
+    """Adam's moments by the name of the parameter; empty before the first step."""
+    moments = {}
+    for name, parameter in state.model.named_parameters():
+        for key, value in state.optimizer.state.get(parameter, {}).items():
+            moments[f"{name}/{key}"] = value
+    return moments
+
+
+def save_checkpoint(path: Path, recipe: Recipe, state: TrainingState) -> None:
+    """Write the state, whole or not at all."""
+    tensors = {f"model/{k}": v for k, v in state.model.state_dict().items()}
+    tensors |= {f"averaged/{k}": v for k, v in state.averaged.state_dict().items()}
+    tensors |= {f"optimizer/{k}": v for k, v in _optimizer_tensors(state).items()}
+    progress: dict[str, Any] = {
+        "step": state.step,
+        "seconds": state.seconds,
+        "running_loss": state.running_loss,
+        "history": state.history,
+    }
+    header = {"format": CHECKPOINT_FORMAT, "recipe": recipe.to_dict(), "progress": progress}
+    write_tensors(path, tensors, header)
+
+
+def load_checkpoint(path: Path, recipe: Recipe, state: TrainingState) -> None:
+    """Bring ``state`` to what was saved; the recipe must be the one that the checkpoint was made with."""
+    tensors, header = read_tensors(path)
+    saved = header.get("recipe")
+    if header.get("format") != CHECKPOINT_FORMAT or saved != _plain(recipe.to_dict()):
+        raise RecipeError(
+            f"{path} belongs to another recipe; resume with the recipe that it was made with, or move it away."
+        )
+    parts: dict[str, dict[str, Tensor]] = {"model": {}, "averaged": {}, "optimizer": {}}
+    for name, tensor in tensors.items():
+        part, _, key = name.partition("/")
+        parts[part][key] = tensor
+    state.model.load_state_dict(parts["model"])
+    state.averaged.load_state_dict(parts["averaged"])
+    for name, parameter in state.model.named_parameters():
+        moments = {
+            key.rpartition("/")[2]: value
+            for key, value in parts["optimizer"].items()
+            if key.rpartition("/")[0] == name
+        }
+        if moments:
+            state.optimizer.state[parameter] = moments
+    progress = header["progress"]
+    state.step = progress["step"]
+    state.seconds = progress["seconds"]
+    state.running_loss = progress["running_loss"]
+    state.history = progress["history"]
+
+
+def _plain(value: Any) -> Any:
+    """Turn tuples into lists, as JSON does."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,126 @@
+"""The one training loop: Adam, warm-up and cosine decay, clipping, an average of the weights."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from clusterwise.models.registry import make_model
+from clusterwise.pretrained.weights_file import Weights, save_weights
+from clusterwise.priors import Prior, make_prior
+from clusterwise.training.callbacks import Callback, Checkpoint, Progress, TimeLimit, Validation
+from clusterwise.training.checkpoint import TrainingState, load_checkpoint
+from clusterwise.training.recipe import OptimizerOptions, Recipe, read_recipe
+from clusterwise.training.tasks import LOSS, VALIDATION, draw_task, rng_of_step, task_of_step
+
+__all__ = ["learning_rate_at", "train", "train_steps"]
+
+
+def learning_rate_at(step: int, options: OptimizerOptions) -> float:
+    """Linear warm-up from zero, then half a cosine down to zero at the last step."""
+    warm_up = min(1.0, (step + 1) / options.warm_up)
+    return options.learning_rate * warm_up * 0.5 * (1 + math.cos(math.pi * step / options.steps))
+
+
+def _decay_at(step: int, options: OptimizerOptions) -> float:
+    """Decay of the weight average; shorter at first, so that early weights are forgotten soon."""
+    return min(options.average_decay, (1 + step) / (10 + step))
+
+
+@torch.no_grad()
+def _average(averaged: nn.Module, model: nn.Module, decay: float) -> None:
+    torch._foreach_lerp_(list(averaged.parameters()), list(model.parameters()), 1 - decay)
+
+
+def train_steps(recipe: Recipe, state: TrainingState, prior: Prior, callbacks: Sequence[Callback]) -> None:
+    """Run the steps that are left, calling every callback after each."""
+    options = recipe.optimizer
+    parameters = list(state.model.parameters())
+    loss_generator = torch.Generator()
+    while state.step < options.steps:
+        started = time.monotonic()
+        for group in state.optimizer.param_groups:
+            group["lr"] = learning_rate_at(state.step, options)
+        task = task_of_step(prior, recipe.sizes, recipe.seed, state.step)
+        loss_seed = rng_of_step(recipe.seed, LOSS, state.step).integers(2**63)
+        loss = state.model.loss(task, loss_generator.manual_seed(int(loss_seed)))  # type: ignore[operator]
+        state.optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(parameters, options.clip)
+        state.optimizer.step()
+        _average(state.averaged, state.model, _decay_at(state.step, options))
+        value = loss.item()
+        if not math.isfinite(value):
+            raise FloatingPointError(f"The loss is {value} at step {state.step}; lower the learning rate.")
+        state.running_loss = value if state.step == 0 else 0.98 * state.running_loss + 0.02 * value
+        state.step += 1
+        state.seconds += time.monotonic() - started
+        if any([callback.after_step(state) for callback in callbacks]):
+            return
+
+
+def _largest_coordinate(recipe: Recipe, prior: Prior) -> float:
+    """How far from the centre training data reach: the 99.9th percentile over data sets of max |x|."""
+    rng = rng_of_step(recipe.seed, VALIDATION, 1)
+    task = draw_task(prior, rng, 2000, max(recipe.sizes.n_points))
+    return float(np.quantile(task.points.abs().amax(dim=(1, 2)).numpy(), 0.999))
+
+
+def train(
+    recipe: Recipe | str | Path,
+    directory: str | Path = "trained",
+    *,
+    resume: bool = False,
+    minutes: float | None = None,
+    checkpoint_every: int = 500,
+    callbacks: Sequence[Callback] = (),
+    verbose: bool = True,
+) -> Path | None:
+    """Train a network and write ``<directory>/<name>.safetensors``; return its path.
+
+    A checkpoint beside it lets ``resume=True`` go on after a crash or after ``minutes`` have passed
+    (then None is returned). Killed and resumed, a training ends with the weights of an
+    uninterrupted run.
+    """
+    if not isinstance(recipe, Recipe):
+        recipe = read_recipe(recipe)
+    directory = Path(directory)
+    prior = make_prior(**recipe.prior)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        model = make_model(recipe.method, recipe.model)
+    averaged = copy.deepcopy(model).eval().requires_grad_(False)
+    state = TrainingState(model, averaged, torch.optim.Adam(model.parameters()))
+    checkpoint = directory / f"{recipe.name}.checkpoint.safetensors"
+    if resume and checkpoint.exists():
+        load_checkpoint(checkpoint, recipe, state)
+    everything: list[Callback] = [Validation(recipe, prior)]
+    if verbose:
+        everything.append(Progress(recipe.optimizer.steps))
+    if minutes is not None:
+        everything.append(TimeLimit(minutes))
+    everything += [*callbacks, Checkpoint(checkpoint, recipe, checkpoint_every)]
+    try:
+        train_steps(recipe, state, prior, everything)
+    finally:
+        for callback in everything:
+            callback.at_end(state)
+    if state.step < recipe.optimizer.steps:
+        return None
+    facts = {
+        "steps": state.step,
+        "seconds": round(state.seconds, 1),
+        "n_parameters": sum(p.numel() for p in model.parameters()),
+        "largest_coordinate": _largest_coordinate(recipe, prior),
+        "history": state.history,
+    }
+    path = directory / f"{recipe.name}.safetensors"
+    save_weights(path, Weights(recipe.name, averaged, recipe.to_dict(), facts))
+    return path
