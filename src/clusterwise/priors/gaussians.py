@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from clusterwise.priors.base import Components, Prior, TaskBatch
 from clusterwise.priors.options import check_options
-from clusterwise.priors.partitions import binomial_k, categorical_labels, dirichlet_weights
+from clusterwise.priors.partitions import binomial_k, categorical_labels, dirichlet_weights, uniform_k
 
 __all__ = ["GaussianComponents", "MixtureOfGaussians", "diagonal_normal_log_density"]
 
@@ -46,6 +47,9 @@ class MixtureOfGaussians(Prior):
 
     The paper does not print the concentration alpha. With alpha = 1 the oracle log-likelihoods
     are the printed ones (-0.693 and -1.527); with alpha = 5 they are not (-0.81 and -1.78).
+
+    ``k_law="uniform"`` draws k uniformly from 1 .. k_max instead, for training on larger k: the
+    binomial with a large k_max would hardly ever show a data set of one cluster.
     """
 
     n_features: int = 2
@@ -55,6 +59,7 @@ class MixtureOfGaussians(Prior):
     mean_sd: float = 3.0
     sd_median: float = 0.25
     sd_log_sd: float = 0.1
+    k_law: Literal["binomial", "uniform"] = "binomial"
 
     def __post_init__(self) -> None:
         check_options(
@@ -64,9 +69,14 @@ class MixtureOfGaussians(Prior):
             non_negative=("sd_log_sd",),
             optional=("k_exact",),
         )
+        if self.k_law not in ("binomial", "uniform"):
+            raise RecipeError(f"k_law must be 'binomial' or 'uniform', got {self.k_law!r}.")
 
     def draw(self, rng: np.random.Generator, n_sets: int, n_points: int) -> TaskBatch:
-        k = binomial_k(rng, n_sets, self.k_max, self.k_exact)
+        if self.k_law == "uniform" and self.k_exact is None:
+            k = uniform_k(rng, n_sets, self.k_max)
+        else:
+            k = binomial_k(rng, n_sets, self.k_max, self.k_exact)
         width = int(k.max())
         weights = dirichlet_weights(rng, k, self.concentration)
         labels = categorical_labels(rng, weights, n_points)

@@ -15,6 +15,7 @@ __all__ = [
     "crp_labels_exact_k",
     "dirichlet_weights",
     "log_stirling_first",
+    "uniform_k",
 ]
 
 
@@ -23,6 +24,11 @@ def binomial_k(rng: np.random.Generator, n_sets: int, k_max: int, k_exact: int |
     if k_exact is not None:
         return np.full(n_sets, k_exact)
     return 1 + rng.binomial(k_max - 1, 0.5, n_sets)
+
+
+def uniform_k(rng: np.random.Generator, n_sets: int, k_max: int) -> np.ndarray:
+    """Draw k uniformly from 1 .. k_max; shape (n_sets,)."""
+    return rng.integers(1, k_max + 1, n_sets)
 
 
 def dirichlet_weights(rng: np.random.Generator, k: np.ndarray, concentration: float) -> np.ndarray:
