@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +13,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from clusterwise._files import whole_or_nothing
 from clusterwise.exceptions import RecipeError, WeightsFileError
 from clusterwise.models.base import AmortizedModel
 from clusterwise.models.registry import make_model
 
-__all__ = ["FORMAT", "Weights", "load_weights", "read_tensors", "save_weights", "whole_or_nothing", "write_tensors"]
+__all__ = ["FORMAT", "Weights", "load_weights", "read_tensors", "save_weights", "write_tensors"]
 
 FORMAT = "clusterwise-weights-1"
 
@@ -33,23 +31,6 @@ class Weights:
     model: AmortizedModel
     recipe: dict[str, Any]
     facts: dict[str, Any]  # steps done, seconds, validation figures, the range of the training data
-
-
-@contextlib.contextmanager
-def whole_or_nothing(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path beside ``path`` and move it there only if the block succeeds."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
