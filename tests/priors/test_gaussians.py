@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from clusterwise.priors import GaussianComponents, MixtureOfGaussians
+from clusterwise.exceptions import RecipeError
+from clusterwise.priors import GaussianComponents, MixtureOfGaussians, make_prior
 from clusterwise.priors.gaussians import diagonal_normal_log_density
 
 N_SETS = 3000
@@ -97,6 +98,19 @@ def test_number_of_components_is_binomial(k_max: int) -> None:
     if k_max == 4:
         observed = np.bincount(k - 1, minlength=4)
         assert stats.chisquare(observed, N_SETS * np.array([1, 3, 3, 1]) / 8).pvalue > 1e-4
+
+
+def test_number_of_components_is_uniform_on_request() -> None:
+    batch = MixtureOfGaussians(k_max=5, k_law="uniform").draw(np.random.default_rng(2), N_SETS, 1)
+    k = np.array([len(c.weights) for c in batch.components if isinstance(c, GaussianComponents)])
+    assert stats.chisquare(np.bincount(k, minlength=6)[1:]).pvalue > 1e-4
+    fixed = MixtureOfGaussians(k_law="uniform", k_exact=3).draw(np.random.default_rng(2), 5, 1)
+    assert all(len(c.weights) == 3 for c in fixed.components if isinstance(c, GaussianComponents))
+
+
+def test_unknown_law_of_k_is_refused() -> None:
+    with pytest.raises(RecipeError, match="k_law must be"):
+        make_prior("mixture-of-gaussians", k_law="poisson")
 
 
 @pytest.mark.parametrize("n_features", [1, 2, 5])

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from clusterwise.exceptions import RecipeError
 from clusterwise.priors.base import Components, Prior, TaskBatch
 from clusterwise.priors.options import check_options
 from clusterwise.priors.partitions import binomial_k, categorical_labels, dirichlet_weights, uniform_k

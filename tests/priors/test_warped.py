@@ -1,0 +1,225 @@
+"""Warped Gaussians follow Eq 16 of DAC as read, and their density is exact."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.optimize import brentq
+
+from clusterwise.exceptions import RecipeError
+from clusterwise.priors import TaskBatch, WarpedComponents, WarpedGaussians
+from clusterwise.priors.warped import wrapped_normal_log_density
+
+# (a, b), mean and sd of the angle: long, flat and negative axes, a circle, a small ellipse whose noise
+# reaches past its evolute, and an arc that covers the ellipse more than once.
+ARCS = [
+    ((1.5, 0.8), 1.0, 0.63),
+    ((-0.6, 1.2), -4.0, 0.5),
+    ((1.0, 1.0), 9.0, 0.63),
+    ((0.15, 0.3), 0.4, 0.63),
+    ((0.9, -0.5), 2.0, 4.0),
+]
+
+
+def one_arc(axes: tuple[float, float], mean: float, sd: float) -> WarpedComponents:
+    return WarpedComponents(
+        weights=np.ones(1),
+        angle_means=np.array([mean]),
+        angle_sds=np.array([sd]),
+        axes=np.array([axes]),
+        rotations=np.array([0.7]),
+        shifts=np.array([[0.3, -2.0]]),
+    )
+
+
+def draw_points(rng: np.random.Generator, components: WarpedComponents, n: int) -> np.ndarray:
+    """Eq 16, one point after the other as printed, from the first component."""
+    (a, b), rotation = components.axes[0], components.rotations[0]
+    matrix = np.array([[math.cos(rotation), -math.sin(rotation)], [math.sin(rotation), math.cos(rotation)]])
+    points = np.empty((n, 2))
+    for i in range(n):
+        r = rng.normal(components.angle_means[0], components.angle_sds[0])
+        offset = 0.1 * rng.normal() / math.sqrt(a**2 + b**2)
+        s = a * math.cos(r) + offset * b * math.cos(r)
+        t = b * math.sin(r) + offset * a * math.sin(r)
+        points[i] = matrix @ [s, t] + components.shifts[0]
+    return points
+
+
+def slow_density(components: WarpedComponents, point: np.ndarray) -> float:
+    """Find the angles by sign changes on a fine grid, and the Jacobian by differences."""
+    (a, b), rotation = components.axes[0], components.rotations[0]
+    x, y = point - components.shifts[0]
+    s = math.cos(rotation) * x + math.sin(rotation) * y
+    t = -math.sin(rotation) * x + math.cos(rotation) * y
+
+    def off_normal(r: float) -> float:
+        return (s - a * math.cos(r)) * a * math.sin(r) - (t - b * math.sin(r)) * b * math.cos(r)
+
+    def place(r: float, eps: float) -> np.ndarray:
+        offset = 0.1 * eps / math.sqrt(a**2 + b**2)
+        return np.array([(a + offset * b) * math.cos(r), (b + offset * a) * math.sin(r)])
+
+    grid = np.linspace(0.123, 0.123 + 2 * np.pi, 20_001)
+    values = [off_normal(r) for r in grid]
+    total = 0.0
+    for i in np.flatnonzero(np.sign(values[:-1]) != np.sign(values[1:])):
+        r = brentq(off_normal, grid[i], grid[i + 1], xtol=1e-14)
+        along = (s - a * math.cos(r)) * b * math.cos(r) + (t - b * math.sin(r)) * a * math.sin(r)
+        square = (b * math.cos(r)) ** 2 + (a * math.sin(r)) ** 2
+        eps = along / square * math.sqrt(a**2 + b**2) / 0.1
+        h = 1e-6
+        by_r = (place(r + h, eps) - place(r - h, eps)) / (2 * h)
+        by_eps = (place(r, eps + h) - place(r, eps - h)) / (2 * h)
+        jacobian = abs(by_r[0] * by_eps[1] - by_r[1] * by_eps[0])
+        turns = r + 2 * np.pi * np.arange(-20, 21)
+        angle_density = stats.norm(components.angle_means[0], components.angle_sds[0]).pdf(turns).sum()
+        total += stats.norm.pdf(eps) * angle_density / jacobian
+    return float(total)
+
+
+@pytest.mark.parametrize(("axes", "mean", "sd"), ARCS)
+def test_density_agrees_with_a_slow_search(axes: tuple[float, float], mean: float, sd: float) -> None:
+    components = one_arc(axes, mean, sd)
+    points = draw_points(np.random.default_rng(0), components, 12)
+    expected = [slow_density(components, point) for point in points]
+    np.testing.assert_allclose(np.exp(components.log_density(points))[:, 0], expected, rtol=1e-4)
+
+
+def cell_masses(components: WarpedComponents, sample: np.ndarray, fine: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mass of the density and share of the sample in 12 x 12 cells around the sample, flattened."""
+    low, high = sample.min(axis=0) - 0.3, sample.max(axis=0) + 0.3
+    n = 12 * fine
+    centres = [low[j] + (np.arange(n) + 0.5) * (high[j] - low[j]) / n for j in (0, 1)]
+    grid = np.stack(np.meshgrid(*centres, indexing="ij"), axis=2).reshape(-1, 2)
+    density = np.exp(components.log_density(grid)[:, 0]).reshape(12, fine, 12, fine)
+    masses = density.sum(axis=(1, 3)) * np.prod((high - low) / n)
+    edges = [np.linspace(low[j], high[j], 13) for j in (0, 1)]
+    counts, _, _ = np.histogram2d(sample[:, 0], sample[:, 1], bins=edges)
+    return masses.ravel(), counts.ravel() / len(sample)
+
+
+@pytest.mark.parametrize(("axes", "mean", "sd"), ARCS)
+def test_density_integrates_to_one_and_matches_a_histogram(
+    axes: tuple[float, float], mean: float, sd: float
+) -> None:
+    components = one_arc(axes, mean, sd)
+    n = 20_000
+    sample = draw_points(np.random.default_rng(1), components, n)
+    masses, shares = cell_masses(components, sample, fine=30)
+    assert masses.sum() == pytest.approx(1.0, abs=4e-3)
+    error = np.sqrt(masses * (1 - masses) / n) + 2 / n
+    assert (np.abs(shares - masses) / error).max() < 5
+
+
+def test_prior_draws_what_is_printed() -> None:
+    """Points of the vectorized draw have the density of their own components."""
+    prior = WarpedGaussians(k_exact=1)
+    rng = np.random.default_rng(2)
+    for _ in range(3):
+        drawn = prior.draw_set(rng, 20_000)
+        assert isinstance(drawn.components, WarpedComponents)
+        masses, shares = cell_masses(drawn.components, drawn.points, fine=30)
+        error = np.sqrt(masses * (1 - masses) / 20_000) + 2 / 20_000
+        assert (np.abs(shares - masses) / error).max() < 5
+
+
+def parameters(batch: TaskBatch, name: str) -> np.ndarray:
+    return np.stack([getattr(component, name) for component in batch.components])
+
+
+def test_parameters() -> None:
+    batch = WarpedGaussians(k_exact=2).draw(np.random.default_rng(3), 3000, 1)
+    turn = 0.8 * math.pi
+    for values, law in (
+        (parameters(batch, "angle_means"), stats.norm(0, 3 * turn)),
+        (np.log(parameters(batch, "angle_sds")), stats.norm(math.log(0.25 * turn), 0.1)),
+        (parameters(batch, "axes"), stats.norm(0, math.sqrt(math.sqrt(2)))),
+        (parameters(batch, "rotations"), stats.uniform(0, 2 * math.pi)),
+        (parameters(batch, "shifts"), stats.norm(0, 2)),
+        (parameters(batch, "weights")[:, 0], stats.uniform(0, 1)),
+    ):
+        assert stats.kstest(values.ravel(), law.cdf).pvalue > 1e-4
+
+
+@pytest.mark.parametrize(("k", "scale"), [(1, 1), (3, 3), (4, 4), (9, 4)])
+def test_shifts_grow_with_k_up_to_four(k: int, scale: int) -> None:
+    shifts = parameters(WarpedGaussians(k_exact=k).draw(np.random.default_rng(4), 1000, 1), "shifts")
+    assert abs(shifts.std() - scale) < 4.5 * scale / math.sqrt(2 * shifts.size)
+
+
+def test_number_of_components_is_binomial() -> None:
+    batch = WarpedGaussians(k_max=4).draw(np.random.default_rng(5), 3000, 1)
+    k = np.array([len(c.weights) for c in batch.components if isinstance(c, WarpedComponents)])
+    assert stats.chisquare(np.bincount(k, minlength=5)[1:], 3000 * np.array([1, 3, 3, 1]) / 8).pvalue > 1e-4
+
+
+def test_shift_scale_is_that_of_each_set() -> None:
+    batch = WarpedGaussians(k_max=4).draw(np.random.default_rng(6), 4000, 1)
+    for k in (1, 2, 3, 4):
+        shifts = np.concatenate(
+            [
+                c.shifts.ravel()
+                for c in batch.components
+                if isinstance(c, WarpedComponents) and len(c.weights) == k
+            ]
+        )
+        assert abs(shifts.std() - k) < 4.5 * k / math.sqrt(2 * shifts.size)
+
+
+@pytest.mark.parametrize("k_max", [4, 12])
+def test_oracle_is_finite_on_its_own_points(k_max: int) -> None:
+    batch = WarpedGaussians(k_max=k_max).draw(np.random.default_rng(7), 200, 100)
+    for index in range(200):
+        joint = batch.components[index].log_joint(batch.points[index])
+        assert not np.isnan(joint).any()
+        own = joint[np.arange(100), batch.labels[index]]
+        assert np.isfinite(own).all()
+        assert np.isfinite(batch[index].oracle_log_likelihood())
+
+
+def test_joint_adds_the_weights() -> None:
+    drawn = WarpedGaussians(k_exact=3).draw_set(np.random.default_rng(8), 10)
+    components = drawn.components
+    assert isinstance(components, WarpedComponents)
+    difference = components.log_joint(drawn.points) - components.log_density(drawn.points)
+    np.testing.assert_allclose(difference, np.broadcast_to(np.log(components.weights), (10, 3)), atol=1e-9)
+
+
+def test_density_moves_and_turns_with_the_component() -> None:
+    rng = np.random.default_rng(9)
+    still = one_arc((1.5, 0.8), 1.0, 0.63)
+    points = draw_points(rng, still, 20)
+    angle, shift = 1.1, np.array([5.0, -3.0])
+    matrix = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
+    moved = WarpedComponents(
+        still.weights,
+        still.angle_means,
+        still.angle_sds,
+        still.axes,
+        still.rotations + angle,
+        still.shifts @ matrix.T + shift,
+    )
+    np.testing.assert_allclose(
+        moved.log_density(points @ matrix.T + shift), still.log_density(points), rtol=1e-6, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("sd", [0.05, 0.63, 4.0, 20.0])
+def test_wrapped_normal(sd: float) -> None:
+    angles = np.linspace(0, 2 * np.pi, 2000, endpoint=False)[:, None]
+    density = np.exp(wrapped_normal_log_density(angles, np.array([7.0]), np.array([sd])))
+    assert density.mean() * 2 * np.pi == pytest.approx(1.0, abs=1e-9)
+    turns = angles + 2 * np.pi * np.arange(-100, 101)
+    np.testing.assert_allclose(
+        density[:, 0], stats.norm(7.0, sd).pdf(turns).sum(axis=1), rtol=1e-9, atol=1e-300
+    )
+
+
+@pytest.mark.parametrize("n_features", [1, 3])
+def test_other_dimensions_are_refused(n_features: int) -> None:
+    with pytest.raises(RecipeError, match="n_features=2 only"):
+        WarpedGaussians(n_features=n_features)
