@@ -39,7 +39,8 @@ class LabelledSet:
 
     def oracle_labels(self) -> np.ndarray:
         """Most likely component of each point under the true parameters, shape (n,)."""
-        return self.components.log_joint(self.points).argmax(axis=1)
+        likeliest: np.ndarray = self.components.log_joint(self.points).argmax(axis=1)
+        return likeliest
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ def diagonal_normal_log_density(points: np.ndarray, means: np.ndarray, sds: np.n
     """
     standardized = (points[:, None, :] - means) / sds
     normalizer = np.log(sds).sum(axis=1) + 0.5 * points.shape[1] * np.log(2 * np.pi)
-    return -0.5 * np.square(standardized).sum(axis=2) - normalizer
+    log_density: np.ndarray = -0.5 * np.square(standardized).sum(axis=2) - normalizer
+    return log_density
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,8 @@ class GaussianComponents(Components):
     def log_joint(self, points: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):  # an empty component has weight 0 and never wins
             log_weights = np.log(self.weights)
-        return log_weights + diagonal_normal_log_density(points, self.means, self.sds)
+        log_joint: np.ndarray = log_weights + diagonal_normal_log_density(points, self.means, self.sds)
+        return log_joint
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,8 @@ def dirichlet_weights(rng: np.random.Generator, k: np.ndarray, concentration: fl
     """Draw pi ~ Dir(concentration 1_k) for each set; shape (B, max k), zero beyond k."""
     gammas = rng.standard_gamma(concentration, (len(k), int(k.max())))
     gammas *= np.arange(gammas.shape[1]) < k[:, None]
-    return gammas / gammas.sum(axis=1, keepdims=True)
+    weights: np.ndarray = gammas / gammas.sum(axis=1, keepdims=True)
+    return weights
 
 
 def categorical_labels(rng: np.random.Generator, weights: np.ndarray, n_points: int) -> np.ndarray:
@@ -43,7 +44,8 @@ def categorical_labels(rng: np.random.Generator, weights: np.ndarray, n_points: 
     edges = np.cumsum(weights, axis=1)
     edges /= edges[:, -1:]  # exactly 1 from the last used component on, so no draw falls beyond it
     uniforms = rng.random((len(weights), n_points))
-    return (uniforms[:, :, None] >= edges[:, None, :-1]).sum(axis=2)
+    labels: np.ndarray = (uniforms[:, :, None] >= edges[:, None, :-1]).sum(axis=2)
+    return labels
 
 
 def _seat(rng: np.random.Generator, opens: np.ndarray) -> np.ndarray:

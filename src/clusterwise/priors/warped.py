@@ -42,7 +42,8 @@ def wrapped_normal_log_density(angles: np.ndarray, means: np.ndarray, sds: np.nd
     total = np.full(nearest.shape, -np.inf)
     for turn in range(-n_turns, n_turns + 1):
         total = np.logaddexp(total, -0.5 * np.square((nearest + 2 * np.pi * turn) / sds))
-    return total - np.log(sds) - 0.5 * np.log(2 * np.pi)
+    log_density: np.ndarray = total - np.log(sds) - 0.5 * np.log(2 * np.pi)
+    return log_density
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,8 @@ class WarpedComponents(Components):
     def log_joint(self, points: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):  # a component of weight 0 never wins
             log_weights = np.log(self.weights)
-        return log_weights + self.log_density(points)
+        log_joint: np.ndarray = log_weights + self.log_density(points)
+        return log_joint
 
     def log_density(self, points: np.ndarray) -> np.ndarray:
         """Return log p_j(x_i), shape (n, K), for points of shape (n, 2)."""
@@ -85,7 +87,8 @@ class WarpedComponents(Components):
             - 0.5 * np.log(2 * np.pi)
             - np.log(jacobian)
         )
-        return np.logaddexp.reduce(log_terms, axis=0)
+        log_density: np.ndarray = np.logaddexp.reduce(log_terms, axis=0)
+        return log_density
 
 
 @dataclass(frozen=True)
