@@ -1,0 +1,62 @@
+# `make test` on a fresh clone needs nothing but Python 3.11 or newer; it sets up .venv by itself.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
+# Where to look for torch, if not where pip is set up to look. For a small CPU build on Linux:
+#   make demo TORCH_INDEX=https://download.pytorch.org/whl/cpu
+TORCH_INDEX ?=
+# Two test processes with one thread each are faster than one process whose threads fight over small arrays.
+TEST_ENV := OMP_NUM_THREADS=1 MPLBACKEND=Agg
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-slow lint types bench docs train clean
+
+help:  ## say what can be made
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+# torch comes first and by its exact version. A CPU build such as 2.13.0+cpu, from wherever pip is
+# set up to look, answers to ==2.13.0 and then satisfies the package's own "torch>=2.4". Any other
+# request lets pip choose the default build, which on Linux brings gigabytes of CUDA packages along.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "clusterwise needs Python 3.11 or newer: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) torch==2.13.0 $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
+	$(PIP) -e '.[all,dev]'
+	@touch $@
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	$(PIP) -e '.[docs]'
+	@touch $@
+
+demo: $(VENV)/.installed  ## cluster two data sets, write a picture and a report
+	$(BIN)/python examples/demo.py
+
+test: lint  ## lint, types, unit tests and doctests
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2 -q -m "not slow"
+
+test-slow: $(VENV)/.installed  ## the tests that `make test` leaves out
+	$(TEST_ENV) $(BIN)/python -m pytest -q -m slow
+
+lint: $(VENV)/.installed types  ## ruff, the import contracts, mypy
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+
+types: $(VENV)/.installed  ## mypy
+	$(BIN)/mypy
+
+bench: $(VENV)/.installed  ## measure ourselves and our peers on mixtures of Gaussians
+	$(BIN)/clusterwise bench mog --out benchmarks/results
+
+docs: $(VENV)/.installed-docs  ## build the documentation; warnings are errors
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
+train: $(VENV)/.installed  ## list the recipes that rebuild the shipped weights
+	@for recipe in recipes/*.toml; do echo "$(BIN)/clusterwise train $$recipe"; done
+
+clean:  ## remove what was built, but not .venv
+	rm -rf build dist docs/_build docs/api .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
