@@ -42,6 +42,7 @@ test-slow: $(VENV)/.installed  ## the tests that `make test` leaves out
 
 lint: $(VENV)/.installed types  ## ruff, the import contracts, mypy
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 
 types: $(VENV)/.installed  ## mypy

@@ -152,7 +152,8 @@ def davies_bouldin(
     sizes = np.bincount(found)
     if not 2 <= len(sizes) < len(points):
         raise InvalidDataError(
-            f"the Davies-Bouldin index needs from 2 to n - 1 clusters; got {len(sizes)} for {len(points)} points."
+            "the Davies-Bouldin index needs from 2 to n - 1 clusters; "
+            f"got {len(sizes)} for {len(points)} points."
         )
     belongs = coo_array((np.ones(len(points)), (found, np.arange(len(points)))))  # (K, n)
     centres = (belongs @ points) / sizes[:, None]

@@ -94,7 +94,7 @@ class Partition:
             raise InvalidDataError("a partition needs at least one point.")
         if not np.issubdtype(labels.dtype, np.integer) or np.any(canonical != labels):
             raise InvalidDataError(
-                "labels must be integers 0..K-1 by first appearance; pass them through canonical_labels first."
+                "labels must be integers 0..K-1 by first appearance; pass them through canonical_labels."
             )
         object.__setattr__(self, "labels", canonical)
         if self.memberships is not None:
