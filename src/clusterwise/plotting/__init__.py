@@ -1,0 +1,8 @@
+"""Pictures of a fitted estimator, as Display objects in scikit-learn's manner; they need matplotlib."""
+
+from clusterwise.plotting.clusters import ClusterDisplay
+from clusterwise.plotting.k_posterior import KPosteriorDisplay
+from clusterwise.plotting.palette import cluster_colours
+from clusterwise.plotting.steps import StepsDisplay
+
+__all__ = ["ClusterDisplay", "KPosteriorDisplay", "StepsDisplay", "cluster_colours"]

@@ -1,0 +1,186 @@
+"""The picture of a partition: points, their confidence, and an ellipse and a number per cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from clusterwise.plotting.ellipses import Ellipse, diagonal_ellipses, empirical_ellipses
+from clusterwise.plotting.palette import cluster_colour, cluster_marker
+from clusterwise.plotting.plane import find_plane, import_matplotlib, points_of, thin_out
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["ClusterDisplay"]
+
+
+def _looks(probabilities: np.ndarray, n_drawn: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return sizes and opacities (n,): points of doubtful membership are smaller and fainter."""
+    size = float(np.clip(12_000 / n_drawn, 2.0, 22.0))
+    return size * (0.4 + 0.6 * probabilities), 0.2 + 0.6 * probabilities
+
+
+def _tidy_axes(ax: Axes, points: np.ndarray, names: tuple[str, str]) -> None:
+    ticker = import_matplotlib("matplotlib.ticker")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(ticker.MaxNLocator(nbins=5))
+        formatter = ticker.ScalarFormatter(useOffset=False)
+        formatter.set_powerlimits((-4, 8))
+        axis.set_major_formatter(formatter)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.set_xlabel(names[0])
+    ax.set_ylabel(names[1])
+    low, high = points.min(axis=0), points.max(axis=0)
+    width, height = np.maximum(high / 2 - low / 2, np.finfo(float).tiny)
+    if 1 / 3 < width / height < 3:  # comparable units: do not distort distances
+        ax.set_aspect("equal", adjustable="datalim")
+
+
+class ClusterDisplay:
+    """Scatter plot of a partition.
+
+    Colour and number say which cluster, size and opacity how sure its membership is; each ellipse
+    spans two standard deviations.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, 2)
+    labels : ndarray of shape (n,), int
+    probabilities : ndarray of shape (n,), optional
+        Confidence of each label; all the same when left out.
+    ellipses : list of Ellipse, optional
+    axis_names : two str
+
+    Attributes
+    ----------
+    ax_, figure_ : what ``plot`` drew on
+    """
+
+    def __init__(
+        self,
+        points: np.ndarray,
+        labels: np.ndarray,
+        *,
+        probabilities: np.ndarray | None = None,
+        ellipses: Sequence[Ellipse] = (),
+        axis_names: tuple[str, str] = ("", ""),
+    ) -> None:
+        self.points = points
+        self.labels = labels
+        self.probabilities = np.ones(len(points)) if probabilities is None else probabilities
+        self.ellipses = ellipses
+        self.axis_names = axis_names
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        *,
+        ax: Axes | None = None,
+        column_names: Sequence[str] | None = None,
+        max_points: int = 20_000,
+    ) -> Self:
+        """Draw a fitted estimator over the data of its ``fit``.
+
+        Data of more than two features are drawn on their first two principal components. The
+        ellipses are those of the estimator's Gaussians where it has them and the data are 2-D,
+        else those of the points of each cluster.
+
+        Parameters
+        ----------
+        estimator : fitted clusterer
+        X : array-like of shape (n, d)
+        ax : matplotlib axes, optional
+        column_names : sequence of d str, optional
+            Default: the columns of the data frame, if X is one.
+        max_points : int
+            A random part of larger data is drawn, with some points of every cluster.
+        """
+        labels = np.asarray(estimator.labels_)
+        points, names = points_of(X, len(labels))
+        plane = find_plane(points, names if column_names is None else column_names)
+        drawn = plane.project(points)
+        means, variances = getattr(estimator, "means_", None), getattr(estimator, "variances_", None)
+        if points.shape[1] == 2 and means is not None and variances is not None:
+            ellipses = diagonal_ellipses(np.asarray(means), np.asarray(variances))
+        elif points.shape[1] > 1:
+            ellipses = empirical_ellipses(drawn, labels)
+        else:
+            ellipses = []
+            # One feature: spread the points over the height, so that they do not hide each other.
+            drawn[:, 1] = np.random.default_rng(0).uniform(-1, 1, len(drawn))
+        display = cls(
+            drawn,
+            labels,
+            probabilities=np.asarray(estimator.probabilities_),
+            ellipses=ellipses,
+            axis_names=plane.names,
+        )
+        return display.plot(ax=ax, max_points=max_points)
+
+    def plot(self, ax: Axes | None = None, *, max_points: int = 20_000) -> Self:
+        """Draw on the given axes, or on those of a new figure."""
+        if ax is None:
+            _, ax = import_matplotlib("matplotlib.pyplot").subplots(figsize=(7, 5.5), layout="constrained")
+        assert ax is not None
+        self._draw_points(ax, max_points)
+        patches = import_matplotlib("matplotlib.patches")
+        for ellipse in self.ellipses:
+            if np.isfinite(ellipse.half_axes).all():
+                width, height = 2 * ellipse.half_axes
+                style = {"fill": False, "edgecolor": "#202428", "linewidth": 0.8, "alpha": 0.7}
+                ax.add_patch(
+                    patches.Ellipse(tuple(ellipse.centre), width, height, angle=ellipse.angle, **style)
+                )
+        self._number_clusters(ax)
+        _tidy_axes(ax, self.points, self.axis_names)
+        self.ax_ = ax
+        self.figure_ = ax.figure
+        return self
+
+    def _draw_points(self, ax: Axes, max_points: int) -> None:
+        rows = thin_out(self.labels, max_points)
+        sizes, opacities = _looks(self.probabilities[rows], len(rows))
+        colours = np.array([cluster_colour(label) for label in range(int(self.labels.max()) + 1)])
+        markers = np.array([cluster_marker(label) for label in range(len(colours))])
+        # All clusters of one marker at once, in random order: no cluster lies on top of the others.
+        shuffled = np.random.default_rng(0).permutation(len(rows))
+        for marker in dict.fromkeys(markers.tolist()):
+            chosen = shuffled[markers[self.labels[rows[shuffled]]] == marker]
+            x, y = self.points[rows[chosen]].T
+            ax.scatter(
+                x,
+                y,
+                s=sizes[chosen],
+                c=colours[self.labels[rows[chosen]]].tolist(),
+                alpha=opacities[chosen],
+                marker=marker,
+                linewidths=0,
+                rasterized=True,
+            )
+        if len(rows) < len(self.labels):
+            note = f"{len(rows):,} of {len(self.labels):,} points drawn"
+            ax.annotate(
+                note, (1, 0), xycoords="axes fraction", ha="right", va="bottom", fontsize=7, color="#606468"
+            )
+
+    def _number_clusters(self, ax: Axes) -> None:
+        """Write each cluster's number at the median of its points; no legend to look up."""
+        effects = import_matplotlib("matplotlib.patheffects")
+        n_clusters = int(self.labels.max()) + 1
+        for label in range(n_clusters):
+            x, y = np.median(self.points[self.labels == label], axis=0)
+            ax.annotate(
+                str(label),
+                (x, y),
+                ha="center",
+                va="center",
+                fontsize=11 if n_clusters <= 12 else 8,
+                fontweight="bold",
+                color="#101214",
+                path_effects=[effects.withStroke(linewidth=2.5, foreground="white")],
+            )

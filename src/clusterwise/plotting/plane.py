@@ -1,0 +1,95 @@
+"""Bring points of any dimension to the plane that is drawn, and thin out what would not be seen."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from clusterwise.exceptions import InvalidDataError, MissingDependencyError
+
+__all__ = ["Plane", "find_plane", "import_matplotlib", "points_of", "principal_directions", "thin_out"]
+
+
+def import_matplotlib(module: str) -> Any:
+    """Import a module of matplotlib, or say how to install it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingDependencyError(
+            "pictures need matplotlib, which is not installed; run: pip install 'clusterwise[plot]'"
+        ) from error
+
+
+@dataclass(frozen=True)
+class Plane:
+    """x -> (x - centre) @ axes with ``centre`` (d,) and ``axes`` (d, 2), and the names of both axes."""
+
+    centre: np.ndarray
+    axes: np.ndarray
+    names: tuple[str, str]
+
+    def project(self, points: np.ndarray) -> np.ndarray:
+        """Return the points (n, d) on the plane, (n, 2)."""
+        return np.asarray((points - self.centre) @ self.axes)
+
+
+def principal_directions(centred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return variances (d,) and directions (d, d) of centred points (n, d), the largest first."""
+    variances, directions = np.linalg.eigh(centred.T @ centred / len(centred))
+    order = np.argsort(variances)[::-1]
+    variances, directions = np.maximum(variances[order], 0.0), directions[:, order]
+    # Either sign is an eigenvector: make the largest entry positive, so that pictures do not flip.
+    largest = np.abs(directions).argmax(axis=0)
+    signs = np.where(directions[largest, np.arange(len(largest))] < 0, -1.0, 1.0)
+    return variances, directions * signs
+
+
+def find_plane(points: np.ndarray, column_names: Sequence[str] | None = None) -> Plane:
+    """Return the plane to draw points (n, d) on: themselves if d is 2, else two principal components.
+
+    With one feature the second axis is zero everywhere.
+    """
+    d = points.shape[1]
+    if d <= 2:
+        names = list(column_names) if column_names is not None else [f"feature {j}" for j in range(d)]
+        return Plane(np.zeros(d), np.eye(d, 2), (names[0], names[1] if d == 2 else ""))
+    centre = (points / len(points)).sum(axis=0)
+    centred = points - centre
+    largest = np.abs(centred).max()  # squares of huge values would overflow
+    scaled = centred / (largest if largest > 0 else 1.0)
+    variances, directions = principal_directions(scaled)
+    shares = variances / variances.sum() if variances.sum() > 0 else variances
+    first, second = (f"principal component {i + 1} ({100 * shares[i]:.0f} % of the variance)" for i in (0, 1))
+    return Plane(centre, directions[:, :2], (first, second))
+
+
+def thin_out(labels: np.ndarray, max_points: int, at_least: int = 20) -> np.ndarray:
+    """Return the rows to draw, sorted: all, or about ``max_points`` at random with a few of every cluster."""
+    if len(labels) <= max_points:
+        return np.arange(len(labels))
+    rng = np.random.default_rng(0)
+    order = rng.permutation(len(labels))
+    # The rank of a row within its cluster, in random order: the first few are always kept.
+    by_cluster = np.argsort(labels[order], kind="stable")
+    starts = np.searchsorted(labels[order][by_cluster], labels[order][by_cluster])
+    rank = np.empty(len(labels), dtype=np.int64)
+    rank[by_cluster] = np.arange(len(labels)) - starts
+    keep = rank < at_least
+    keep[np.flatnonzero(~keep)[: max(0, max_points - int(keep.sum()))]] = True
+    return np.sort(order[keep])
+
+
+def points_of(X: Any, n_rows: int) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """Return the values (n, d) of an array or data frame and its column names, if it has any."""
+    columns = getattr(X, "columns", None)
+    names = None if columns is None else tuple(str(name) for name in columns)
+    points = np.asarray(X, dtype=np.float64)
+    if points.ndim != 2 or len(points) != n_rows:
+        raise InvalidDataError(
+            f"X has shape {points.shape} and the estimator was fitted to {n_rows} rows; pass the data of fit."
+        )
+    return points, names

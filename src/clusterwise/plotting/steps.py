@@ -1,0 +1,122 @@
+"""The cluster-by-cluster path as small multiples: what each step took, what was gone, what was left."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from clusterwise.exceptions import ClusterwiseError
+from clusterwise.plotting.palette import QUIET, cluster_colour
+from clusterwise.plotting.plane import find_plane, import_matplotlib, points_of, thin_out
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["StepsDisplay"]
+
+LEFT = "#70767C"  # points that no step has taken yet
+
+
+class StepsDisplay:
+    """Small multiples of the path that a cluster-wise method took, one panel per step.
+
+    In colour: the points that the step took, in the colour of the cluster that most of them ended
+    in. Dark grey: points still left. Light grey: points taken before. A cross marks the anchor.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, 2)
+    labels : ndarray of shape (n,), int
+    steps : sequence of steps with ``members`` (n,) bool and ``anchor``, a row or None
+    shown : ndarray of shape (n,), bool, optional
+        Rows that the network saw; the others are not drawn, since no step could take them.
+
+    Attributes
+    ----------
+    axes_ : ndarray of axes, one per panel
+    figure_ : the figure
+    """
+
+    def __init__(
+        self,
+        points: np.ndarray,
+        labels: np.ndarray,
+        steps: Sequence[Any],
+        *,
+        shown: np.ndarray | None = None,
+    ) -> None:
+        if not len(steps):
+            raise ClusterwiseError("there are no steps to draw: this method finds all clusters at once.")
+        self.points = points
+        self.labels = labels
+        self.steps = steps
+        self.shown = np.ones(len(points), dtype=bool) if shown is None else shown
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        *,
+        figure: Figure | None = None,
+        max_panels: int = 24,
+        max_points: int = 3000,
+    ) -> Self:
+        """Draw ``estimator.steps_`` over the data of its ``fit``; see :meth:`plot` for the options."""
+        labels = np.asarray(estimator.labels_)
+        points, _ = points_of(X, len(labels))
+        steps = tuple(estimator.steps_)
+        drawn = find_plane(points).project(points)
+        display = cls(drawn, labels, steps, shown=np.asarray(estimator.network_labels_) >= 0)
+        return display.plot(figure, max_panels=max_panels, max_points=max_points)
+
+    def plot(self, figure: Figure | None = None, *, max_panels: int = 24, max_points: int = 3000) -> Self:
+        """Draw on the given figure, or on a new one.
+
+        Beyond ``max_panels`` steps the last panel says how many more there were; of more than
+        ``max_points`` points a random part is drawn.
+        """
+        n_panels = min(len(self.steps), max_panels)
+        n_columns = min(n_panels, 6 if n_panels > 12 else 4)
+        n_rows = math.ceil(n_panels / n_columns)
+        if figure is None:
+            size = (2.1 * n_columns, 2.1 * n_rows)
+            figure = import_matplotlib("matplotlib.pyplot").figure(figsize=size, layout="constrained")
+        assert figure is not None
+        axes = figure.subplots(n_rows, n_columns, squeeze=False, sharex=True, sharey=True).ravel()
+        candidates = np.flatnonzero(self.shown)
+        rows = candidates[thin_out(self.labels[candidates], max_points)]
+        taken = np.zeros(len(self.labels), dtype=bool)
+        for number, (ax, step) in enumerate(zip(axes, self.steps, strict=False), start=1):
+            members = np.asarray(step.members, dtype=bool)
+            self._draw_panel(ax, rows, members, taken)
+            if step.anchor is not None:
+                x, y = self.points[step.anchor]
+                ax.plot([x], [y], marker="x", color="#101214", markersize=6, markeredgewidth=1.5)
+            ax.set_title(f"{number}: {int(members.sum()):,} points", fontsize=8)
+            taken |= members
+        for ax in axes[n_panels:]:
+            ax.set_visible(False)
+        if len(self.steps) > n_panels:
+            axes[n_panels - 1].set_xlabel(f"and {len(self.steps) - n_panels} more steps", fontsize=8)
+        self.axes_ = axes[:n_panels]
+        self.figure_ = figure
+        return self
+
+    def _draw_panel(self, ax: Axes, rows: np.ndarray, members: np.ndarray, taken: np.ndarray) -> None:
+        colour = cluster_colour(int(np.bincount(self.labels[members]).argmax())) if members.any() else QUIET
+        layers = (
+            (taken & ~members, QUIET, 1.5),
+            (~taken & ~members, LEFT, 1.5),
+            (members, colour, 4.0),
+        )
+        for chosen, shade, size in layers:
+            x, y = self.points[rows[chosen[rows]]].T
+            ax.scatter(x, y, s=size, c=shade, linewidths=0, rasterized=True)
+        ax.set_xticks([])
+        ax.set_yticks([])
+        ax.spines[:].set_color(QUIET)
