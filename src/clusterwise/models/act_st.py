@@ -117,6 +117,10 @@ class ACTST(AmortizedModel):
         self.proportion = nn.Linear(width, 1)
         self.density = DiagonalGaussianHead(width, config.n_features)
 
+    @property
+    def has_density(self) -> bool:
+        return True
+
     def seeds(self, k: int) -> Tensor:
         """s_1, ..., s_k of Eq 10, (1, k, width); they do not depend on the data."""
         seeds = self.first_seed
@@ -148,18 +152,27 @@ class ACTST(AmortizedModel):
 
     @torch.inference_mode()
     def infer(
-        self, points: Tensor, mask: Tensor, seeds: Sequence[int] | None = None, max_clusters: int = 100
+        self,
+        points: Tensor,
+        mask: Tensor,
+        seeds: Sequence[int] | None = None,
+        max_clusters: int = 100,
+        n_clusters: Sequence[int] | None = None,
     ) -> list[Inference]:
-        k_max = min(self.config.k_max, max_clusters)
+        """Partition B data sets, with the learned stop or with ``n_clusters`` components each."""
+        k_max = min(self.config.k_max if n_clusters is None else max(n_clusters), max_clusters)
         mixtures = self(points, mask, k_max)
-        while k_max < max_clusters and bool((mixtures.log_go_on[:, -1] >= LOG_HALF).any()):
+        while k_max < max_clusters and n_clusters is None and bool((mixtures.log_go_on[:, -1] >= LOG_HALF).any()):
             k_max = min(2 * k_max, max_clusters)
             mixtures = self(points, mask, k_max)
         stops = mixtures.log_go_on < LOG_HALF  # s_k > 0.5
         cap_reached = ~stops.any(1)
         k = torch.where(cap_reached, k_max, 1 + stops.to(torch.int64).argmax(1))
-        log_joint = _log_joint(points, *mixtures.with_k(k))
+        if n_clusters is not None:
+            k = torch.tensor(n_clusters, device=points.device)
+            cap_reached = torch.zeros_like(cap_reached)
         chosen = mixtures.with_k(k)
+        log_joint = _log_joint(points, *chosen)
         return [
             _inference(
                 log_joint[b, mask[b]].argmax(1),

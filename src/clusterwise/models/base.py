@@ -63,6 +63,11 @@ class AmortizedModel(nn.Module, ABC):
         """Number of features that the network takes."""
         return int(self.config.n_features)
 
+    @property
+    @abstractmethod
+    def has_density(self) -> bool:
+        """Whether the network gives each cluster a density p(x; theta)."""
+
     @abstractmethod
     def loss(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
         """Return the training loss, a scalar."""

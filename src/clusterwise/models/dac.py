@@ -131,6 +131,10 @@ class DAC(AmortizedModel):
             DiagonalGaussianHead(width, config.n_features) if config.density == "diagonal-gaussian" else None
         )
 
+    @property
+    def has_density(self) -> bool:
+        return self.density is not None
+
     def encode(self, points: Tensor, mask: Tensor) -> Tensor:
         """H_X = ISAB_L(X), (B, N, width)."""
         h = self.embed(points)

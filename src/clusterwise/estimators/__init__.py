@@ -1,0 +1,6 @@
+"""The scikit-learn face: validate, delegate, store."""
+
+from clusterwise.estimators.act_st import ACTST
+from clusterwise.estimators.dac import DAC
+
+__all__ = ["ACTST", "DAC"]

@@ -1,0 +1,321 @@
+"""What all amortized estimators share: validate, run the network once, keep cluster summaries."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from abc import ABCMeta, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClusterMixin, _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from clusterwise._arrays import pad_sets, require_finite, to_numpy
+from clusterwise.estimators.features import FeatureMap, fit_feature_map
+from clusterwise.exceptions import CapReachedWarning, FeatureCountError, OutsidePriorWarning
+from clusterwise.mixture import DiagonalMixture, mixture_from_labels, refine
+from clusterwise.models.base import Inference
+from clusterwise.partition import canonical_labels
+from clusterwise.pretrained import get_weights
+from clusterwise.pretrained.weights_file import Weights
+
+__all__ = ["AmortizedClusterer", "ClusteringStep", "Fitted", "Prepared"]
+
+# Data sets are padded to one size and run together up to this many points (padding included).
+POINTS_PER_BATCH = 40_000
+
+
+@dataclass(frozen=True)
+class ClusteringStep:
+    """One step of the cluster-by-cluster path, in the order of the rows given to ``fit``."""
+
+    members: np.ndarray  # (n,) bool, the rows that joined the cluster in this step
+    probabilities: np.ndarray  # (n,) the network's membership probabilities, zero for rows taken before
+    anchor: int | None  # the row that the step started from, anchored filtering only
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A data set on its way into the network, its rows in an order that does not depend on the input's."""
+
+    order: np.ndarray  # (n,) rows of the input, sorted by value
+    feature_map: FeatureMap
+    features: np.ndarray  # (n, w) scaled features in sorted order
+    shown: np.ndarray  # (m,) sorted positions that the network sees, all of them unless n is large
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """One data set's clusters: what the network said and the mixture that summarizes it."""
+
+    inference: Inference
+    mixture: DiagonalMixture  # in the network's units, clusters in the order of first appearance
+
+
+def _has_density(estimator: AmortizedClusterer) -> bool:
+    if not estimator._weights().model.has_density:
+        raise AttributeError(
+            f"the weights {estimator._weights().name!r} were trained without a density; "
+            "score_samples and sample need weights with one"
+        )
+    return True
+
+
+class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
+    """Base of the estimators whose network was trained beforehand. Not for direct use."""
+
+    _method: ClassVar[str]
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "weights": [str, Path, None],
+        "projection": [StrOptions({"pca"}), None],
+        "scaling": [StrOptions({"joint", "feature"})],
+        "refine_steps": [Interval(Integral, 0, None, closed="left")],
+        "max_clusters": [Interval(Integral, 1, None, closed="left")],
+        "max_network_points": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "device": [str],
+    }
+
+    weights: str | Path | None
+    projection: Any
+    scaling: Any
+    refine_steps: int
+    max_clusters: int
+    max_network_points: int
+    random_state: Any
+    verbose: int
+    device: str
+
+    @abstractmethod
+    def _default_weights(self) -> str:
+        """Name of the shipped weights that ``weights=None`` stands for."""
+
+    def _weights(self) -> Weights:
+        return get_weights(self._default_weights() if self.weights is None else self.weights, self._method)
+
+    # -- fitting ---------------------------------------------------------------------------------
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> AmortizedClusterer:
+        """Find the clusters of X, (n, d), and how many there are; ``y`` is ignored."""
+        started = time.perf_counter()
+        points = self._validate(X, reset=True)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        prepared = self._prepare(points, seed)
+        (fitted,) = self._run([prepared], [seed])
+        self._store(points, prepared, fitted, seed)
+        self._warn(prepared, fitted)
+        if self.verbose:
+            print(
+                f"{type(self).__name__}: {self.n_clusters_} clusters in {len(points)} rows, "
+                f"the network saw {len(prepared.shown)}, {time.perf_counter() - started:.2f} s"
+            )
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_predict_many(self, Xs: Sequence[Any]) -> list[np.ndarray]:
+        """Cluster many data sets in few batches; return the labels of each. Nothing is stored.
+
+        The sets may differ in rows and in numbers of clusters. Each comes out as ``fit_predict``
+        with the same ``random_state`` would label it.
+        """
+        points = [self._validate(X, reset=True) for X in Xs]
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        prepared = [self._prepare(p, seed) for p in points]
+        labels: list[np.ndarray] = [np.empty(0, dtype=np.int64)] * len(points)
+        for batch in _batches([len(p.shown) for p in prepared]):
+            for index, fitted in zip(batch, self._run([prepared[i] for i in batch], [seed] * len(batch)), strict=True):
+                features = prepared[index].feature_map.apply(points[index])
+                labels[index] = canonical_labels(fitted.mixture.memberships(features).argmax(axis=1))
+                self._warn(prepared[index], fitted, f"data set {index}: ")
+        return labels
+
+    def _validate(self, X: Any, reset: bool) -> np.ndarray:
+        """Check X and return it as float64, (n, d)."""
+        if not reset:
+            self._check_feature_count(X)
+        points = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
+        require_finite(points)
+        return points
+
+    def _check_feature_count(self, X: Any) -> None:
+        shape = getattr(X, "shape", None)
+        if shape is not None and len(shape) == 2 and shape[1] != self.n_features_in_:
+            raise FeatureCountError(
+                f"X has {shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input: that is what it was fitted on "
+                f"(weights {self._weights().name!r}); pass the same columns as in fit."
+            )
+
+    def _prepare(self, points: np.ndarray, seed: int) -> Prepared:
+        """Sort the rows, scale them, and choose the ones that the network will see."""
+        # Sorted rows make everything that follows, rounding included, independent of the input's order.
+        order = np.lexsort(points.T[::-1])
+        weights = self._weights()
+        feature_map = fit_feature_map(
+            points[order], weights.model.n_features, weights.name, self.projection, self.scaling
+        )
+        features = feature_map.apply(points[order])
+        shown = np.arange(len(points))
+        if len(points) > self.max_network_points:
+            chosen = np.random.default_rng(seed).choice(len(points), self.max_network_points, replace=False)
+            shown = np.sort(chosen)
+        return Prepared(order, feature_map, features, shown)
+
+    def _run(self, prepared: Sequence[Prepared], seeds: Sequence[int], **options: Any) -> list[Fitted]:
+        """Run the network on all data sets as one batch and summarize what it found."""
+        model = self._weights().model.to(self.device)
+        tensors = pad_sets([p.features[p.shown] for p in prepared], self.device)
+        inferences = model.infer(*tensors, seeds=seeds, max_clusters=self.max_clusters, **options)
+        return [
+            Fitted(inference, self._summarize(p, inference))
+            for p, inference in zip(prepared, inferences, strict=True)
+        ]
+
+    def _summarize(self, prepared: Prepared, inference: Inference) -> DiagonalMixture:
+        """Turn the network's partition into one Gaussian per cluster, all of them in use."""
+        shown = prepared.features[prepared.shown]
+        labels = to_numpy(inference.labels, np.int64)[: len(shown)]
+        if self.refine_steps == 0 and inference.summaries is not None:
+            mixture = DiagonalMixture(
+                np.exp(to_numpy(inference.log_proportions, np.float64)),
+                to_numpy(inference.summaries.means, np.float64),
+                np.exp(2 * to_numpy(inference.summaries.log_sds, np.float64)),
+            )
+        else:
+            mixture = refine(shown, mixture_from_labels(shown, labels), self.refine_steps)
+        # The number reported is the number used: a cluster that no row prefers is not there.
+        preferred = mixture.memberships(prepared.features).argmax(axis=1)
+        in_input_order = np.empty_like(preferred)
+        in_input_order[prepared.order] = preferred
+        used, first = np.unique(in_input_order, return_index=True)
+        return mixture.select(used[np.argsort(first)])
+
+    def _store(self, points: np.ndarray, prepared: Prepared, fitted: Fitted, seed: int) -> None:
+        self._prepared = prepared
+        self._feature_map = prepared.feature_map
+        self._mixture = fitted.mixture
+        self._seed = seed
+        features = self._feature_map.apply(points)
+        self.membership_ = self._mixture.memberships(features)
+        self.labels_ = self.membership_.argmax(axis=1)
+        self.n_clusters_ = self._mixture.n_clusters
+        self.probabilities_ = self.membership_.max(axis=1)
+        self.outlier_scores_ = self._mixture.outlier_scores(features, len(points))
+        self.means_ = self._feature_map.undo(self._mixture.means)
+        self.variances_ = self._feature_map.undo_variances(self._mixture.variances)
+        self.proportions_ = self._mixture.proportions
+        self.cap_reached_ = fitted.inference.cap_reached
+        self.n_network_points_ = len(prepared.shown)
+        self.steps_ = tuple(_steps_in_input_order(prepared, fitted.inference))
+        self.network_labels_ = _network_labels(prepared, fitted.inference, self.labels_)
+
+    def _warn(self, prepared: Prepared, fitted: Fitted, prefix: str = "") -> None:
+        """Say what a user should know: a cap that ended the loop, data unlike the training data."""
+        weights = self._weights()
+        if fitted.inference.cap_reached:
+            warnings.warn(
+                f"{prefix}{type(self).__name__} stopped at its cap of {self.max_clusters} clusters and gave the "
+                "rows that were left to the nearest cluster; raise max_clusters if you expect more.",
+                CapReachedWarning,
+                stacklevel=3,
+            )
+        reach = float(np.abs(prepared.features).max())
+        known = float(weights.facts["largest_coordinate"])
+        if reach > 1.5 * known:
+            warnings.warn(
+                f"{prefix}some rows lie {reach:.0f} spreads from the centre, while the weights {weights.name!r} were "
+                f"trained on data within {known:.0f}; remove extreme rows or transform the features (log, ranks).",
+                OutsidePriorWarning,
+                stacklevel=3,
+            )
+
+    def _repeat(self, n_samples: int) -> Iterator[DiagonalMixture]:
+        """Run the network again on the data of ``fit``, each time with another seed."""
+        seeds = np.random.default_rng(self._seed).integers(2**31 - 1, size=n_samples)
+        for batch in _batches([len(self._prepared.shown)] * n_samples):
+            for fitted in self._run([self._prepared] * len(batch), [int(seeds[i]) for i in batch]):
+                yield fitted.mixture
+
+    def _in_input_order(self, values: np.ndarray) -> np.ndarray:
+        """Bring values of the sorted rows, (n, ...), to the order of the rows given to ``fit``."""
+        result = np.empty_like(values)
+        result[self._prepared.order] = values
+        return result
+
+    # -- new points ------------------------------------------------------------------------------
+
+    def _features(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return self._feature_map.apply(self._validate(X, reset=False))
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probability of each cluster for each row of X, (n, K); each row is treated by itself."""
+        return self._mixture.memberships(self._features(X))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Cluster of each row of X, (n,); ``predict`` on the rows of ``fit`` gives ``labels_``."""
+        return self.predict_proba(X).argmax(axis=1)
+
+    @available_if(_has_density)
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Log density of each row of X in its own units, (n,).
+
+        With ``projection`` it is the density of the projected features.
+        """
+        return self._mixture.log_density(self._features(X)) - self._feature_map.log_volume
+
+    @available_if(_has_density)
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log density per row of X; ``y`` is ignored."""
+        return float(self.score_samples(X).mean())
+
+    @available_if(_has_density)
+    def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """Draw new rows (n_samples, d) from the fitted mixture, with their clusters (n_samples,)."""
+        check_is_fitted(self)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        features, labels = self._mixture.sample(rng, n_samples)
+        return self._feature_map.undo(features), labels
+
+
+def _steps_in_input_order(prepared: Prepared, inference: Inference) -> Iterator[ClusteringStep]:
+    """Translate the network's steps to the rows of the input; rows that it did not see joined nothing."""
+    rows = prepared.order[prepared.shown]
+    for step in inference.steps:
+        members = np.zeros(len(prepared.order), dtype=bool)
+        members[rows] = to_numpy(step.members)[: len(rows)]
+        probabilities = np.zeros(len(prepared.order))
+        probabilities[rows] = to_numpy(step.probabilities)[: len(rows)]
+        yield ClusteringStep(members, probabilities, None if step.anchor is None else int(rows[step.anchor]))
+
+
+def _network_labels(prepared: Prepared, inference: Inference, labels: np.ndarray) -> np.ndarray:
+    """Return the network's own labels, before the summaries; -1 for rows that it did not see."""
+    rows = prepared.order[prepared.shown]
+    network = np.full(len(labels), -1)
+    network[rows] = to_numpy(inference.labels)[: len(rows)]
+    network[network >= 0] = canonical_labels(network[network >= 0])
+    return network
+
+
+def _batches(sizes: Sequence[int]) -> Iterator[list[int]]:
+    """Group data sets of similar size, so that little of a batch is padding."""
+    batch: list[int] = []
+    for index in np.argsort(sizes, kind="stable"):
+        if batch and (len(batch) + 1) * sizes[index] > POINTS_PER_BATCH:
+            yield batch
+            batch = []
+        batch.append(int(index))
+    if batch:
+        yield batch

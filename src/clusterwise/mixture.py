@@ -1,0 +1,112 @@
+"""A diagonal Gaussian for each cluster: what a fitted estimator keeps, predicts and samples with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp
+from scipy.stats import chi2
+
+__all__ = ["DiagonalMixture", "mixture_from_labels", "refine"]
+
+# Rows are treated in chunks of about this many (row, cluster, feature) triples: bounded memory.
+CHUNK = 2_000_000
+# A cluster's variance is shrunk towards the pooled one as if this many points had that variance, so
+# that a cluster of one point has a sensible width.
+PRIOR_POINTS = 5.0
+# Smallest variance, for data scaled to unit spread: duplicates must not give an infinite density.
+SMALLEST_VARIANCE = 1e-8
+
+
+@dataclass(frozen=True)
+class DiagonalMixture:
+    """Proportions (K,), means (K, d) and variances (K, d) of a mixture of diagonal Gaussians."""
+
+    proportions: np.ndarray
+    means: np.ndarray
+    variances: np.ndarray
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of components."""
+        return len(self.proportions)
+
+    def log_joint(self, points: np.ndarray) -> np.ndarray:
+        """Return log(pi_j N(x_i; mu_j, diag(v_j))), shape (n, K); each row on its own."""
+        normalizer = np.log(self.proportions) - 0.5 * np.log(2 * np.pi * self.variances).sum(axis=1)
+        result = np.empty((len(points), self.n_clusters))
+        for rows in _chunks(len(points), self.means.size):
+            result[rows] = normalizer - 0.5 * self._squared_distances(points[rows])
+        return result
+
+    def memberships(self, points: np.ndarray) -> np.ndarray:
+        """Posterior probability of each cluster for each point, (n, K), rows sum to one."""
+        log_joint = self.log_joint(points)
+        log_joint -= log_joint.max(axis=1, keepdims=True)
+        weights = np.exp(log_joint, out=log_joint)
+        weights /= weights.sum(axis=1, keepdims=True)
+        return weights
+
+    def log_density(self, points: np.ndarray) -> np.ndarray:
+        """Log density of each point under the mixture, (n,)."""
+        return logsumexp(self.log_joint(points), axis=1)
+
+    def outlier_scores(self, points: np.ndarray, n_points: int) -> np.ndarray:
+        """Probability that not one of ``n_points`` ordinary points lies as far out as this one; (n,).
+
+        The distance is the one to the nearest cluster in its own standard deviations, squared;
+        under the mixture it is at most chi-squared with d degrees of freedom. Ordinary points score
+        near zero, a point farther out than the farthest of n should be scores near one.
+        """
+        nearest = np.empty(len(points))
+        for rows in _chunks(len(points), self.means.size):
+            nearest[rows] = self._squared_distances(points[rows]).min(axis=1)
+        return np.exp(n_points * chi2.logcdf(nearest, df=self.means.shape[1]))
+
+    def sample(self, rng: np.random.Generator, n_samples: int) -> tuple[np.ndarray, np.ndarray]:
+        """Draw points (n_samples, d) and their clusters (n_samples,), sorted by cluster."""
+        labels = np.repeat(np.arange(self.n_clusters), rng.multinomial(n_samples, self.proportions))
+        noise = rng.standard_normal((n_samples, self.means.shape[1]))
+        return self.means[labels] + np.sqrt(self.variances[labels]) * noise, labels
+
+    def select(self, clusters: np.ndarray) -> DiagonalMixture:
+        """Keep the clusters with these indices, in this order."""
+        proportions = self.proportions[clusters]
+        return DiagonalMixture(proportions / proportions.sum(), self.means[clusters], self.variances[clusters])
+
+    def _squared_distances(self, points: np.ndarray) -> np.ndarray:
+        """Squared distances in standard deviations, (n, K)."""
+        # No matrix product: each row must come out the same whatever rows stand beside it.
+        return (np.square(points[:, None, :] - self.means) / self.variances).sum(axis=2)
+
+
+def _chunks(n_rows: int, row_cost: int) -> list[slice]:
+    size = max(1, CHUNK // max(1, row_cost))
+    return [slice(start, start + size) for start in range(0, n_rows, size)]
+
+
+def _maximize(points: np.ndarray, weights: np.ndarray) -> DiagonalMixture:
+    """M-step: moments of each cluster under ``weights`` (n, K), variances shrunk to the pooled one."""
+    counts = weights.sum(axis=0)
+    means = (weights.T @ points) / counts[:, None]
+    scatter = np.stack(
+        [weights[:, j] @ np.square(points - mean) for j, mean in enumerate(means)]
+    )  # around the mean itself: a difference of squares would cancel for far clusters
+    pooled = scatter.sum(axis=0) / len(points)
+    variances = (scatter + PRIOR_POINTS * pooled) / (counts[:, None] + PRIOR_POINTS)
+    return DiagonalMixture(counts / len(points), means, np.maximum(variances, SMALLEST_VARIANCE))
+
+
+def mixture_from_labels(points: np.ndarray, labels: np.ndarray) -> DiagonalMixture:
+    """Moments of each cluster of a partition with labels 0 .. K-1, all in use."""
+    return _maximize(points, np.eye(labels.max() + 1)[labels])
+
+
+def refine(points: np.ndarray, mixture: DiagonalMixture, steps: int) -> DiagonalMixture:
+    """Run some EM steps; a cluster that loses all its weight is dropped."""
+    for _ in range(steps):
+        weights = mixture.memberships(points)
+        weights = weights[:, weights.sum(axis=0) > 1e-6]
+        mixture = _maximize(points, weights)
+    return mixture
