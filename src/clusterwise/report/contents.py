@@ -1,0 +1,204 @@
+"""What a report says, as plain values that the template prints: no HTML and no pictures here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import adjusted_rand_score
+
+from clusterwise.estimators.amortized import AmortizedClusterer
+from clusterwise.metrics import matched_accuracy
+from clusterwise.plotting.palette import cluster_colour
+
+__all__ = [
+    "Agreement",
+    "ClusterRow",
+    "PointRow",
+    "agreement_with",
+    "cluster_rows",
+    "headline",
+    "outlying_rows",
+    "settings_of",
+    "show_number",
+    "shown_columns",
+    "uncertain_rows",
+    "weights_name",
+]
+
+MAX_COLUMNS = 8  # wider tables are not read
+MAX_CLASSES = 30
+CERTAIN = 0.99
+OUTLYING = 0.5
+
+
+def show_number(value: float, scale: float | None = None) -> str:
+    """Write a number with about four digits that tell something.
+
+    ``scale`` is the spread of the values beside it: 431900.3 and 436300.9 with a spread of 2000
+    need no digits after the point.
+
+    Examples
+    --------
+    >>> show_number(431_903.27, scale=2000.0), show_number(0.123456), show_number(3e-9)
+    ('431,903', '0.1235', '3.000e-09')
+    """
+    if not np.isfinite(value):
+        return str(value)
+    size = abs(value)
+    if size != 0 and not 1e-4 <= size < 1e9:
+        return f"{value:.3e}"
+    step = scale if scale is not None and 0 < scale < size else size
+    digits = 0 if step == 0 else int(np.clip(3 - np.floor(np.log10(step)), 0, 8))
+    return f"{value:,.{digits}f}"
+
+
+@dataclass(frozen=True)
+class ClusterRow:
+    """One line of the table of clusters."""
+
+    label: int
+    colour: str
+    size: int
+    share: float
+    means: tuple[str, ...]
+    confidence: float
+    n_uncertain: int
+
+
+@dataclass(frozen=True)
+class PointRow:
+    """One line of a table of rows: where it is, what it was called, and what else it might be."""
+
+    row: int
+    values: tuple[str, ...]
+    label: int
+    colour: str
+    probability: float
+    outlier_score: float
+    second: int
+    second_colour: str
+    second_probability: float
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How the clusters agree with classes that are known."""
+
+    n_classes: int
+    ari: float
+    accuracy: float
+    classes: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...] | None  # (classes, clusters); None where the table would be too large
+
+
+def shown_columns(n_features: int) -> list[int]:
+    """Return the places of the columns that tables show: the first few."""
+    return list(range(min(n_features, MAX_COLUMNS)))
+
+
+def _shown_values(points: np.ndarray, values: np.ndarray) -> tuple[str, ...]:
+    """Write the shown columns of one row (d,), with digits that suit the data's spread."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        spreads = [float(np.ptp(points[:, j])) / 10 for j in shown_columns(points.shape[1])]
+    return tuple(show_number(float(value), spread) for value, spread in zip(values, spreads, strict=False))
+
+
+def cluster_rows(estimator: Any, points: np.ndarray) -> list[ClusterRow]:
+    """Describe each cluster; the means are those of its rows."""
+    labels, probabilities = np.asarray(estimator.labels_), np.asarray(estimator.probabilities_)
+    rows = []
+    for label in range(int(estimator.n_clusters_)):
+        members = labels == label
+        size = int(members.sum())
+        means = (points[members] / size).sum(axis=0)
+        rows.append(
+            ClusterRow(
+                label=label,
+                colour=cluster_colour(label),
+                size=size,
+                share=size / len(labels),
+                means=_shown_values(points, means),
+                confidence=float(probabilities[members].mean()),
+                n_uncertain=int((probabilities[members] < CERTAIN).sum()),
+            )
+        )
+    return rows
+
+
+def _point_row(estimator: Any, points: np.ndarray, row: int) -> PointRow:
+    membership = np.asarray(estimator.membership_[row])
+    label = int(estimator.labels_[row])
+    # With a single cluster the second best is the first again; then no row is uncertain or shown so.
+    second = int(np.argsort(-membership, kind="stable")[min(1, len(membership) - 1)])
+    return PointRow(
+        row=row,
+        values=_shown_values(points, points[row]),
+        label=label,
+        colour=cluster_colour(label),
+        probability=float(estimator.probabilities_[row]),
+        outlier_score=float(estimator.outlier_scores_[row]),
+        second=second,
+        second_colour=cluster_colour(second),
+        second_probability=float(membership[second]),
+    )
+
+
+def uncertain_rows(estimator: Any, points: np.ndarray, count: int = 10) -> list[PointRow]:
+    """Return the rows whose label is least sure, the least sure first; none that is as good as certain."""
+    probabilities = np.asarray(estimator.probabilities_)
+    order = np.argsort(probabilities, kind="stable")[:count]
+    return [_point_row(estimator, points, int(row)) for row in order if probabilities[row] < CERTAIN]
+
+
+def outlying_rows(estimator: Any, points: np.ndarray, count: int = 10) -> list[PointRow]:
+    """Return the rows with the highest outlier scores, the highest first; none of an ordinary score."""
+    scores = np.asarray(estimator.outlier_scores_)
+    order = np.argsort(-scores, kind="stable")[:count]
+    return [_point_row(estimator, points, int(row)) for row in order if scores[row] >= OUTLYING]
+
+
+def agreement_with(y: Any, labels: np.ndarray) -> Agreement:
+    """Compare clusters with known classes (n,)."""
+    known = np.asarray(y)
+    names, classes = np.unique(known, return_inverse=True)
+    counts = None
+    if max(len(names), int(labels.max()) + 1) <= MAX_CLASSES:
+        table = np.zeros((len(names), int(labels.max()) + 1), dtype=int)
+        np.add.at(table, (classes, labels), 1)
+        counts = tuple(tuple(row) for row in table.tolist())
+    return Agreement(
+        n_classes=len(names),
+        ari=float(adjusted_rand_score(known, labels)),
+        accuracy=matched_accuracy(known, labels),
+        classes=tuple(str(name) for name in names),
+        counts=counts,
+    )
+
+
+def settings_of(estimator: Any) -> list[tuple[str, str]]:
+    """Return the parameters of the estimator, as a table."""
+    return [(name, repr(value)) for name, value in estimator.get_params(deep=False).items()]
+
+
+def weights_name(estimator: Any) -> str | None:
+    """Return the name of the weights behind an amortized estimator."""
+    return estimator._weights().name if isinstance(estimator, AmortizedClusterer) else None
+
+
+def headline(estimator: Any, points: np.ndarray, seconds: float | None) -> list[tuple[str, str]]:
+    """Return the figures at the head of the page, with their captions."""
+    n_clusters = int(estimator.n_clusters_)
+    figures = [
+        (f"{n_clusters:,}", "cluster" if n_clusters == 1 else "clusters"),
+        (f"{len(points):,}", "row" if len(points) == 1 else "rows"),
+        (f"{points.shape[1]:,}", "column" if points.shape[1] == 1 else "columns"),
+        (f"{100 * float(np.mean(estimator.probabilities_)):.1f} %", "mean confidence"),
+        (type(estimator).__name__, "method"),
+    ]
+    if (name := weights_name(estimator)) is not None:
+        figures.append((name, "weights"))
+    if seconds is not None:
+        figures.append((f"{seconds:.2f} s", "to find them"))
+    return figures

@@ -1,0 +1,127 @@
+"""Put words and pictures into one HTML page, written whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module, resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clusterwise._files import whole_or_nothing
+from clusterwise.exceptions import InvalidDataError, MissingDependencyError
+from clusterwise.plotting.plane import points_of
+from clusterwise.report import contents, pictures
+
+__all__ = ["render_report", "write_report"]
+
+
+def _template() -> Any:
+    try:
+        jinja2 = import_module("jinja2")
+    except ImportError as error:
+        raise MissingDependencyError(
+            "reports need jinja2, which is not installed; run: pip install 'clusterwise[report]'"
+        ) from error
+    text = (resources.files("clusterwise.report") / "report.html").read_text(encoding="utf-8")
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(text)
+
+
+def render_report(
+    estimator: Any,
+    X: Any,
+    *,
+    title: str = "Clusters",
+    column_names: Sequence[str] | None = None,
+    y: Any = None,
+    seconds: float | None = None,
+    warned: Sequence[str] = (),
+) -> str:
+    """Return the page as text; the parameters are those of :func:`write_report`."""
+    labels = np.asarray(estimator.labels_)
+    points, names = points_of(X, len(labels))
+    names = tuple(column_names) if column_names is not None else names
+    if names is None:
+        names = tuple(f"feature {place}" for place in range(points.shape[1]))
+    if len(names) != points.shape[1]:
+        raise InvalidDataError(
+            f"there are {len(names)} column names for {points.shape[1]} columns; name each."
+        )
+    if y is not None and np.shape(y) != labels.shape:
+        raise InvalidDataError(
+            f"y must hold one class for each of the {len(labels)} rows; got {np.shape(y)}."
+        )
+    k_posterior = getattr(estimator, "k_posterior_", None)
+    steps = tuple(getattr(estimator, "steps_", ()))
+    shown = [names[place] for place in contents.shown_columns(points.shape[1])]
+    page: str = _template().render(
+        title=title,
+        headline=contents.headline(estimator, points, seconds),
+        warned=warned,
+        clusters=contents.cluster_rows(estimator, points),
+        shown_columns=shown,
+        n_hidden_columns=len(names) - len(shown),
+        projected=points.shape[1] > 2,
+        uncertain=contents.uncertain_rows(estimator, points),
+        n_uncertain=int((np.asarray(estimator.probabilities_) < contents.CERTAIN).sum()),
+        certain=contents.CERTAIN,
+        outlying=contents.outlying_rows(estimator, points),
+        n_outlying=int((np.asarray(estimator.outlier_scores_) >= contents.OUTLYING).sum()),
+        outlying_score=contents.OUTLYING,
+        agreement=None if y is None else contents.agreement_with(y, labels),
+        settings=contents.settings_of(estimator),
+        clusters_picture=pictures.clusters_picture(estimator, points, names),
+        confidence_picture=pictures.confidence_picture(np.asarray(estimator.probabilities_)),
+        k_posterior_picture=None if k_posterior is None else pictures.k_posterior_picture(estimator),
+        steps_picture=pictures.steps_picture(estimator, points) if steps else None,
+        n_steps=len(steps),
+        n_rows=len(labels),
+    )
+    return page
+
+
+def write_report(
+    estimator: Any,
+    X: Any,
+    path: str | Path,
+    *,
+    title: str = "Clusters",
+    column_names: Sequence[str] | None = None,
+    y: Any = None,
+    seconds: float | None = None,
+    warned: Sequence[str] = (),
+) -> None:
+    """Write one HTML page about a fitted estimator, with its pictures inside; it loads nothing else.
+
+    Parameters
+    ----------
+    estimator : fitted clusterer
+    X : array-like of shape (n, d)
+        The data of ``fit``.
+    path : str or Path
+        Where to write it; the page appears whole or not at all.
+    title : str
+    column_names : sequence of d str, optional
+        Default: the columns of the data frame, if X is one.
+    y : array-like of shape (n,), optional
+        Known classes to compare with.
+    seconds : float, optional
+        How long ``fit`` took.
+    warned : sequence of str
+        Warnings of ``fit`` that the reader should know of.
+    """
+    page = render_report(
+        estimator,
+        X,
+        title=title,
+        column_names=column_names,
+        y=y,
+        seconds=seconds,
+        warned=warned,
+    )
+    with whole_or_nothing(path) as temporary:
+        temporary.write_text(page, encoding="utf-8")
