@@ -1,0 +1,153 @@
+"""The commands and their options. What they do is imported when they run: ``--help`` must be quick."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clusterwise.cli.clustering import ClusterOptions, Filtering, Method, Projection, Scaling, cluster_file
+from clusterwise.cli.messages import one_line_errors, one_line_warnings
+from clusterwise.exceptions import ClusterwiseError
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="clusterwise",
+    help="Find clusters, and how many there are, with networks that were trained once.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from clusterwise import __version__
+
+        typer.echo(f"clusterwise {__version__}")
+        raise typer.Exit
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    """Split a list with commas."""
+    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def cluster(
+    file: Annotated[Path, typer.Argument(help="csv, tsv, parquet or npy, one row per point.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where labels go (csv, tsv, parquet, npy). Default: FILE's stem + .labels.csv, here."
+        ),
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML page about the clusters.")] = None,
+    method: Annotated[Method, typer.Option(help="How to cluster.")] = Method.DAC,
+    filtering: Annotated[
+        Filtering | None, typer.Option(help="DAC only; minimum-loss if not given.", show_default=False)
+    ] = None,
+    weights: Annotated[
+        str | None, typer.Option(help="Name (see `clusterwise models`) or path of a weights file.")
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Columns to use, by name or counted from 0.")
+    ] = None,
+    project: Annotated[
+        Projection | None, typer.Option(help="Bring other numbers of columns to what the weights take.")
+    ] = None,
+    scaling: Annotated[
+        Scaling, typer.Option(help="One scale for all columns, or one for each.")
+    ] = Scaling.JOINT,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same labels.")] = 0,
+) -> None:
+    """Find the clusters in FILE; print them and write a label and its confidence for every row."""
+    with one_line_errors():
+        cluster_file(
+            ClusterOptions(
+                file=file,
+                out=Path(f"{file.stem}.labels.csv") if out is None else out,
+                report=report,
+                method=method,
+                filtering=filtering,
+                weights=weights,
+                columns=_names(columns),
+                projection=project,
+                scaling=scaling,
+                seed=seed,
+            )
+        )
+
+
+@app.command()
+def train(
+    recipe: Annotated[Path, typer.Argument(help="A TOML file; see recipes/ for examples.")],
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in DIR.")] = False,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where weights and checkpoint go.")] = Path(
+        "trained"
+    ),
+    minutes: Annotated[float | None, typer.Option(min=0, help="Stop after so long; resume later.")] = None,
+) -> None:
+    """Train the network that RECIPE describes and write its weights file."""
+    with one_line_errors("interrupted; resume with --resume"), one_line_warnings():
+        from clusterwise.training import read_recipe
+        from clusterwise.training import train as run_training
+
+        plan = read_recipe(recipe)
+        checkpoint = out / f"{plan.name}.checkpoint.safetensors"
+        if checkpoint.exists() and not resume:
+            raise ClusterwiseError(
+                f"{checkpoint} holds an earlier run; go on with --resume, or delete it to start again."
+            )
+        path = run_training(plan, out, resume=resume, minutes=minutes)
+        if path is None:
+            typer.echo(f"stopped after {minutes:g} minutes; resume with --resume")
+        else:
+            typer.echo(f"weights: {path}")
+
+
+@app.command()
+def bench(
+    name: Annotated[str, typer.Argument(help="Which benchmark; an unknown name lists them.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Only a few data sets of each setting.")] = False,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the results go.")] = Path(
+        "benchmarks/results"
+    ),
+    methods: Annotated[str | None, typer.Option(metavar="A,B", help="Only these methods.")] = None,
+) -> None:
+    """Measure ourselves and our peers; a run that was killed goes on when it is repeated."""
+    with one_line_errors("interrupted; the same command goes on from here"), one_line_warnings():
+        from clusterwise.bench import run_benchmark
+
+        run_benchmark(name, out, quick=quick, methods=_names(methods), write=typer.echo)
+
+
+@app.command()
+def models() -> None:
+    """List the weights that come with the package."""
+    with one_line_errors():
+        from clusterwise.pretrained import describe, list_weights
+
+        known = [describe(name) for name in list_weights()]
+        if not known:
+            typer.echo("no weights are shipped with this build; `clusterwise train` makes them")
+            return
+        width = max(len(facts["name"]) for facts in known) + 2
+        typer.echo(f"{'name':<{width}}{'method':<10}{'features':>8}{'parameters':>12}  summary")
+        for facts in known:
+            typer.echo(
+                f"{facts['name']:<{width}}{facts['method']:<10}{facts['n_features']:>8}"
+                f"{facts['n_parameters']:>12,}  {facts['summary']}"
+            )
