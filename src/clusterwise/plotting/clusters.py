@@ -35,8 +35,11 @@ def _tidy_axes(ax: Axes, points: np.ndarray, names: tuple[str, str]) -> None:
     ax.set_ylabel(names[1])
     low, high = points.min(axis=0), points.max(axis=0)
     width, height = np.maximum(high / 2 - low / 2, np.finfo(float).tiny)
-    if 1 / 3 < width / height < 3:  # comparable units: do not distort distances
+    # Comparable units: do not distort distances. (matplotlib's equal aspect fails for extreme spans.)
+    if 1 / 3 < width / height < 3 and 1e-30 < width < 1e30:
         ax.set_aspect("equal", adjustable="datalim")
+    if not names[1]:
+        ax.set_yticks([])
 
 
 class ClusterDisplay:

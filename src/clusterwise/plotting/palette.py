@@ -20,7 +20,7 @@ def _mix(colour: str, other: str, share: float) -> str:
 PALETTE = (
     *BASE,
     *(_mix(colour, "#000000", 0.45) for colour in BASE),
-    *(_mix(colour, "#FFFFFF", 0.5) for colour in BASE),
+    *(_mix(colour, "#FFFFFF", 0.4) for colour in BASE),
 )
 
 
