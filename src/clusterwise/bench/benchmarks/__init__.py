@@ -1,0 +1,1 @@
+"""Every benchmark: one file each, which registers it."""

@@ -1,0 +1,59 @@
+"""Our own estimators, as a user calls them and as their papers print them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from clusterwise.bench.registry import Case, Method, Outcome, register
+
+__all__ = ["amortized", "weights_identity"]
+
+
+def amortized(estimator_name: str, **options: Any) -> Callable[[Case], Outcome]:
+    """Build a runner of ``clusterwise.<estimator_name>(**options)``."""
+    import clusterwise
+
+    estimator = getattr(clusterwise, estimator_name)(**options)
+
+    def run(case: Case) -> Outcome:
+        estimator.set_params(random_state=case.seed).fit(case.points)
+        return Outcome(estimator.labels_, lambda: estimator.score(case.points))
+
+    return run
+
+
+def weights_identity(name: str) -> str:
+    """Return the name and a fingerprint of shipped weights: retrained ones are another method."""
+    from clusterwise.pretrained import weights_path
+
+    digest = hashlib.sha256(weights_path(name).read_bytes()).hexdigest()
+    return f"{name} {digest[:8]}"
+
+
+def _entry(name: str, estimator_name: str, weights: str, **options: Any) -> Method:
+    build = partial(amortized, estimator_name, weights=weights, **options)
+    return Method(name, build, kind="ours", identity=partial(weights_identity, weights))
+
+
+register(
+    *(
+        _entry(f"DAC ({filtering})", "DAC", f"dac-{filtering}-2d", filtering=filtering)
+        for filtering in ("minimum-loss", "anchored")
+    ),
+    _entry("ACT-ST", "ACTST", "act-st-2d"),
+    # "as printed": clusters and their parameters as the network gives them, without our EM steps.
+    *(
+        _entry(
+            f"DAC ({filtering}), as printed",
+            "DAC",
+            f"dac-{filtering}-2d",
+            filtering=filtering,
+            refine_steps=0,
+        )
+        for filtering in ("minimum-loss", "anchored")
+    ),
+    _entry("ACT-ST, as printed", "ACTST", "act-st-2d", refine_steps=0),
+)

@@ -1,0 +1,78 @@
+"""Peers from scikit-learn, with settings that serve them well.
+
+Chosen on 60 and 20 data sets of the `mog` benchmark's prior with other seeds, at (1000, 4) and
+(3000, 12):
+
+- BayesianGaussianMixture, 20 diagonal components: with at most 1000 iterations ARI 0.943 and 0.950;
+  with 200 it stops too early, 0.885 and 0.950.
+- HDBSCAN, min_cluster_size 10, 20, 30: ARI 0.894, 0.889, 0.884 and 0.907, 0.903, 0.901 with
+  ``allow_single_cluster=True``, error in k 0.10, 0.17, 0.25 and 0.95, 1.15, 1.55; without it, 10 gives the
+  same ARI and an error in k of 0.35 and 0.95. Much of its loss is noise: with noise points given to
+  the cluster of the nearest other point ARI is 0.978 and 0.914, so that is an entry of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import logsumexp
+
+from clusterwise.bench.registry import Case, Method, Outcome, register
+from clusterwise.priors.gaussians import diagonal_normal_log_density
+
+__all__ = ["bayesian_mixture", "hdbscan", "hdbscan_without_noise"]
+
+
+def bayesian_mixture() -> Callable[[Case], Outcome]:
+    """Variational Dirichlet-process mixture; its clusters are the components that some point prefers."""
+    from sklearn.mixture import BayesianGaussianMixture
+
+    def run(case: Case) -> Outcome:
+        model = BayesianGaussianMixture(
+            n_components=min(20, len(case.points)),
+            covariance_type="diag",
+            max_iter=1000,
+            random_state=case.seed,
+        )
+        return Outcome(model.fit_predict(case.points), lambda: log_likelihood(model, case.points))
+
+    def log_likelihood(model: BayesianGaussianMixture, points: np.ndarray) -> float:
+        # Its own `score` is an expectation of log densities over the posterior, a little lower than
+        # the log density of the mixture that it reports.
+        log_density = diagonal_normal_log_density(points, model.means_, np.sqrt(model.covariances_))
+        return float(logsumexp(log_density, b=model.weights_, axis=1).mean())
+
+    return run
+
+
+def hdbscan() -> Callable[[Case], Outcome]:
+    """HDBSCAN with its noise points labelled -1."""
+    from sklearn.cluster import HDBSCAN
+
+    model = HDBSCAN(min_cluster_size=10, allow_single_cluster=True, copy=True)
+    return lambda case: Outcome(model.fit_predict(case.points))
+
+
+def hdbscan_without_noise() -> Callable[[Case], Outcome]:
+    """HDBSCAN, then each noise point joins the cluster of the nearest point that has one."""
+    from sklearn.neighbors import KNeighborsClassifier
+
+    run_hdbscan = hdbscan()
+
+    def run(case: Case) -> Outcome:
+        labels = run_hdbscan(case).labels
+        clustered = labels >= 0
+        if clustered.any() and not clustered.all():
+            nearest = KNeighborsClassifier(n_neighbors=1).fit(case.points[clustered], labels[clustered])
+            labels[~clustered] = nearest.predict(case.points[~clustered])
+        return Outcome(labels)
+
+    return run
+
+
+register(
+    Method("BayesianGaussianMixture", bayesian_mixture),
+    Method("HDBSCAN", hdbscan),
+    Method("HDBSCAN, noise to nearest", hdbscan_without_noise),
+)

@@ -1,0 +1,151 @@
+"""The nouns of a benchmark, and where methods, metrics and benchmarks register once."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+from clusterwise.exceptions import ClusterwiseError
+
+__all__ = [
+    "BENCHMARKS",
+    "METHODS",
+    "METRICS",
+    "Benchmark",
+    "BenchmarkError",
+    "Case",
+    "Method",
+    "Metric",
+    "Outcome",
+    "Truth",
+    "discover",
+    "look_up",
+    "register",
+]
+
+
+class BenchmarkError(ClusterwiseError):
+    """A benchmark, method or results file is unknown, doubled or foreign."""
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What is known about a data set beyond its points."""
+
+    references: tuple[np.ndarray, ...]  # one or several true partitions, each (n,)
+    oracle_labels: np.ndarray | None = None  # (n,) most likely component under the true parameters
+    oracle_log_likelihood: float | None = None  # mean log density per point under the true parameters
+
+
+@dataclass(frozen=True)
+class Case:
+    """One data set of a benchmark, with the seed that a random method is to use on it."""
+
+    points: np.ndarray  # (n, d)
+    seed: int
+    truth: Truth | None
+
+    def blind(self) -> Case:
+        """The same points without the truth: what a method is shown."""
+        return replace(self, truth=None)
+
+    def head(self, n: int) -> Case:
+        """The first ``n`` points."""
+        truth = self.truth
+        if truth is not None:
+            truth = replace(
+                truth,
+                references=tuple(labels[:n] for labels in truth.references),
+                oracle_labels=None if truth.oracle_labels is None else truth.oracle_labels[:n],
+            )
+        return replace(self, points=self.points[:n], truth=truth)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a method makes of one data set. Label -1 means noise, which is no cluster."""
+
+    labels: np.ndarray  # (n,) integers
+    # Called after the clock has stopped, as not every user of a partition wants a density.
+    log_likelihood: Callable[[], float] | None = None  # mean log density per point
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to cluster.
+
+    ``build`` runs once in the method's own process (imports, weights, the estimator); what it
+    returns runs on every data set. It travels to that process by its import path: a function at
+    the top of an importable module, or a ``functools.partial`` of one.
+    """
+
+    name: str
+    build: Callable[[], Callable[[Case], Outcome]]
+    kind: Literal["reference", "peer", "ours"] = "peer"
+    sees_truth: bool = False  # a reference line, not a competitor
+    identity: Callable[[], str] | None = None  # what else decides its result, such as a weights file
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A figure of merit. With several true partitions the one that suits the method best counts."""
+
+    name: str
+    score: Callable[[np.ndarray, np.ndarray], float] | None  # (true, found) -> value; None: log-likelihood
+    larger_is_better: bool = True
+    digits: int = 4
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """Data sets by setting and index, and who is to be measured on them."""
+
+    name: str
+    title: str
+    draw: Callable[[str, int], Case]  # the same case for the same setting and index, always
+    settings: tuple[str, ...]
+    n_sets: int  # per setting
+    quick_n_sets: int
+    methods: tuple[str, ...] | None = None  # None: every registered one
+    metrics: tuple[str, ...] | None = None
+    headline: tuple[str, ...] = ("ARI", "k error", "log-likelihood")
+    oracle: str | None = "oracle"  # the method that gaps are taken to
+    time_reference: str = "BayesianGaussianMixture"
+    time_limit: float = 120.0  # seconds for one method on one data set
+
+
+METHODS: dict[str, Method] = {}
+METRICS: dict[str, Metric] = {}
+BENCHMARKS: dict[str, Benchmark] = {}
+Entry = TypeVar("Entry")
+_HOMES: dict[type, dict[str, Any]] = {Method: METHODS, Metric: METRICS, Benchmark: BENCHMARKS}
+
+
+def register(*entries: Method | Metric | Benchmark) -> None:
+    """Make entries known by their names."""
+    for entry in entries:
+        home = _HOMES[type(entry)]
+        if entry.name in home:
+            raise BenchmarkError(f"{entry.name!r} is registered twice; choose another name.")
+        home[entry.name] = entry
+
+
+def discover() -> None:
+    """Import every file in ``methods/`` and ``benchmarks/``, so that adding one takes one file."""
+    importlib.import_module("clusterwise.bench.scores")
+    for room in ("methods", "benchmarks"):
+        package = importlib.import_module(f"clusterwise.bench.{room}")
+        for module in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
+            importlib.import_module(f"{package.__name__}.{module}")
+
+
+def look_up(home: Mapping[str, Entry], name: str, what: str) -> Entry:
+    """Return the entry ``name``, or say which ones there are."""
+    if name not in home:
+        raise BenchmarkError(f"There is no {what} {name!r}: choose one of {', '.join(home)}.")
+    return home[name]
