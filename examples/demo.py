@@ -1,0 +1,123 @@
+"""Cluster two data sets without saying how many clusters there are; ``make demo`` runs this.
+
+The first ships with the package: 1,500 made-up positions on a map, in metres, of seven colonies.
+The second is real: four measurements of 150 irises of three species, two of which overlap. The
+shipped weights take two features, so ``projection="pca"`` brings the four to two.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_iris
+from sklearn.metrics import adjusted_rand_score
+
+import clusterwise as cw
+from clusterwise.exceptions import ClusterwiseError
+from clusterwise.plotting import ClusterDisplay
+from clusterwise.report import write_report
+
+FOLDER = Path(__file__).resolve().parents[1] / "demo"
+
+
+class Case(NamedTuple):
+    """A data set with known classes, which the estimator does not see, and how to cluster it."""
+
+    title: str
+    points: np.ndarray
+    classes: np.ndarray
+    column_names: list[str]
+    estimator: cw.DAC
+
+
+class Outcome(NamedTuple):
+    """What came out of one case."""
+
+    seconds: float
+    warned: list[str]
+
+
+def make_cases() -> list[Case]:
+    """Return the data sets of the demonstration."""
+    positions, colonies = cw.datasets.load_demo()
+    iris = load_iris()
+    return [
+        Case("colonies", positions, colonies, ["easting (m)", "northing (m)"], cw.DAC(random_state=0)),
+        Case("iris", iris.data, iris.target, iris.feature_names, cw.DAC(projection="pca", random_state=0)),
+    ]
+
+
+def run(case: Case) -> Outcome:
+    """Fit the case's estimator and time it."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        started = time.perf_counter()
+        case.estimator.fit(case.points)
+        seconds = time.perf_counter() - started
+    return Outcome(seconds, [str(warning.message) for warning in caught])
+
+
+def print_table(cases: list[Case], outcomes: list[Outcome]) -> None:
+    """Print one line per data set: what was found, how it agrees with the classes, how long it took."""
+    print(f"{'data':<10}{'rows':>7}{'columns':>9}{'classes':>9}{'k found':>9}", end="")
+    print(f"{'ARI':>8}{'accuracy':>10}{'confidence':>12}{'seconds':>9}")
+    for case, outcome in zip(cases, outcomes, strict=True):
+        found = case.estimator
+        ari = adjusted_rand_score(case.classes, found.labels_)
+        accuracy = cw.metrics.matched_accuracy(case.classes, found.labels_)
+        rows, columns = case.points.shape
+        print(f"{case.title:<10}{rows:>7,}{columns:>9}{len(np.unique(case.classes)):>9}", end="")
+        print(f"{found.n_clusters_:>9}{ari:>8.3f}{accuracy:>10.3f}", end="")
+        print(f"{found.probabilities_.mean():>12.3f}{outcome.seconds:>9.2f}")
+        for line in outcome.warned:
+            print(f"{'':<10}warning: {line}")
+    print("ARI and accuracy compare with the known classes, which were used for nothing else.")
+
+
+def draw(cases: list[Case], path: Path) -> None:
+    """Draw the partitions side by side."""
+    figure, axes = plt.subplots(1, len(cases), figsize=(6.5 * len(cases), 5), layout="constrained")
+    for case, ax in zip(cases, axes, strict=True):
+        ClusterDisplay.from_estimator(case.estimator, case.points, ax=ax, column_names=case.column_names)
+        n_classes = len(np.unique(case.classes))
+        ax.set_title(f"{case.title}: {case.estimator.n_clusters_} clusters found, {n_classes} classes")
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def main() -> None:
+    """Run everything and say where the results are."""
+    cases = make_cases()
+    try:
+        outcomes = [run(case) for case in cases]
+    except ClusterwiseError as error:
+        sys.exit(f"error: {error}")
+    print_table(cases, outcomes)
+    FOLDER.mkdir(exist_ok=True)
+    picture, report = FOLDER / "demo.png", FOLDER / "report.html"
+    draw(cases, picture)
+    first, outcome = cases[0], outcomes[0]
+    write_report(
+        first.estimator,
+        first.points,
+        report,
+        title="Nests of seven colonies",
+        column_names=first.column_names,
+        y=first.classes,
+        seconds=outcome.seconds,
+        warned=outcome.warned,
+    )
+    print(f"picture: {os.path.relpath(picture)}")
+    print(f"report:  {os.path.relpath(report)}")
+
+
+if __name__ == "__main__":
+    plt.switch_backend("Agg")
+    main()
