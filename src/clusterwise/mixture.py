@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import chi2
 
-__all__ = ["DiagonalMixture", "mixture_from_labels", "refine"]
+__all__ = ["DiagonalMixture", "merge_indistinct", "mixture_from_labels", "refine"]
 
 # Rows are treated in chunks of about this many (row, cluster, feature) triples: bounded memory.
 CHUNK = 2_000_000
@@ -110,3 +110,63 @@ def refine(points: np.ndarray, mixture: DiagonalMixture, steps: int) -> Diagonal
         weights = weights[:, weights.sum(axis=0) > 1e-6]
         mixture = _maximize(points, weights)
     return mixture
+
+
+def merge_indistinct(points: np.ndarray, mixture: DiagonalMixture, refine_steps: int) -> DiagonalMixture:
+    """Merge clusters as long as the data do not tell them apart, by Schwarz's criterion (BIC).
+
+    A cluster costs (2 d + 1) / 2 log n: its parameters are worth it only if they raise the
+    log-likelihood by more. Two clusters merge into the Gaussian with their common moments, the pair
+    that gains most first, and some EM steps follow each merge. This takes back what a cluster-wise
+    loop leaves behind: a few far members of a cluster that was removed before them.
+    """
+    price = 0.5 * (2 * points.shape[1] + 1) * np.log(len(points))
+    while mixture.n_clusters > 1:
+        log_joint = mixture.log_joint(points)
+        log_likelihood = logsumexp(log_joint, axis=1).sum()
+        gains = {
+            (i, j): _log_likelihood_of_merger(points, mixture, log_joint, i, j) - log_likelihood + price
+            for i, j in _neighbours(mixture)
+        }
+        best = max(gains, key=gains.__getitem__)
+        if gains[best] <= 0:
+            break
+        mixture = refine(points, _merged(mixture, *best), refine_steps)
+    return mixture
+
+
+def _neighbours(mixture: DiagonalMixture) -> set[tuple[int, int]]:
+    """Each cluster with the two that are nearest to it in pooled standard deviations."""
+    gaps = np.square(mixture.means[:, None] - mixture.means)
+    distances = (gaps / (mixture.variances[:, None] + mixture.variances)).sum(axis=2)
+    np.fill_diagonal(distances, np.inf)
+    nearest = np.argsort(distances, axis=1)[:, : min(2, mixture.n_clusters - 1)]
+    return {(min(i, int(j)), max(i, int(j))) for i, row in enumerate(nearest) for j in row}
+
+
+def _common_moments(mixture: DiagonalMixture, i: int, j: int) -> DiagonalMixture:
+    """Return the single Gaussian with the moments of clusters i and j together."""
+    pair = np.array([i, j])
+    share = mixture.proportions[pair]
+    mean = np.average(mixture.means[pair], axis=0, weights=share)
+    spread = mixture.variances[pair] + np.square(mixture.means[pair] - mean)
+    variance = np.average(spread, axis=0, weights=share)
+    return DiagonalMixture(share.sum(keepdims=True), mean[None], variance[None])
+
+
+def _log_likelihood_of_merger(
+    points: np.ndarray, mixture: DiagonalMixture, log_joint: np.ndarray, i: int, j: int
+) -> float:
+    others = np.delete(log_joint, [i, j], axis=1)
+    merged = _common_moments(mixture, i, j).log_joint(points)
+    return float(logsumexp(np.concatenate([others, merged], axis=1), axis=1).sum())
+
+
+def _merged(mixture: DiagonalMixture, i: int, j: int) -> DiagonalMixture:
+    one = _common_moments(mixture, i, j)
+    others = np.delete(np.arange(mixture.n_clusters), [i, j])
+    return DiagonalMixture(
+        np.concatenate([mixture.proportions[others], one.proportions]),
+        np.concatenate([mixture.means[others], one.means]),
+        np.concatenate([mixture.variances[others], one.variances]),
+    )

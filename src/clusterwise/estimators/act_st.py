@@ -24,7 +24,8 @@ class ACTST(AmortizedClusterer):
 
     Parameters
     ----------
-    weights, projection, scaling, refine_steps, max_clusters, max_network_points, random_state, verbose, device
+    weights, projection, scaling, refine_steps, merge, max_clusters, max_network_points, \
+random_state, verbose, device
         As for :class:`DAC`.
 
     Attributes
@@ -52,6 +53,7 @@ network_labels_, cap_reached_, n_network_points_
         projection: Literal["pca"] | None = None,
         scaling: Literal["joint", "feature"] = "joint",
         refine_steps: int = 10,
+        merge: bool = True,
         max_clusters: int = 100,
         max_network_points: int = 10_000,
         random_state: Any = None,
@@ -62,6 +64,7 @@ network_labels_, cap_reached_, n_network_points_
         self.projection = projection
         self.scaling = scaling
         self.refine_steps = refine_steps
+        self.merge = merge
         self.max_clusters = max_clusters
         self.max_network_points = max_network_points
         self.random_state = random_state

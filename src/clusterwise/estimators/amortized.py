@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from clusterwise._arrays import pad_sets, require_finite, to_numpy
 from clusterwise.estimators.features import FeatureMap, fit_feature_map
 from clusterwise.exceptions import CapReachedWarning, FeatureCountError, OutsidePriorWarning
-from clusterwise.mixture import DiagonalMixture, mixture_from_labels, refine
+from clusterwise.mixture import DiagonalMixture, merge_indistinct, mixture_from_labels, refine
 from clusterwise.models.base import Inference
 from clusterwise.partition import canonical_labels
 from clusterwise.pretrained import get_weights
@@ -79,6 +79,7 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
         "projection": [StrOptions({"pca"}), None],
         "scaling": [StrOptions({"joint", "feature"})],
         "refine_steps": [Interval(Integral, 0, None, closed="left")],
+        "merge": ["boolean"],
         "max_clusters": [Interval(Integral, 1, None, closed="left")],
         "max_network_points": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
@@ -90,6 +91,7 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
     projection: Any
     scaling: Any
     refine_steps: int
+    merge: bool
     max_clusters: int
     max_network_points: int
     random_state: Any
@@ -194,6 +196,8 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
             )
         else:
             mixture = refine(shown, mixture_from_labels(shown, labels), self.refine_steps)
+            if self.merge:
+                mixture = merge_indistinct(shown, mixture, self.refine_steps)
         # The number reported is the number used: a cluster that no row prefers is not there.
         preferred = mixture.memberships(prepared.features).argmax(axis=1)
         in_input_order = np.empty_like(preferred)

@@ -46,6 +46,8 @@ class DAC(AmortizedClusterer):
     refine_steps : int
         Number of EM steps that polish the clusters after the network's passes. 0 keeps the cluster
         parameters that the network itself gives, as in the paper.
+    merge : bool
+        Merge clusters that the data do not tell apart (Schwarz's criterion) after the EM steps.
     max_clusters : int
         Cap on the passes; a warning says when it was reached.
     max_network_points : int
@@ -101,6 +103,7 @@ class DAC(AmortizedClusterer):
         projection: Literal["pca"] | None = None,
         scaling: Literal["joint", "feature"] = "joint",
         refine_steps: int = 10,
+        merge: bool = True,
         max_clusters: int = 100,
         max_network_points: int = 10_000,
         random_state: Any = None,
@@ -112,6 +115,7 @@ class DAC(AmortizedClusterer):
         self.projection = projection
         self.scaling = scaling
         self.refine_steps = refine_steps
+        self.merge = merge
         self.max_clusters = max_clusters
         self.max_network_points = max_network_points
         self.random_state = random_state

@@ -59,6 +59,7 @@ class DACConfig:
     n_decoder_blocks: int = 2  # L'
     n_wavelengths: int = 6
     layer_norm: bool = False
+    n_anchors: int = 1  # anchors per data set in a training step; they share its encoding
 
 
 class Filtered(NamedTuple):
@@ -162,11 +163,17 @@ class DAC(AmortizedModel):
 
     def loss(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
         mask = remove_random_clusters(task.labels, task.n_clusters, generator)
-        anchors = None
-        if self.anchor is not None:
-            anchors = torch.multinomial(mask.to(torch.float32), 1, generator=generator).squeeze(1)
-        filtered = self.filter(task.points, mask, anchors)
-        return filtering_loss(filtered, task.points, task.labels, mask, anchors).mean()
+        h_x = self.encode(task.points, mask)
+        if self.anchor is None:
+            filtered = self.decode(h_x, mask, None)
+            return filtering_loss(filtered, task.points, task.labels, mask, None).mean()
+        n_anchors = self.config.n_anchors
+        anchors = torch.multinomial(mask.to(torch.float32), n_anchors, replacement=True, generator=generator)
+        points, labels, mask, h_x = (
+            tensor.repeat_interleave(n_anchors, dim=0) for tensor in (task.points, task.labels, mask, h_x)
+        )
+        filtered = self.decode(h_x, mask, anchors.flatten())
+        return filtering_loss(filtered, points, labels, mask, anchors.flatten()).mean()
 
     @torch.inference_mode()
     def infer(
