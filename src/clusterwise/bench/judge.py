@@ -185,7 +185,7 @@ def run_benchmark(
     older = {key[0] for key, result in results if result.is_final and result.versions != versions.get(key[0])}
     if older & versions.keys():
         names = ", ".join(sorted(older & versions.keys()))
-        write(f"{name}: keeping results from other versions of {names}; delete {results.path} to measure anew")
+        write(f"{name}: keeping results of {names} from other versions; delete {results.path} to renew")
     with ExitStack() as stack:
         processes: dict[str, MethodProcess | InThisProcess] = {}
         for method in chosen:

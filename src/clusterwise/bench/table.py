@@ -40,7 +40,7 @@ def significant(value: float, digits: int = 3) -> str:
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Lay out a table with the first column to the left and the others to the right."""
     cells = [[cell.replace("|", "\\|") for cell in row] for row in (header, *rows)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
+    widths = [max(3, *(len(row[column]) for row in cells)) for column in range(len(header))]
     marks = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
     return "\n".join(
         "| " + " | ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) + " |"
