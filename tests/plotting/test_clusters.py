@@ -1,0 +1,108 @@
+"""What the scatter plot of a partition holds."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.patches import Ellipse
+
+from clusterwise.exceptions import InvalidDataError
+from clusterwise.plotting import ClusterDisplay, cluster_colours
+
+
+def drawn_points(ax) -> np.ndarray:
+    return np.concatenate([collection.get_offsets() for collection in ax.collections])
+
+
+def numbers(ax) -> list[str]:
+    return [text.get_text() for text in ax.texts if text.get_text().isdecimal()]
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 5])
+@pytest.mark.parametrize("n_clusters", [1, 3, 30])
+def test_all_points_and_a_number_per_cluster(make_fitted, n_clusters, n_features):
+    estimator, X = make_fitted(n_clusters, n_features)
+    display = ClusterDisplay.from_estimator(estimator, X)
+    assert len(drawn_points(display.ax_)) == len(X)
+    assert numbers(display.ax_) == [str(label) for label in range(n_clusters)]
+    ellipses = [patch for patch in display.ax_.patches if isinstance(patch, Ellipse)]
+    assert len(ellipses) == (n_clusters if n_features > 1 else 0)
+    display.figure_.canvas.draw()
+
+
+def test_ellipses_are_the_estimators_own(make_fitted):
+    estimator, X = make_fitted(3)
+    estimator.variances_ = np.array([[1.0, 4.0]] * 3)
+    ellipses = ClusterDisplay.from_estimator(estimator, X).ax_.patches
+    np.testing.assert_allclose([ellipse.center for ellipse in ellipses], estimator.means_)
+    assert {(ellipse.width, ellipse.height) for ellipse in ellipses} == {(4.0, 8.0)}
+
+
+def test_colours_follow_the_labels(make_fitted):
+    estimator, X = make_fitted(3)
+    (points,) = ClusterDisplay.from_estimator(estimator, X).ax_.collections
+    by_place = {
+        tuple(place): to_hex(colour)
+        for place, colour in zip(points.get_offsets(), points.get_facecolors(), strict=True)
+    }
+    expected = [cluster_colours(3)[label].lower() for label in estimator.labels_]
+    assert [by_place[tuple(place)] for place in X] == expected
+
+
+def test_doubtful_points_are_smaller_and_fainter(make_fitted):
+    estimator, X = make_fitted(2)
+    estimator.probabilities_[:] = 1.0
+    estimator.probabilities_[0] = 0.5
+    (points,) = ClusterDisplay.from_estimator(estimator, X).ax_.collections
+    doubtful = int(np.flatnonzero((points.get_offsets() == X[0]).all(axis=1))[0])
+    assert points.get_sizes().argmin() == doubtful
+    assert points.get_alpha().argmin() == doubtful
+
+
+def test_large_data_are_thinned_out_and_say_so(make_fitted):
+    estimator, X = make_fitted(30)
+    ax = ClusterDisplay.from_estimator(estimator, X, max_points=700).ax_
+    assert len(drawn_points(ax)) == 700
+    assert any("700 of 1,200 points drawn" in text.get_text() for text in ax.texts)
+    assert all(collection.get_rasterized() for collection in ax.collections)
+
+
+def test_names_of_axes(make_fitted):
+    estimator, X = make_fitted(2)
+    frame = pd.DataFrame(X, columns=["east", "north"])
+    assert ClusterDisplay.from_estimator(estimator, frame).ax_.get_xlabel() == "east"
+    named = ClusterDisplay.from_estimator(estimator, frame, column_names=["x (m)", "y (m)"])
+    assert named.ax_.get_ylabel() == "y (m)"
+
+
+def test_draws_on_given_axes(make_fitted):
+    estimator, X = make_fitted(2)
+    figure, ax = plt.subplots()
+    display = ClusterDisplay.from_estimator(estimator, X, ax=ax)
+    assert display.ax_ is ax
+    assert display.figure_ is figure
+    assert len(plt.get_fignums()) == 1
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
+def test_extreme_scales_can_be_drawn(make_fitted, scale):
+    estimator, X = make_fitted(3, scale=scale)
+    display = ClusterDisplay.from_estimator(estimator, X)
+    display.figure_.canvas.draw()
+    low, high = display.ax_.get_ylim()
+    assert low < X[:, 1].min() < X[:, 1].max() < high < 2 * np.abs(X).max()
+
+
+def test_estimators_without_gaussians_can_be_drawn(make_fitted):
+    estimator, X = make_fitted(3)
+    del estimator.means_, estimator.variances_
+    assert len(ClusterDisplay.from_estimator(estimator, X).ax_.patches) == 3
+
+
+def test_other_data_than_those_of_fit(make_fitted):
+    estimator, X = make_fitted(2)
+    with pytest.raises(InvalidDataError, match="pass the data of fit"):
+        ClusterDisplay.from_estimator(estimator, X[1:])
