@@ -45,6 +45,9 @@ def fit_scaling(points: np.ndarray, per_feature: bool = False) -> Scaling:
     """
     # Divide by n before adding: a sum of many values near the largest float would overflow.
     shift = (points / len(points)).sum(axis=0)
+    # The sum of many values is off by more than the last digit; what is left over corrects it, so
+    # that the mean of a constant is that constant.
+    shift = shift + ((points / 2 - shift / 2) / (len(points) / 2)).sum(axis=0)
     centred = points / 2 - shift / 2
     axis = 0 if per_feature else None
     largest = np.abs(centred).max(axis=axis, keepdims=True)

@@ -17,6 +17,8 @@ CHUNK = 2_000_000
 PRIOR_POINTS = 5.0
 # Smallest variance, for data scaled to unit spread: duplicates must not give an infinite density.
 SMALLEST_VARIANCE = 1e-8
+# Points farther out than this count as lying there: their squared distances must not overflow.
+FARTHEST = 1e140
 
 
 @dataclass(frozen=True)
@@ -73,12 +75,14 @@ class DiagonalMixture:
     def select(self, clusters: np.ndarray) -> DiagonalMixture:
         """Keep the clusters with these indices, in this order."""
         proportions = self.proportions[clusters]
-        return DiagonalMixture(proportions / proportions.sum(), self.means[clusters], self.variances[clusters])
+        proportions = proportions / proportions.sum()
+        return DiagonalMixture(proportions, self.means[clusters], self.variances[clusters])
 
     def _squared_distances(self, points: np.ndarray) -> np.ndarray:
         """Squared distances in standard deviations, (n, K)."""
         # No matrix product: each row must come out the same whatever rows stand beside it.
-        return (np.square(points[:, None, :] - self.means) / self.variances).sum(axis=2)
+        near = np.clip(points, -FARTHEST, FARTHEST)
+        return (np.square(near[:, None, :] - self.means) / self.variances).sum(axis=2)
 
 
 def _chunks(n_rows: int, row_cost: int) -> list[slice]:

@@ -26,7 +26,7 @@ posterior over the number of clusters.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -57,12 +57,12 @@ class ACTSTConfig:
     n_inducing: int = 16
     n_encoder_blocks: int = 4  # L
     n_decoder_blocks: int = 2  # L'
-    n_wavelengths: int = 6
+    n_wavelengths: int = field(default=6, metadata={"least": 0})
     layer_norm: bool = False
 
 
 class Mixtures(NamedTuple):
-    """For each of B data sets, one mixture for every k = 1 .. k_max; entry j of mixture k is used if j < k."""
+    """For each of B data sets, one mixture for every k = 1 .. k_max; its entries j < k are used."""
 
     log_go_on: Tensor  # (B, k_max), log c_k
     log_proportions: Tensor  # (B, k_max, k_max), log pi_j^(k), -inf for unused entries
@@ -123,7 +123,7 @@ class ACTST(AmortizedModel):
 
     def seeds(self, k: int) -> Tensor:
         """s_1, ..., s_k of Eq 10, (1, k, width); they do not depend on the data."""
-        seeds = self.first_seed
+        seeds: Tensor = self.first_seed
         for _ in range(k - 1):
             seeds = torch.cat([seeds, self.next_seed(seeds)], dim=1)
         return seeds
@@ -162,8 +162,13 @@ class ACTST(AmortizedModel):
         """Partition B data sets, with the learned stop or with ``n_clusters`` components each."""
         k_max = min(self.config.k_max if n_clusters is None else max(n_clusters), max_clusters)
         mixtures = self(points, mask, k_max)
-        while k_max < max_clusters and n_clusters is None and bool((mixtures.log_go_on[:, -1] >= LOG_HALF).any()):
+        n_steps = torch.full((len(points),), k_max)  # of each data set on its own
+        while n_clusters is None and k_max < max_clusters:
+            undecided = mixtures.log_go_on[:, -1] >= LOG_HALF
+            if not undecided.any():
+                break
             k_max = min(2 * k_max, max_clusters)
+            n_steps[undecided.cpu()] = k_max
             mixtures = self(points, mask, k_max)
         stops = mixtures.log_go_on < LOG_HALF  # s_k > 0.5
         cap_reached = ~stops.any(1)
@@ -171,14 +176,16 @@ class ACTST(AmortizedModel):
         if n_clusters is not None:
             k = torch.tensor(n_clusters, device=points.device)
             cap_reached = torch.zeros_like(cap_reached)
-        chosen = mixtures.with_k(k)
-        log_joint = _log_joint(points, *chosen)
+        log_proportions, means, log_sds = mixtures.with_k(k)
+        log_joint = _log_joint(points, log_proportions, means, log_sds)
         return [
             _inference(
                 log_joint[b, mask[b]].argmax(1),
                 mask[b],
-                *(part[b] for part in chosen),
-                log_k_posterior(mixtures.log_go_on[b]),
+                log_proportions[b],
+                means[b],
+                log_sds[b],
+                log_k_posterior(mixtures.log_go_on[b, : int(n_steps[b])]),
                 bool(cap_reached[b]),
             )
             for b in range(len(points))

@@ -26,7 +26,7 @@ the loop always ends.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import torch
@@ -57,7 +57,7 @@ class DACConfig:
     n_inducing: int = 16
     n_encoder_blocks: int = 4  # L
     n_decoder_blocks: int = 2  # L'
-    n_wavelengths: int = 6
+    n_wavelengths: int = field(default=6, metadata={"least": 0})
     layer_norm: bool = False
     n_anchors: int = 1  # anchors per data set in a training step; they share its encoding
 
@@ -214,6 +214,7 @@ class _Trace:
     """The filtering of one data set so far."""
 
     def __init__(self, mask: Tensor, seed: int) -> None:
+        self.present = mask
         self.left = mask.clone()
         self.generator = torch.Generator().manual_seed(seed)
         self.steps: list[Step] = []
@@ -254,6 +255,6 @@ class _Trace:
         if self.thetas:
             means, log_sds = zip(*self.thetas, strict=True)
             summaries = GaussianSummaries(torch.stack(means), torch.stack(log_sds))
-        counts = torch.bincount(labels, minlength=len(self.steps)).to(torch.float32)
+        counts = torch.bincount(labels[self.present], minlength=len(self.steps)).to(torch.float32)
         log_proportions = torch.log(counts / counts.sum())
         return Inference(labels, summaries, log_proportions, tuple(self.steps), cap_reached=cap_reached)

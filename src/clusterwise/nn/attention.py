@@ -84,7 +84,8 @@ class MultiheadAttentionBlock(nn.Module):
     def _attend_to_few(self, x: Tensor, y: Tensor, mask: Tensor | None) -> Tensor:
         few, width = y.shape[1:]
         keys = self._heads(self.key(y)) / math.sqrt(width // self.n_heads)
-        folded = torch.matmul(keys, self._per_head(self.query.weight)).flatten(1, 2)  # (B, heads * few, width)
+        # (B, heads * few, width)
+        folded = torch.matmul(keys, self._per_head(self.query.weight)).flatten(1, 2)
         scores = torch.matmul(x, folded.transpose(1, 2)).unflatten(-1, (self.n_heads, few))
         if mask is not None:
             scores = scores.masked_fill(~mask[:, None, None, :], torch.finfo(scores.dtype).min)

@@ -32,7 +32,8 @@ def weights_path(weights: str | Path) -> Path:
         return path
     known = ", ".join(list_weights()) or "none"
     raise UnknownWeightsError(
-        f"There are no weights {str(weights)!r}: pass the path of a file, or one of the shipped names ({known})."
+        f"There are no weights {str(weights)!r}: pass the path of a file, "
+        f"or one of the shipped names ({known})."
     )
 
 

@@ -47,13 +47,16 @@ def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         with safe_open(str(path), framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-        return tensors, {key: json.loads(value) for key, value in metadata.items()}
     except OSError as error:
         raise WeightsFileError(f"Cannot read {path}: {error.strerror or error}.") from error
-    except (SafetensorError, json.JSONDecodeError) as error:
+    except SafetensorError as error:
         raise WeightsFileError(
             f"{path} is truncated or not a safetensors file ({error}); copy or train it again."
         ) from error
+    try:
+        return tensors, {key: json.loads(value) for key, value in metadata.items()}
+    except json.JSONDecodeError:
+        return tensors, {}  # the header of another program
 
 
 def save_weights(path: str | Path, weights: Weights) -> None:
@@ -69,8 +72,8 @@ def load_weights(path: str | Path) -> Weights:
         raise WeightsFileError(
             f"{path} is not a clusterwise weights file; `clusterwise train` makes one from a recipe."
         )
-    recipe = header["recipe"]
     try:
+        name, recipe, facts = header["name"], header["recipe"], header["facts"]
         with torch.random.fork_rng(devices=[]):  # building a network draws random numbers
             model = make_model(recipe["method"], recipe["model"])
         model.load_state_dict(tensors)
@@ -79,4 +82,4 @@ def load_weights(path: str | Path) -> Weights:
             f"{path} does not fit this version of clusterwise ({str(error).splitlines()[0]}); train it again."
         ) from error
     model.eval().requires_grad_(False)
-    return Weights(header["name"], model, recipe, header["facts"])
+    return Weights(name, model, recipe, facts)

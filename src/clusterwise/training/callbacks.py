@@ -29,7 +29,7 @@ class Callback(ABC):
         """Look at the state; return True to stop."""
 
     def at_end(self, state: TrainingState) -> None:  # noqa: B027 (most callbacks have nothing to do here)
-        """Run once when the loop ends, however it ends."""
+        """Run once after the last step, or after the step that was told to be the last."""
 
 
 class Validation(Callback):

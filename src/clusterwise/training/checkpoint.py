@@ -61,7 +61,7 @@ def load_checkpoint(path: Path, recipe: Recipe, state: TrainingState) -> None:
     saved = header.get("recipe")
     if header.get("format") != CHECKPOINT_FORMAT or saved != _plain(recipe.to_dict()):
         raise RecipeError(
-            f"{path} belongs to another recipe; resume with the recipe that it was made with, or move it away."
+            f"{path} belongs to another recipe; resume with the one that it was made with, or move it away."
         )
     parts: dict[str, dict[str, Tensor]] = {"model": {}, "averaged": {}, "optimizer": {}}
     for name, tensor in tensors.items():

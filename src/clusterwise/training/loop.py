@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from clusterwise.exceptions import RecipeError
 from clusterwise.models.registry import make_model
 from clusterwise.pretrained.weights_file import Weights, save_weights
 from clusterwise.priors import Prior, make_prior
@@ -51,14 +52,16 @@ def train_steps(recipe: Recipe, state: TrainingState, prior: Prior, callbacks: S
         task = task_of_step(prior, recipe.sizes, recipe.seed, state.step)
         loss_seed = rng_of_step(recipe.seed, LOSS, state.step).integers(2**63)
         loss = state.model.loss(task, loss_generator.manual_seed(int(loss_seed)))  # type: ignore[operator]
+        value = loss.item()
+        if not math.isfinite(value):
+            raise RecipeError(
+                f"The loss is {value} at step {state.step}; lower learning_rate in [optimizer]."
+            )
         state.optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(parameters, options.clip)
         state.optimizer.step()
         _average(state.averaged, state.model, _decay_at(state.step, options))
-        value = loss.item()
-        if not math.isfinite(value):
-            raise FloatingPointError(f"The loss is {value} at step {state.step}; lower the learning rate.")
         state.running_loss = value if state.step == 0 else 0.98 * state.running_loss + 0.02 * value
         state.step += 1
         state.seconds += time.monotonic() - started
@@ -96,6 +99,11 @@ def train(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         model = make_model(recipe.method, recipe.model)
+    if prior.n_features != model.n_features:
+        raise RecipeError(
+            f"[prior] draws {prior.n_features} features and [model] takes {model.n_features}; "
+            "give both the same n_features."
+        )
     averaged = copy.deepcopy(model).eval().requires_grad_(False)
     state = TrainingState(model, averaged, torch.optim.Adam(model.parameters()))
     checkpoint = directory / f"{recipe.name}.checkpoint.safetensors"
@@ -107,11 +115,10 @@ def train(
     if minutes is not None:
         everything.append(TimeLimit(minutes))
     everything += [*callbacks, Checkpoint(checkpoint, recipe, checkpoint_every)]
-    try:
-        train_steps(recipe, state, prior, everything)
-    finally:
-        for callback in everything:
-            callback.at_end(state)
+    train_steps(recipe, state, prior, everything)
+    # Not after an error or Ctrl-C: a step cut in half must not become the checkpoint.
+    for callback in everything:
+        callback.at_end(state)
     if state.step < recipe.optimizer.steps:
         return None
     facts = {

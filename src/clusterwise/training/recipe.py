@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +11,14 @@ from typing import Any, TypeVar
 
 from clusterwise.exceptions import RecipeError
 
-__all__ = ["OptimizerOptions", "Recipe", "SizeOptions", "ValidationOptions", "read_recipe", "recipe_from_dict"]
+__all__ = [
+    "OptimizerOptions",
+    "Recipe",
+    "SizeOptions",
+    "ValidationOptions",
+    "read_recipe",
+    "recipe_from_dict",
+]
 
 
 Options = TypeVar("Options")
@@ -37,6 +45,10 @@ class OptimizerOptions:
     warm_up: int = 200
     clip: float = 10.0
     average_decay: float = 0.999
+
+    def __post_init__(self) -> None:
+        if self.average_decay > 1:
+            raise RecipeError(f"average_decay in [optimizer] must be at most 1, got {self.average_decay!r}.")
 
 
 @dataclass(frozen=True)
@@ -67,25 +79,63 @@ class Recipe:
         return dataclasses.asdict(self)
 
 
+SECTIONS: dict[str, type[Any]] = {
+    "sizes": SizeOptions,
+    "optimizer": OptimizerOptions,
+    "validation": ValidationOptions,
+}
+
+
+def _is_positive(value: Any, whole: bool) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+        return False
+    return value > 0 and math.isfinite(value)
+
+
+def _option(value: Any, default: Any, name: str) -> Any:
+    """Check one option against the kind of its default: a positive number, or a list of such."""
+    several = isinstance(default, tuple)
+    whole = isinstance(default[0] if several else default, int)
+    kind = "whole number" if whole else "number"
+    if not several:
+        if not _is_positive(value, whole):
+            raise RecipeError(f"{name} must be a positive {kind}, got {value!r}.")
+        return value
+    if not isinstance(value, list | tuple) or not value or not all(_is_positive(v, whole) for v in value):
+        raise RecipeError(f"{name} must be a list of positive {kind}s, got {value!r}.")
+    return tuple(value)
+
+
 def _section(kind: type[Options], values: Any, name: str) -> Options:
     """Build one section of a recipe; unknown or ill-typed entries are named."""
     if not isinstance(values, dict):
         raise RecipeError(f"[{name}] in the recipe must be a table of options.")
-    known = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    unknown = sorted(set(values) - set(known))
+    defaults = {f.name: f.default for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    unknown = sorted(set(values) - set(defaults))
     if unknown:
-        raise RecipeError(f"[{name}] has no option {unknown[0]!r}; it takes {', '.join(known)}.")
-    converted = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
-    for key, value in converted.items():
-        parts = value if isinstance(value, tuple) else (value,)
-        if not parts or any(isinstance(p, bool) or not isinstance(p, int | float) or p <= 0 for p in parts):
-            raise RecipeError(f"{key} in [{name}] must be positive, got {value!r}.")
-    return kind(**converted)
+        raise RecipeError(f"[{name}] has no option {unknown[0]!r}; it takes {', '.join(defaults)}.")
+    return kind(**{key: _option(value, defaults[key], f"{key} in [{name}]") for key, value in values.items()})
+
+
+def _check_entries(values: dict[str, Any]) -> None:
+    """Raise an error that names the first entry outside the sections which cannot be used."""
+    for key in ("name", "method", "description"):
+        if not isinstance(values.get(key, ""), str):
+            raise RecipeError(f"{key} in the recipe must be text, got {values[key]!r}.")
+    if not values["name"] or Path(values["name"]).name != values["name"]:
+        raise RecipeError(f"name in the recipe must do as a file name, got {values['name']!r}.")
+    seed = values.get("seed", 0)
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise RecipeError(f"seed in the recipe must be a whole number of at least 0, got {seed!r}.")
+    for key in ("model", "prior"):
+        if not isinstance(values[key], dict):
+            raise RecipeError(f"[{key}] in the recipe must be a table of options.")
+    if "name" not in values["prior"]:
+        raise RecipeError("[prior] in the recipe misses name, which says what the data are drawn from.")
 
 
 def recipe_from_dict(values: dict[str, Any]) -> Recipe:
     """Check nested plain values and build the recipe."""
-    sections = {"sizes": SizeOptions, "optimizer": OptimizerOptions, "validation": ValidationOptions}
     known = {f.name for f in dataclasses.fields(Recipe)}
     unknown = sorted(set(values) - known)
     if unknown:
@@ -93,9 +143,9 @@ def recipe_from_dict(values: dict[str, Any]) -> Recipe:
     missing = [key for key in ("name", "method", "model", "prior") if key not in values]
     if missing:
         raise RecipeError(f"The recipe misses {', '.join(missing)}; see the files in recipes/ for examples.")
-    built = {key: _section(kind, values[key], key) for key, kind in sections.items() if key in values}
-    rest = {key: value for key, value in values.items() if key not in sections}
-    return Recipe(**rest, **built)  # type: ignore[arg-type]
+    _check_entries(values)
+    built = {key: _section(kind, values[key], key) for key, kind in SECTIONS.items() if key in values}
+    return Recipe(**(values | built))
 
 
 def read_recipe(path: str | Path) -> Recipe:
