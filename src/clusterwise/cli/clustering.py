@@ -74,8 +74,6 @@ class ClusterOptions:
                 raise ClusterwiseError(
                     f"{option} would overwrite the data in {self.file}; choose another name."
                 )
-        if self.report is not None and self.report.resolve() == self.out.resolve():
-            raise ClusterwiseError("--out and --report name the same file; choose two.")
 
 
 def _make_estimator(options: ClusterOptions) -> Any:

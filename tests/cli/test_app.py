@@ -1,0 +1,126 @@
+"""The other commands, and what happens when something is missing or interrupted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import clusterwise
+from clusterwise import cli
+from clusterwise.pretrained import get_weights
+
+
+def test_version_and_help(run):
+    assert run("--version").stdout == f"clusterwise {clusterwise.__version__}\n"
+    text = run("--help").stdout
+    assert all(command in text for command in ("cluster", "train", "bench", "models"))
+
+
+def test_unknown_options_and_values(run):
+    assert run("cluster").exit_code == 2
+    assert run("cluster", "x.csv", "--method", "kmeans").exit_code == 2
+    assert run("nonsense").exit_code == 2
+
+
+def test_models(run, make_weights, monkeypatch, folder):
+    from clusterwise.pretrained import registry
+
+    monkeypatch.setattr(registry, "_shipped", lambda: folder)
+    assert "no weights are shipped" in run("models").stdout
+    shutil.copy(make_weights("dac"), folder)
+    head, line = run("models").stdout.splitlines()
+    assert head.split() == ["name", "method", "features", "parameters", "summary"]
+    assert line.split()[:3] == ["tiny", "dac", "2"]
+    assert line.endswith("hardly trained")
+
+
+def test_training_writes_weights_and_never_throws_a_checkpoint_away(run, recipe, folder):
+    result = run("train", recipe, "--out", "made")
+    assert result.exit_code == 0, result.output
+    assert result.stdout == f"weights: {os.path.join('made', 'tiny.safetensors')}\n"
+    assert get_weights(folder / "made" / "tiny.safetensors").name == "tiny"
+    again = run("train", recipe, "--out", "made")
+    assert again.exit_code == 2
+    (line,) = again.stderr.splitlines()
+    assert "go on with --resume" in line
+    assert run("train", recipe, "--out", "made", "--resume").exit_code == 0
+
+
+def test_training_stops_at_its_time_and_goes_on(run, recipe, folder):
+    stopped = run("train", recipe, "--minutes", 0)
+    assert stopped.exit_code == 0, stopped.output
+    assert stopped.stdout == "stopped after 0 minutes; resume with --resume\n"
+    assert not (folder / "trained" / "tiny.safetensors").exists()
+    assert run("train", recipe, "--resume").exit_code == 0
+    assert (folder / "trained" / "tiny.safetensors").exists()
+
+
+def test_bad_recipe_is_one_line(run, folder):
+    (folder / "bad.toml").write_text('name = "x"\n')
+    result = run("train", "bad.toml")
+    assert result.exit_code == 2
+    assert (
+        result.stderr
+        == "error: The recipe misses method, model, prior; see the files in recipes/ for examples.\n"
+    )
+
+
+def test_interrupted_training_says_how_to_go_on(run, recipe, monkeypatch):
+    from clusterwise import training
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training, "train", interrupt)
+    result = run("train", recipe)
+    assert result.exit_code == 130
+    assert result.stderr == "interrupted; resume with --resume\n"
+
+
+def test_bench_passes_its_options_on(run, monkeypatch):
+    from clusterwise import bench
+
+    calls = []
+    monkeypatch.setattr(bench, "run_benchmark", lambda *args, **kwargs: calls.append((args, kwargs)))
+    assert run("bench", "mog", "--quick", "--out", "here", "--methods", "dac, hdbscan").exit_code == 0
+    (((name, out), options),) = calls
+    assert (name, str(out)) == ("mog", "here")
+    assert options["quick"] is True
+    assert options["methods"] == ("dac", "hdbscan")
+
+
+def test_unexpected_errors_keep_their_traceback(run, recipe, monkeypatch):
+    from clusterwise import training
+
+    def fail(*_, **__):
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(training, "train", fail)
+    assert isinstance(run("train", recipe).exception, ZeroDivisionError)
+
+
+def test_without_typer_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "typer", None)
+    for name in [name for name in sys.modules if name.startswith("clusterwise.cli.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr(cli, "app", raising=False)
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert str(caught.value) == "error: the command line needs typer; run: pip install 'clusterwise[cli]'"
+
+
+def test_help_needs_none_of_the_heavy_packages():
+    code = (
+        "import sys; import clusterwise; before = set(sys.modules); import clusterwise.cli.app; "
+        "print(*(set(sys.modules) - before), sep='\\n')"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert not {"matplotlib", "jinja2", "pyarrow", "pandas", "clusterwise.bench", "clusterwise.report"} & set(
+        loaded
+    )

@@ -1,0 +1,73 @@
+"""What a report says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score, confusion_matrix
+
+from clusterwise.report import contents
+
+
+@pytest.mark.parametrize(
+    ("value", "scale", "shown"),
+    [
+        (0.0, None, "0"),
+        (1234567.0, None, "1,234,567"),
+        (-0.0123456, None, "-0.01235"),
+        (431_903.27, 2000.0, "431,903"),
+        (1000.00012, 0.001, "1,000.000120"),
+        (2.0, 50.0, "2.000"),
+        (1e150, None, "1.000e+150"),
+        (float("inf"), None, "inf"),
+    ],
+)
+def test_numbers_have_the_digits_that_tell_something(value, scale, shown):
+    assert contents.show_number(value, scale) == shown
+
+
+def test_clusters_add_up(make_fitted):
+    estimator, X = make_fitted(4)
+    rows = contents.cluster_rows(estimator, X)
+    assert sum(row.size for row in rows) == len(X)
+    assert sum(row.share for row in rows) == pytest.approx(1)
+    for row in rows:
+        members = estimator.labels_ == row.label
+        assert row.size == members.sum()
+        assert float(row.means[0]) == pytest.approx(X[members, 0].mean(), abs=1e-3)
+        assert row.confidence == pytest.approx(estimator.probabilities_[members].mean())
+        assert row.n_uncertain == (estimator.probabilities_[members] < contents.CERTAIN).sum()
+
+
+def test_uncertain_rows_are_the_least_certain_in_order(make_fitted):
+    estimator, X = make_fitted(4)
+    rows = contents.uncertain_rows(estimator, X, count=5)
+    assert [row.row for row in rows] == np.argsort(estimator.probabilities_)[:5].tolist()
+    for row in rows:
+        best, second = np.sort(estimator.membership_[row.row])[::-1][:2]
+        assert (row.probability, row.second_probability) == (best, second)
+        assert row.label == estimator.labels_[row.row]
+        assert estimator.membership_[row.row, row.second] == second
+
+
+def test_certain_and_ordinary_rows_are_not_listed(make_fitted):
+    estimator, X = make_fitted(1)
+    assert contents.uncertain_rows(estimator, X) == []
+    estimator.outlier_scores_ = np.where(np.arange(len(X)) == 7, 0.9, 0.1)
+    assert [row.row for row in contents.outlying_rows(estimator, X)] == [7]
+
+
+def test_agreement():
+    y = np.array(["b", "a", "a", "c", "b"])
+    labels = np.array([0, 1, 1, 1, 0])
+    agreement = contents.agreement_with(y, labels)
+    assert agreement.classes == ("a", "b", "c")
+    assert np.array_equal(agreement.counts, confusion_matrix([1, 0, 0, 2, 1], labels)[:, :2])
+    assert agreement.ari == adjusted_rand_score(y, labels)
+    assert agreement.accuracy == 0.8
+
+
+def test_agreement_with_too_many_classes_has_no_table():
+    agreement = contents.agreement_with(np.arange(100), np.zeros(100, int))
+    assert agreement.counts is None
+    assert agreement.n_classes == 100

@@ -1,0 +1,145 @@
+"""The page: complete, self-contained, whole or not at all."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from html.parser import HTMLParser
+
+import pandas as pd
+import pytest
+
+from clusterwise.exceptions import InvalidDataError, MissingDependencyError
+from clusterwise.report import pictures, write_report
+
+
+class Page(HTMLParser):
+    """Collects the elements and the text of a page, and checks that elements are closed in order."""
+
+    VOID = frozenset({"meta", "img", "br"})
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] != "style":
+            self.text += " ".join(data.split()) + " "
+
+    def of(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def page_of(estimator, X, tmp_path, **options) -> Page:
+    write_report(estimator, X, tmp_path / "report.html", **options)
+    return Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+
+
+def test_page_is_complete_and_loads_nothing(make_fitted, tmp_path):
+    estimator, X = make_fitted(3)
+    html = page_of(estimator, X, tmp_path, title="Three heaps", seconds=1.25, warned=["one row is odd"])
+    assert not html.of("script")
+    assert not html.of("link")
+    sources = [image["src"] for image in html.of("img")]
+    assert len(sources) == 3  # points, confidences, steps; this method has no P(K)
+    for source in sources:
+        head, _, data = source.partition(",")
+        assert head == "data:image/png;base64"
+        assert base64.b64decode(data).startswith(b"\x89PNG")
+    assert all(image["alt"] for image in html.of("img"))
+    raw = (tmp_path / "report.html").read_text()
+    assert "http://" not in raw
+    assert "https://" not in raw
+    parts = ("Three heaps", "rows 90", "method Known", "to find them 1.25 s", "one row is odd", "3 passes")
+    assert [part for part in parts if part not in html.text] == []
+    assert "How many clusters" not in html.text
+
+
+def test_posterior_over_k_is_shown_where_there_is_one(make_fitted, tmp_path):
+    estimator, X = make_fitted(3)
+    estimator.k_posterior_ = {2: 0.2, 3: 0.8}
+    estimator.steps_ = ()
+    html = page_of(estimator, X, tmp_path)
+    assert "How many clusters" in html.text
+    assert "How they were found" not in html.text
+
+
+def test_known_classes_are_compared(make_fitted, tmp_path):
+    estimator, X = make_fitted(3)
+    html = page_of(estimator, X, tmp_path, y=estimator.labels_)
+    assert "Adjusted Rand index 1.000" in html.text
+    assert "100.0 % of the rows are right" in html.text
+
+
+def test_names_and_warnings_cannot_break_out(make_fitted, tmp_path):
+    estimator, X = make_fitted(2)
+    attack = "<script>alert('x')</script>"
+    html = page_of(estimator, X, tmp_path, title=attack, column_names=[attack, "b"], warned=[attack])
+    assert not html.of("script")
+    assert html.text.count("alert('x')") > 3
+
+
+def test_one_cluster_one_row_many_clusters_many_columns(make_fitted, tmp_path):
+    estimator, X = make_fitted(1)
+    assert "No row has an outlier score" in page_of(estimator, X, tmp_path).text
+    single = estimator.fit(X[:1])
+    assert "row 1 " in page_of(single, X[:1], tmp_path).text
+    estimator, X = make_fitted(13, n_features=11)
+    html = page_of(estimator, X, tmp_path)
+    assert "3 more columns are not shown" in html.text
+    assert "first two principal components" in html.text
+
+
+def test_names_come_from_the_data_frame(make_fitted, tmp_path):
+    estimator, X = make_fitted(2)
+    assert "mean height" in page_of(estimator, pd.DataFrame(X, columns=["height", "age"]), tmp_path).text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"column_names": ["a"]}, "1 column names for 2 columns"),
+        ({"y": [0, 1]}, "one class for each of the 60 rows"),
+    ],
+)
+def test_bad_options(make_fitted, tmp_path, options, message):
+    estimator, X = make_fitted(2)
+    with pytest.raises(InvalidDataError, match=message):
+        write_report(estimator, X, tmp_path / "report.html", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_failure_leaves_the_old_page(make_fitted, tmp_path, monkeypatch):
+    estimator, X = make_fitted(2)
+    path = tmp_path / "report.html"
+    path.write_text("old")
+
+    def fail(*_):
+        raise RuntimeError("no picture")
+
+    monkeypatch.setattr(pictures, "steps_picture", fail)
+    with pytest.raises(RuntimeError):
+        write_report(estimator, X, path)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_without_jinja2_the_extra_is_named(make_fitted, tmp_path, monkeypatch):
+    estimator, X = make_fitted(2)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'clusterwise\[report\]'"):
+        write_report(estimator, X, tmp_path / "report.html")
+    assert list(tmp_path.iterdir()) == []
