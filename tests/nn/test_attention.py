@@ -1,0 +1,183 @@
+"""The set blocks against Eqs 1-2 written as loops; permutations; masked points do not exist."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from clusterwise.nn.attention import (
+    InducedSetAttentionBlock,
+    MultiheadAttentionBlock,
+    PoolingByMultiheadAttention,
+    SetAttentionBlock,
+)
+
+WIDTH = 8
+TOLERANCE = {"rtol": 1e-10, "atol": 1e-11}  # for float64: only the order of sums differs
+
+# The sides decide which of its three formulas the block uses.
+SIDES = [(3, 7), (7, 3), (4, 4), (1, 6), (6, 1), (1, 1), (6, 2)]
+
+
+def mab(n_heads: int = 2, layer_norm: bool = False) -> MultiheadAttentionBlock:
+    torch.manual_seed(n_heads)
+    return MultiheadAttentionBlock(WIDTH, n_heads, layer_norm).double()
+
+
+def points(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def some_absent(n_sets: int, n: int) -> Tensor:
+    """Return a mask with a different part of each set absent, at least one point present."""
+    mask = torch.rand(n_sets, n, generator=torch.Generator().manual_seed(n)) < 0.6
+    mask[:, 0] = True
+    mask[0] = True
+    return mask
+
+
+@torch.no_grad()
+def naive_mab(block: MultiheadAttentionBlock, x: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Eq 1, one data set, one head and one query at a time; absent y are skipped."""
+    per_head = WIDTH // block.n_heads
+    results = []
+    for b in range(len(x)):
+        present = [j for j in range(y.shape[1]) if mask is None or mask[b, j]]
+        rows = []
+        for i in range(x.shape[1]):
+            heads = []
+            for head in range(block.n_heads):
+                of_head = slice(head * per_head, (head + 1) * per_head)
+                query = block.query.weight[of_head] @ x[b, i]
+                keys = [block.key.weight[of_head] @ y[b, j] for j in present]
+                values = [block.value.weight[of_head] @ y[b, j] for j in present]
+                weights = [math.exp(float(query @ key) / math.sqrt(per_head)) for key in keys]
+                heads.append(sum(w * v for w, v in zip(weights, values, strict=True)) / sum(weights))
+            attended = block.output.weight @ torch.cat(heads) + block.output.bias
+            h = block.norm_attention(x[b, i] + attended)
+            rows.append(
+                block.norm_output(h + torch.relu(block.feed_forward.weight @ h + block.feed_forward.bias))
+            )
+        results.append(torch.stack(rows))
+    return torch.stack(results)
+
+
+@torch.no_grad()
+def naive_isab(block: InducedSetAttentionBlock, x: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Eq 2."""
+    inducing = block.inducing.expand(len(x), -1, -1)
+    return naive_mab(block.spread, x, naive_mab(block.gather, inducing, x, mask))
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+@pytest.mark.parametrize("n_heads", [1, 2, 4])
+@pytest.mark.parametrize(("n", "m"), SIDES)
+def test_mab_is_eq_1(n: int, m: int, n_heads: int, layer_norm: bool) -> None:
+    block = mab(n_heads, layer_norm)
+    x, y = points(2, n, WIDTH), points(2, m, WIDTH, seed=1)
+    torch.testing.assert_close(block(x, y), naive_mab(block, x, y), **TOLERANCE)
+
+
+@pytest.mark.parametrize(("n", "m"), SIDES)
+def test_masked_mab_is_eq_1_over_the_present_points(n: int, m: int) -> None:
+    block, mask = mab(), some_absent(3, m)
+    x, y = points(3, n, WIDTH), points(3, m, WIDTH, seed=1)
+    torch.testing.assert_close(block(x, y, mask), naive_mab(block, x, y, mask), **TOLERANCE)
+
+
+def test_sab_isab_and_pma_are_made_of_mab() -> None:
+    torch.manual_seed(0)
+    x, mask = points(2, 6, WIDTH), some_absent(2, 6)
+    sab = SetAttentionBlock(WIDTH, 2).double()
+    torch.testing.assert_close(sab(x, mask), naive_mab(sab.block, x, x, mask), **TOLERANCE)
+    isab = InducedSetAttentionBlock(WIDTH, 2, n_inducing=3).double()
+    torch.testing.assert_close(isab(x, mask), naive_isab(isab, x, mask), **TOLERANCE)
+    pma = PoolingByMultiheadAttention(WIDTH, 2, n_seeds=2).double()
+    seeds = pma.seeds.expand(2, -1, -1)
+    torch.testing.assert_close(pma(x, mask), naive_mab(pma.block, seeds, x, mask), **TOLERANCE)
+
+
+def test_width_must_be_a_multiple_of_the_heads() -> None:
+    with pytest.raises(ValueError, match="width 8 is not a multiple of n_heads 3"):
+        MultiheadAttentionBlock(8, 3)
+
+
+# Blocks that take a set alone; the last two summarize it.
+BLOCKS: dict[str, Callable[[bool], nn.Module]] = {
+    "SAB": lambda norm: SetAttentionBlock(WIDTH, 2, norm),
+    "ISAB": lambda norm: InducedSetAttentionBlock(WIDTH, 2, 4, norm),
+    "ISAB with one inducing point": lambda norm: InducedSetAttentionBlock(WIDTH, 2, 1, norm),
+    "PMA": lambda norm: PoolingByMultiheadAttention(WIDTH, 2, 1, norm),
+    "PMA with many seeds": lambda norm: PoolingByMultiheadAttention(WIDTH, 2, 20, norm),
+}
+
+
+@pytest.fixture(params=BLOCKS)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "layer norm"])
+def block(request: pytest.FixtureRequest, name: str) -> nn.Module:
+    torch.manual_seed(0)
+    return BLOCKS[name](request.param)
+
+
+def keeps_points(name: str) -> bool:
+    return not name.startswith("PMA")
+
+
+def test_permutation(block: nn.Module, name: str) -> None:
+    """Set to set: the output is permuted along. Set to summary: nothing changes."""
+    x, order = points(2, 9, WIDTH), torch.randperm(9, generator=torch.Generator().manual_seed(0))
+    block = block.double()
+    expected = block(x)[:, order] if keeps_points(name) else block(x)
+    torch.testing.assert_close(block(x[:, order]), expected, **TOLERANCE)
+
+
+def test_masking_a_point_equals_deleting_it(block: nn.Module, name: str) -> None:
+    x, block = points(3, 9, WIDTH), block.double()
+    mask = some_absent(3, 9)
+    masked = block(x, mask)
+    for b in range(3):
+        alone = block(x[b : b + 1, mask[b]])[0]
+        torch.testing.assert_close(
+            masked[b, mask[b]] if keeps_points(name) else masked[b], alone, **TOLERANCE
+        )
+
+
+@pytest.mark.parametrize("garbage", [1e12, -1e12, 0.0])
+def test_absent_points_have_a_weight_of_exactly_zero(block: nn.Module, name: str, garbage: float) -> None:
+    """Whatever stands where points are absent, not one bit of the rest changes."""
+    x, mask = points(3, 9, WIDTH).float(), some_absent(3, 9)
+    changed = x.masked_fill(~mask[..., None], garbage)
+    before, after = block(x, mask), block(changed, mask)
+    if keeps_points(name):
+        before, after = before[mask], after[mask]
+    assert torch.equal(before, after)
+
+
+def test_no_gradient_flows_to_absent_points(block: nn.Module, name: str) -> None:
+    x, mask = points(3, 9, WIDTH).float().requires_grad_(), some_absent(3, 9)
+    result = block(x, mask)
+    (result[mask] if keeps_points(name) else result).square().sum().backward()
+    assert x.grad is not None
+    assert not x.grad[~mask].any()
+    assert x.grad[mask].any(dim=-1).all()
+
+
+def test_a_set_with_no_point_left_stays_finite(block: nn.Module) -> None:
+    assert block(points(2, 5, WIDTH).float(), torch.zeros(2, 5, dtype=torch.bool)).isfinite().all()
+
+
+@pytest.mark.parametrize(("n", "m"), [(3, 7), (7, 3)])
+def test_attention_is_a_mean_of_the_values(n: int, m: int) -> None:
+    """Equal y give the same output as one of them: the weights sum to one, scores however large."""
+    block, x, y = mab(), points(2, n, WIDTH), points(2, 1, WIDTH, seed=1)
+    for scale in (1.0, 1e6):
+        repeated = (scale * y).expand(-1, m, -1)
+        torch.testing.assert_close(block(x, repeated), block(x, scale * y), rtol=1e-9, atol=1e-9)
