@@ -235,7 +235,7 @@ class _Trace:
             joins = probabilities >= 0.5 * probabilities.max()
         members = torch.zeros_like(self.left)
         members[index[joins]] = True
-        everyone = torch.zeros(len(self.left), device=self.left.device)
+        everyone = probabilities.new_zeros(len(self.left))
         everyone[index] = probabilities
         self.left &= ~members
         self.steps.append(Step(members, everyone, None if anchor is None else int(index[anchor])))
