@@ -1,0 +1,373 @@
+"""The training loop: schedule, clipping, averaging; killed and resumed it ends as if nothing had happened."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from clusterwise.exceptions import RecipeError
+from clusterwise.models.registry import make_model
+from clusterwise.pretrained.weights_file import load_weights, read_tensors
+from clusterwise.priors import make_prior
+from clusterwise.training import loop, train
+from clusterwise.training.callbacks import Callback
+from clusterwise.training.checkpoint import TrainingState
+from clusterwise.training.loop import learning_rate_at, train_steps
+from clusterwise.training.recipe import OptimizerOptions, Recipe
+
+TinyRecipe = Callable[..., Recipe]
+
+
+@pytest.fixture(autouse=True)
+def few_draws_for_the_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of data sets for one figure in the header would cost more than all the steps."""
+    draw = loop.draw_task
+    monkeypatch.setattr(loop, "draw_task", lambda prior, rng, n_sets, n: draw(prior, rng, min(n_sets, 20), n))
+
+
+class Recorder(Callback):
+    """Keeps what the loop shows."""
+
+    def __init__(self) -> None:
+        self.weights: list[list[torch.Tensor]] = []
+        self.gradient_norms: list[float] = []
+        self.rates: list[float] = []
+        self.ends = 0
+
+    def after_step(self, state: TrainingState) -> bool:
+        parameters = list(state.model.parameters())
+        self.weights.append([p.detach().double().clone() for p in parameters])
+        norms = [float(p.grad.norm()) for p in parameters if p.grad is not None]
+        self.gradient_norms.append(math.hypot(*norms))
+        self.rates.append(state.optimizer.param_groups[0]["lr"])
+        return False
+
+    def at_end(self, state: TrainingState) -> None:
+        self.ends += 1
+
+
+class StopAt(Callback):
+    """Ends the training after a step, as a time limit does."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def after_step(self, state: TrainingState) -> bool:
+        return state.step == self.step
+
+
+def fresh(recipe: Recipe) -> TrainingState:
+    torch.manual_seed(0)
+    model = make_model(recipe.method, recipe.model)
+    averaged = copy.deepcopy(model).requires_grad_(False)
+    return TrainingState(model, averaged, torch.optim.Adam(model.parameters()))
+
+
+def assert_same_weights(one: Path, other: Path) -> None:
+    """Compare two weights files bit for bit, but for the seconds that they took."""
+    tensors, header = read_tensors(one)
+    others, other_header = read_tensors(other)
+    assert tensors.keys() == others.keys()
+    for name, tensor in tensors.items():
+        assert torch.equal(tensor, others[name]), name
+    for figures in (header["facts"], other_header["facts"]):
+        figures.pop("seconds")
+    assert header == other_header
+
+
+# -- schedule ----------------------------------------------------------------------------------------
+
+
+def test_learning_rate_rises_then_falls_to_zero() -> None:
+    options = OptimizerOptions(steps=100, learning_rate=0.5, warm_up=10)
+    rates = [learning_rate_at(step, options) for step in range(100)]
+    for step, rate in enumerate(rates):
+        cosine = (1 + math.cos(math.pi * step / 100)) / 2
+        assert rate == pytest.approx(0.5 * cosine * ((step + 1) / 10 if step < 10 else 1.0))
+    assert rates[0] == pytest.approx(0.05)
+    assert rates[:10] == sorted(rates[:10])
+    assert rates[10:] == sorted(rates[10:], reverse=True)
+    assert rates[50] == pytest.approx(0.25)
+    assert learning_rate_at(100, options) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_loop_uses_the_schedule(tiny_recipe: TinyRecipe) -> None:
+    recipe, recorder = tiny_recipe(), Recorder()
+    train_steps(recipe, fresh(recipe), make_prior(**recipe.prior), [recorder])
+    assert recorder.rates == [learning_rate_at(step, recipe.optimizer) for step in range(10)]
+
+
+def test_gradients_are_clipped(tiny_recipe: TinyRecipe) -> None:
+    recipe, recorder = tiny_recipe(optimizer={"clip": 0.01}), Recorder()
+    train_steps(recipe, fresh(recipe), make_prior(**recipe.prior), [recorder])
+    assert max(recorder.gradient_norms) <= 0.01 * (1 + 1e-4)
+    assert max(recorder.gradient_norms) > 0.0099  # they were larger
+
+
+@pytest.mark.parametrize("average_decay", [0.3, 0.9])
+def test_average_of_the_weights(tiny_recipe: TinyRecipe, average_decay: float) -> None:
+    recipe, recorder = tiny_recipe(optimizer={"average_decay": average_decay}), Recorder()
+    state = fresh(recipe)
+    expected = [p.detach().double().clone() for p in state.model.parameters()]
+    train_steps(recipe, state, make_prior(**recipe.prior), [recorder])
+    for step, weights in enumerate(recorder.weights):
+        decay = min(average_decay, (1 + step) / (10 + step))
+        for tensor, new in zip(expected, weights, strict=True):
+            tensor.copy_(decay * tensor + (1 - decay) * new)
+    for tensor, found in zip(expected, state.averaged.parameters(), strict=True):
+        torch.testing.assert_close(found.double(), tensor, rtol=1e-5, atol=1e-6)
+    last = torch.cat([w.flatten() for w in recorder.weights[-1]])
+    assert not torch.allclose(last, torch.cat([w.flatten() for w in expected]), atol=1e-5)
+
+
+def test_running_loss_is_an_average(tiny_recipe: TinyRecipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = tiny_recipe(optimizer={"steps": 4})
+    state = fresh(recipe)
+    losses: list[float] = []
+    original = type(state.model).loss
+
+    def recorded(*arguments: Any) -> torch.Tensor:
+        loss = original(*arguments)
+        losses.append(loss.item())
+        return loss
+
+    monkeypatch.setattr(type(state.model), "loss", recorded)
+    train_steps(recipe, state, make_prior(**recipe.prior), [])
+    expected = losses[0]
+    for loss in losses[1:]:
+        expected = 0.98 * expected + 0.02 * loss
+    assert state.running_loss == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [("dac", {"filtering": "minimum-loss"}), ("dac", {"filtering": "anchored"}), ("act-st", {})],
+)
+def test_training_lowers_the_loss(
+    tiny_recipe: TinyRecipe, tiny: dict[str, Any], method: str, options: dict[str, Any]
+) -> None:
+    tiny["model"] = {
+        key: value for key, value in tiny["model"].items() if key not in ("filtering", "n_anchors")
+    }
+    recipe = tiny_recipe(method=method, model=options, optimizer={"steps": 60, "learning_rate": 0.02})
+    state, prior = fresh(recipe), make_prior(**recipe.prior)
+    task = loop.draw_task(prior, loop.rng_of_step(0, 9, 0), 20, 12)
+
+    @torch.no_grad()
+    def loss() -> float:
+        return float(state.model.loss(task, torch.Generator().manual_seed(0)))  # type: ignore[operator]
+
+    before = loss()
+    train_steps(recipe, state, prior, [])
+    assert loss() < before - 0.1
+
+
+# -- from recipe to file -----------------------------------------------------------------------------
+
+
+def test_train_writes_weights(tiny_recipe: TinyRecipe, tmp_path: Path) -> None:
+    recipe, recorder = tiny_recipe(), Recorder()
+    path = train(recipe, tmp_path / "new" / "directory", callbacks=[recorder], verbose=False)
+    assert path == tmp_path / "new" / "directory" / "tiny.safetensors"
+    weights = load_weights(path)
+    assert weights.name == "tiny"
+    assert weights.model.method == "dac"
+    assert weights.recipe == json.loads(json.dumps(recipe.to_dict()))
+    assert weights.facts["steps"] == len(recorder.weights) == 10
+    assert weights.facts["n_parameters"] == sum(p.numel() for p in weights.model.parameters())
+    assert [entry["step"] for entry in weights.facts["history"]] == [4, 8, 10]
+    assert all(-1 <= entry["ari"] <= 1 and entry["k_mae"] >= 0 for entry in weights.facts["history"])
+    assert 1.0 < weights.facts["largest_coordinate"] < 20.0
+    assert recorder.ends == 1
+    last = torch.cat([tensor.flatten() for tensor in recorder.weights[-1]]).float()
+    stored = torch.cat([p.flatten() for p in weights.model.parameters()])
+    assert not torch.allclose(stored, last)  # the average, not the last
+
+
+def test_the_seed_decides_everything(tiny_recipe: TinyRecipe, tmp_path: Path) -> None:
+    state = torch.get_rng_state()
+    first = train(tiny_recipe(), tmp_path / "1", verbose=False)
+    assert torch.equal(torch.get_rng_state(), state)  # the user's own draws go on as if nothing had been
+    torch.rand(3)
+    again = train(tiny_recipe(), tmp_path / "2", verbose=False)
+    other = train(tiny_recipe(seed=4), tmp_path / "3", verbose=False)
+    assert first is not None
+    assert again is not None
+    assert other is not None
+    assert_same_weights(first, again)
+    assert not torch.equal(
+        read_tensors(first)[0]["membership.bias"], read_tensors(other)[0]["membership.bias"]
+    )
+
+
+def test_train_reads_a_recipe_file(tmp_path: Path) -> None:
+    (tmp_path / "r.toml").write_text(
+        'name = "r"\nmethod = "act-st"\n'
+        "[model]\nwidth = 4\nn_heads = 1\nn_inducing = 2\nn_encoder_blocks = 1\nn_decoder_blocks = 1\n"
+        '[prior]\nname = "crp-mixture"\n[sizes]\nn_points = [6]\npoints_per_batch = 12\n'
+        "[optimizer]\nsteps = 2\n[validation]\nn_sets = 1\nn_points = 5\n"
+    )
+    path = train(str(tmp_path / "r.toml"), tmp_path, verbose=False)
+    assert path is not None
+    assert load_weights(path).model.method == "act-st"
+
+
+def test_features_of_prior_and_model_must_agree(tiny_recipe: TinyRecipe, tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"\[prior\] draws 3 features and \[model\] takes 2"):
+        train(tiny_recipe(prior={"n_features": 3}), tmp_path, verbose=False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_options_of_prior_and_model_are_named(tiny_recipe: TinyRecipe, tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="widht"):
+        train(tiny_recipe(model={"widht": 8}), tmp_path, verbose=False)
+    with pytest.raises(RecipeError, match="k_maximum"):
+        train(tiny_recipe(prior={"k_maximum": 8}), tmp_path, verbose=False)
+    with pytest.raises(RecipeError, match="no prior 'gaussians'"):
+        train(tiny_recipe(prior={"name": "gaussians"}), tmp_path, verbose=False)
+
+
+# -- stopped and resumed -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stop", [1, 6, 10])
+def test_stopped_and_resumed(tiny_recipe: TinyRecipe, tmp_path: Path, stop: int) -> None:
+    recipe = tiny_recipe()
+    whole = train(recipe, tmp_path / "whole", verbose=False)
+    first = train(recipe, tmp_path / "parts", callbacks=[StopAt(stop)], verbose=False)
+    assert (first is None) == (stop < 10)
+    second = train(recipe, tmp_path / "parts", resume=True, verbose=False)
+    assert whole is not None
+    assert second is not None
+    assert_same_weights(whole, second)
+
+
+def test_time_limit(tiny_recipe: TinyRecipe, tmp_path: Path) -> None:
+    """No minute at all is one step each time; ten of them make the whole training."""
+    recipe = tiny_recipe()
+    whole = train(recipe, tmp_path / "whole", verbose=False)
+    path = None
+    for run in range(10):
+        assert path is None
+        path = train(recipe, tmp_path / "parts", resume=run > 0, minutes=0, verbose=False)
+    assert whole is not None
+    assert path is not None
+    assert_same_weights(whole, path)
+
+
+def test_resume_without_checkpoint_starts_at_the_beginning(tiny_recipe: TinyRecipe, tmp_path: Path) -> None:
+    assert train(tiny_recipe(), tmp_path, resume=True, verbose=False) is not None
+
+
+def test_resume_with_another_recipe(tiny_recipe: TinyRecipe, tmp_path: Path) -> None:
+    train(tiny_recipe(), tmp_path, callbacks=[StopAt(2)], verbose=False)
+    with pytest.raises(RecipeError, match="belongs to another recipe"):
+        train(tiny_recipe(seed=5), tmp_path, resume=True, verbose=False)
+
+
+class InterruptAt(Callback):
+    """Makes the optimizer raise in the middle of a step, after it has changed the weights."""
+
+    def __init__(self, step: int, error: BaseException) -> None:
+        self.step = step
+        self.error = error
+
+    def after_step(self, state: TrainingState) -> bool:
+        if state.step == self.step:
+            step = state.optimizer.step
+
+            def half_a_step() -> None:
+                step()
+                raise self.error
+
+            state.optimizer.step = half_a_step  # type: ignore[method-assign, assignment]
+        return False
+
+
+def test_a_step_cut_in_half_is_not_saved(tiny_recipe: TinyRecipe, tmp_path: Path) -> None:
+    recipe = tiny_recipe()
+    whole = train(recipe, tmp_path / "whole", verbose=False)
+    interrupt = InterruptAt(5, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe, tmp_path / "parts", callbacks=[interrupt], checkpoint_every=2, verbose=False)
+    resumed = train(recipe, tmp_path / "parts", resume=True, verbose=False)
+    assert whole is not None
+    assert resumed is not None
+    assert_same_weights(whole, resumed)
+
+
+def test_a_loss_that_is_not_finite_stops_before_the_weights_are_spoilt(
+    tiny_recipe: TinyRecipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = tiny_recipe()
+    state = fresh(recipe)
+    before = copy.deepcopy(state.model)
+    monkeypatch.setattr(type(state.model), "loss", lambda *_: torch.tensor(math.nan, requires_grad=True))
+    with pytest.raises(RecipeError, match=r"loss is nan at step 0; lower learning_rate in \[optimizer\]"):
+        train_steps(recipe, state, make_prior(**recipe.prior), [])
+    for parameter, same in zip(state.model.parameters(), before.parameters(), strict=True):
+        assert torch.equal(parameter, same)
+
+
+# -- kill -9 -----------------------------------------------------------------------------------------
+
+KILLED = """
+import json, os, signal, sys
+from pathlib import Path
+
+from clusterwise.pretrained import weights_file
+from clusterwise.training import train
+from clusterwise.training.callbacks import Callback
+from clusterwise.training.recipe import recipe_from_dict
+
+recipe, directory = json.loads(sys.argv[1])
+save = weights_file.save_file
+
+
+class FromStep5(Callback):
+    def after_step(self, state):
+        if state.step == 5:
+            weights_file.save_file = half_a_file
+        return False
+
+
+def half_a_file(tensors, path, metadata):
+    save(tensors, path, metadata)
+    whole = Path(path).read_bytes()
+    Path(path).write_bytes(whole[: len(whole) // 2])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+train(recipe_from_dict(recipe), directory, checkpoint_every=3, callbacks=[FromStep5()], verbose=False)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no kill -9")
+def test_killed_and_resumed(tiny_recipe: TinyRecipe, tmp_path: Path) -> None:
+    """Killed while it writes the checkpoint of step 6, it goes on from that of step 3: the same bits."""
+    recipe = tiny_recipe()
+    plan = json.dumps([dataclasses.asdict(recipe), str(tmp_path / "killed")])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, plan], env=environment, capture_output=True, timeout=300, check=False
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    assert read_tensors(tmp_path / "killed" / "tiny.checkpoint.safetensors")[1]["progress"]["step"] == 3
+    assert not (tmp_path / "killed" / "tiny.safetensors").exists()
+    resumed = train(recipe, tmp_path / "killed", resume=True, verbose=False)
+    whole = train(recipe, tmp_path / "whole", verbose=False)
+    assert whole is not None
+    assert resumed is not None
+    assert_same_weights(whole, resumed)
