@@ -1,0 +1,197 @@
+"""Weights files: everything comes back; anything but an intact file of ours is one clear error."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from clusterwise.exceptions import WeightsFileError
+from clusterwise.models.registry import make_model
+from clusterwise.pretrained import weights_file
+from clusterwise.pretrained.weights_file import (
+    FORMAT,
+    Weights,
+    load_weights,
+    read_tensors,
+    save_weights,
+    write_tensors,
+)
+from clusterwise.training.checkpoint import TrainingState, save_checkpoint
+from clusterwise.training.recipe import recipe_from_dict
+
+MODEL = {"width": 4, "n_heads": 2, "n_inducing": 2, "n_encoder_blocks": 1, "n_decoder_blocks": 1}
+RECIPE = {"name": "small", "method": "dac", "model": MODEL, "prior": {"name": "mixture-of-gaussians"}}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """An intact weights file, alone in its directory."""
+    torch.manual_seed(0)
+    path = tmp_path / "small.safetensors"
+    save_weights(path, Weights("small", make_model("dac", MODEL), RECIPE, {"steps": 3, "seconds": 0.5}))
+    return path
+
+
+def header_of(path: Path) -> dict[str, Any]:
+    return read_tensors(path)[1]
+
+
+def test_round_trip(path: Path) -> None:
+    torch.manual_seed(0)
+    expected = make_model("dac", MODEL).state_dict()
+    state = torch.get_rng_state()
+    weights = load_weights(path)
+    assert torch.equal(torch.get_rng_state(), state)  # loading draws nothing from the user's generator
+    assert (weights.name, weights.recipe, weights.facts) == ("small", RECIPE, {"steps": 3, "seconds": 0.5})
+    found = weights.model.state_dict()
+    assert expected.keys() == found.keys()
+    assert all(torch.equal(expected[name], found[name]) for name in expected)
+    assert not weights.model.training
+    assert not any(p.requires_grad for p in weights.model.parameters())
+
+
+def test_tensors_of_all_kinds(tmp_path: Path) -> None:
+    tensors = {
+        "not contiguous": torch.arange(6.0).reshape(2, 3).T,
+        "scalar": torch.tensor(3.0),
+        "double": torch.tensor([1e-300], dtype=torch.float64),
+        "whole": torch.tensor([2**40]),
+        "empty": torch.zeros(0, 3),
+    }
+    header = {
+        "text": 'quotes " and ünicode',
+        "nested": {"list": [1, 2.5, None, True]},
+        "number": float("inf"),
+    }
+    write_tensors(tmp_path / "t.safetensors", tensors, header)
+    found, found_header = read_tensors(tmp_path / "t.safetensors")
+    assert found_header == header
+    assert found.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        assert found[name].dtype == tensor.dtype
+        assert torch.equal(found[name], tensor)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.9, 0.999])
+def test_truncated_file(path: Path, share: float) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(WeightsFileError, match=r"small\.safetensors is truncated or not a safetensors file"):
+        load_weights(path)
+
+
+@pytest.mark.parametrize("last", [1, 8])
+def test_file_that_is_a_few_bytes_short(path: Path, last: int) -> None:
+    path.write_bytes(path.read_bytes()[:-last])
+    with pytest.raises(WeightsFileError, match="truncated"):
+        load_weights(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        np.random.default_rng(0).bytes(5000),
+        b"PK\x03\x04" + bytes(500),
+        b"name,colour\n1,red\n" * 50,
+        (10).to_bytes(8, "little") + b'{"a": "b"}',
+        (4).to_bytes(8, "little") + b"\xff\xfe\xfd\xfc",
+    ],
+    ids=["random", "zip", "csv", "another header", "no text in the header"],
+)
+def test_foreign_bytes(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    with pytest.raises(WeightsFileError, match=r"small\.safetensors is truncated or not a safetensors file"):
+        load_weights(path)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [None, {}, {"format": "pt"}, {"format": json.dumps("another-format")}, {"format": json.dumps([1])}],
+    ids=["none", "empty", "of another program", "another format", "a list"],
+)
+def test_safetensors_of_another_program(path: Path, metadata: dict[str, str] | None) -> None:
+    save_file({"weight": torch.zeros(2)}, path, metadata)
+    with pytest.raises(WeightsFileError, match=r"small\.safetensors is not a clusterwise weights file"):
+        load_weights(path)
+
+
+def test_checkpoint_is_not_a_weights_file(path: Path) -> None:
+    torch.manual_seed(0)
+    model, averaged = make_model("dac", MODEL), make_model("dac", MODEL)
+    state = TrainingState(model, averaged, torch.optim.Adam(model.parameters()))
+    save_checkpoint(path, recipe_from_dict(RECIPE), state)
+    with pytest.raises(WeightsFileError, match="is not a clusterwise weights file"):
+        load_weights(path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"recipe": RECIPE | {"method": "unheard-of"}},
+        {"recipe": RECIPE | {"model": MODEL | {"unheard_of": 1}}},
+        {"recipe": RECIPE | {"model": MODEL | {"width": 8}}},
+        {"recipe": RECIPE | {"model": MODEL | {"width": "wide"}}},
+        {"recipe": RECIPE | {"model": None}},
+        {"recipe": {"name": "small"}},
+        {"recipe": 3},
+    ],
+)
+def test_file_of_another_version(path: Path, changes: dict[str, Any]) -> None:
+    tensors, header = read_tensors(path)
+    write_tensors(path, tensors, header | changes)
+    with pytest.raises(WeightsFileError, match="does not fit this version of clusterwise") as error:
+        load_weights(path)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("missing", ["name", "recipe", "facts"])
+def test_header_with_a_gap(path: Path, missing: str) -> None:
+    tensors, header = read_tensors(path)
+    write_tensors(path, tensors, {key: value for key, value in header.items() if key != missing})
+    with pytest.raises(WeightsFileError, match=f"does not fit this version of clusterwise .*{missing}"):
+        load_weights(path)
+
+
+def test_missing_tensor(path: Path) -> None:
+    tensors, header = read_tensors(path)
+    del tensors["membership.bias"]
+    write_tensors(path, tensors, header)
+    with pytest.raises(WeightsFileError, match="does not fit this version"):
+        load_weights(path)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(WeightsFileError, match=r"Cannot read .*absent\.safetensors: No such file"):
+        load_weights(tmp_path / "absent.safetensors")
+    with pytest.raises(WeightsFileError, match="Cannot read"):
+        load_weights(tmp_path)
+
+
+def test_header_names_the_format(path: Path) -> None:
+    assert header_of(path)["format"] == FORMAT == "clusterwise-weights-1"
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError("No space left on device")])
+@pytest.mark.parametrize("exists", [True, False])
+def test_an_interrupted_save_leaves_nothing_half_written(
+    path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, exists: bool
+) -> None:
+    before = path.read_bytes()
+    if not exists:
+        path.unlink()
+
+    def torn(tensors: object, temporary: Path, metadata: object) -> None:
+        temporary.write_bytes(before[:50])
+        raise error
+
+    monkeypatch.setattr(weights_file, "save_file", torn)
+    with pytest.raises(type(error)):
+        save_weights(path, Weights("small", make_model("dac", MODEL), RECIPE, {}))
+    assert [p.name for p in path.parent.iterdir()] == (["small.safetensors"] if exists else [])
+    assert not exists or path.read_bytes() == before
