@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 import clusterwise
 from clusterwise import cli
@@ -79,6 +82,29 @@ def test_interrupted_training_says_how_to_go_on(run, recipe, monkeypatch):
     result = run("train", recipe)
     assert result.exit_code == 130
     assert result.stderr == "interrupted; resume with --resume\n"
+
+
+def test_ctrl_c_ends_after_the_step_and_the_run_goes_on(run, recipe, folder, monkeypatch):
+    from clusterwise.training import loop
+
+    train_steps = loop.train_steps
+
+    def train_steps_with_ctrl_c(recipe, state, prior, callbacks):
+        signal.raise_signal(signal.SIGINT)
+        train_steps(recipe, state, prior, callbacks)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "train_steps", train_steps_with_ctrl_c)
+        result = run("train", recipe)
+    assert result.exit_code == 130
+    assert result.stderr.splitlines()[-1] == "interrupted; resume with --resume"
+    assert os.listdir("trained") == ["tiny.checkpoint.safetensors"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert run("train", recipe, "--resume").exit_code == 0
+    run("train", recipe, "--out", "straight")
+    assert (folder / "trained/tiny.safetensors").exists()
+    resumed, straight = (load_file(folder / f"{d}/tiny.safetensors") for d in ("trained", "straight"))
+    assert all(torch.equal(resumed[name], straight[name]) for name in straight)
 
 
 def test_bench_passes_its_options_on(run, monkeypatch):

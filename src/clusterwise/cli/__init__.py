@@ -15,4 +15,6 @@ def main() -> None:
         if (error.name or "").partition(".")[0] not in ("typer", "click", "rich"):
             raise
         sys.exit(f"error: the command line needs {error.name}; run: pip install 'clusterwise[cli]'")
+    except KeyboardInterrupt:
+        sys.exit(130)
     app()

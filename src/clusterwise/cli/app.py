@@ -9,7 +9,6 @@ import typer
 
 from clusterwise.cli.clustering import ClusterOptions, Filtering, Method, Projection, Scaling, cluster_file
 from clusterwise.cli.messages import one_line_errors, one_line_warnings
-from clusterwise.exceptions import ClusterwiseError
 
 __all__ = ["app"]
 
@@ -102,20 +101,9 @@ def train(
 ) -> None:
     """Train the network that RECIPE describes and write its weights file."""
     with one_line_errors("interrupted; resume with --resume"), one_line_warnings():
-        from clusterwise.training import read_recipe
-        from clusterwise.training import train as run_training
+        from clusterwise.cli.training import train_recipe
 
-        plan = read_recipe(recipe)
-        checkpoint = out / f"{plan.name}.checkpoint.safetensors"
-        if checkpoint.exists() and not resume:
-            raise ClusterwiseError(
-                f"{checkpoint} holds an earlier run; go on with --resume, or delete it to start again."
-            )
-        path = run_training(plan, out, resume=resume, minutes=minutes)
-        if path is None:
-            typer.echo(f"stopped after {minutes:g} minutes; resume with --resume")
-        else:
-            typer.echo(f"weights: {path}")
+        train_recipe(recipe, out, resume, minutes)
 
 
 @app.command()

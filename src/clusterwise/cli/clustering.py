@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -92,31 +93,28 @@ def _make_estimator(options: ClusterOptions) -> Any:
     return DAC(**shared)
 
 
-def summary_lines(estimator: Any, seconds: float) -> list[str]:
-    """Return what is printed about a fitted estimator."""
+def summary_lines(estimator: Any, seconds: float) -> Iterator[str]:
+    """Yield what is printed about a fitted estimator; P(K) comes last, since it may take a while."""
     from clusterwise.report.contents import weights_name
 
-    n_clusters = int(estimator.n_clusters_)
+    n_clusters, n_rows = int(estimator.n_clusters_), len(estimator.labels_)
     sizes = np.bincount(estimator.labels_, minlength=n_clusters)
-    n_rows = len(estimator.labels_)
-    lines = [
+    yield (
         f"{n_clusters} cluster{'s' * (n_clusters != 1)} in {n_rows:,} row{'s' * (n_rows != 1)} "
-        f"({type(estimator).__name__}, {weights_name(estimator)}, {seconds:.1f} s)",
-        f"{'cluster':>9}{'rows':>11}{'share':>9}{'confidence':>12}",
-    ]
+        f"({type(estimator).__name__}, {weights_name(estimator)}, {seconds:.1f} s)"
+    )
+    yield f"{'cluster':>9}{'rows':>11}{'share':>9}{'confidence':>12}"
     for label in range(min(n_clusters, MAX_LINES)):
         confidence = estimator.probabilities_[estimator.labels_ == label].mean()
-        share = 100 * sizes[label] / sizes.sum()
-        lines.append(f"{label:>9}{sizes[label]:>11,}{share:>7.1f} %{confidence:>12.3f}")
+        yield f"{label:>9}{sizes[label]:>11,}{100 * sizes[label] / n_rows:>7.1f} %{confidence:>12.3f}"
     if n_clusters > MAX_LINES:
-        lines.append(f"{'...':>9} and {n_clusters - MAX_LINES} more")
-    lines.append(f"mean confidence {estimator.probabilities_.mean():.3f}")
+        yield f"{'...':>9} and {n_clusters - MAX_LINES} more"
+    yield f"mean confidence {estimator.probabilities_.mean():.3f}"
     k_posterior: dict[int, float] | None = getattr(estimator, "k_posterior_", None)
     if k_posterior is not None:
         likely = sorted(k_posterior.items(), key=lambda item: -item[1])[:5]
         shown = ", ".join(f"{probability:.2f} for {k}" for k, probability in likely if probability >= 0.005)
-        lines.append(f"probability of k: {shown}")
-    return lines
+        yield f"probability of k: {shown}"
 
 
 def cluster_file(options: ClusterOptions) -> None:
@@ -128,9 +126,9 @@ def cluster_file(options: ClusterOptions) -> None:
         started = time.perf_counter()
         estimator.fit(table.values)
         seconds = time.perf_counter() - started
+        write_labels(options.out, estimator.labels_, estimator.probabilities_, estimator.outlier_scores_)
         for line in summary_lines(estimator, seconds):
             typer.echo(line)
-        write_labels(options.out, estimator.labels_, estimator.probabilities_, estimator.outlier_scores_)
         typer.echo(f"labels: {options.out}")
         if options.report is not None:
             from clusterwise.report import write_report
