@@ -54,8 +54,9 @@ def fit_scaling(points: np.ndarray, per_feature: bool = False) -> Scaling:
     safe = np.where(largest > 0, largest, 1.0)
     scale = 2 * safe * np.sqrt(np.square(centred / safe).mean(axis=axis, keepdims=True))
     # Rounding noise around a constant is not spread: it must not be blown up to unit scale.
-    noise = 4 * np.finfo(points.dtype).eps * np.abs(points).max(axis=axis, keepdims=True)
-    scale = np.where(scale > noise, scale, 1.0)
+    noise = 4 * np.finfo(points.dtype).eps * np.abs(points).max(axis=0)
+    varies = 2 * np.abs(centred).max(axis=0) > noise
+    scale = np.where(varies if per_feature else varies.any(), scale, 1.0)
     return Scaling(shift, np.broadcast_to(scale.reshape(-1), shift.shape).copy())
 
 
