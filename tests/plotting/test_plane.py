@@ -39,6 +39,15 @@ def test_principal_components_scale_with_the_data(scale):
     np.testing.assert_allclose(drawn / scale, find_plane(X).project(X), rtol=1e-6, atol=1e-9)
 
 
+def test_features_scaled_one_by_one_make_units_irrelevant():
+    X = np.random.default_rng(0).normal(size=(50, 4)) @ np.random.default_rng(1).normal(size=(4, 4))
+    units = np.array([1e-5, 1.0, 1e8, 3.0])
+    drawn = find_plane(X, per_feature=True).project(X)
+    np.testing.assert_allclose(find_plane(X * units, per_feature=True).project(X * units), drawn, atol=1e-9)
+    X[:, 2] = 5.0  # a constant feature has no scale
+    assert np.isfinite(find_plane(X, per_feature=True).project(X)).all()
+
+
 def test_constant_data_and_one_feature():
     assert np.all(find_plane(np.full((5, 3), 7.0)).project(np.full((5, 3), 7.0)) == 0)
     X = np.arange(4.0)[:, None]

@@ -99,7 +99,7 @@ def test_one_cluster_one_row_many_clusters_many_columns(make_fitted, tmp_path):
     assert "row 1 " in page_of(single, X[:1], tmp_path).text
     estimator, X = make_fitted(13, n_features=11)
     html = page_of(estimator, X, tmp_path)
-    assert "3 more columns are not shown" in html.text
+    assert "5 more columns are not shown" in html.text
     assert "first two principal components" in html.text
 
 

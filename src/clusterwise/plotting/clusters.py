@@ -9,7 +9,7 @@ import numpy as np
 
 from clusterwise.plotting.ellipses import Ellipse, diagonal_ellipses, empirical_ellipses
 from clusterwise.plotting.palette import cluster_colour, cluster_marker
-from clusterwise.plotting.plane import find_plane, import_matplotlib, points_of, thin_out
+from clusterwise.plotting.plane import import_matplotlib, plane_of, points_of, thin_out
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,9 +89,9 @@ class ClusterDisplay:
     ) -> Self:
         """Draw a fitted estimator over the data of its ``fit``.
 
-        Data of more than two features are drawn on their first two principal components. The
-        ellipses are those of the estimator's Gaussians where it has them and the data are 2-D,
-        else those of the points of each cluster.
+        Data of more than two features are drawn on their first two principal components, after the
+        estimator's scaling. The ellipses are those of the estimator's Gaussians where it has them
+        and the data are 2-D, else those of the points of each cluster.
 
         Parameters
         ----------
@@ -105,7 +105,7 @@ class ClusterDisplay:
         """
         labels = np.asarray(estimator.labels_)
         points, names = points_of(X, len(labels))
-        plane = find_plane(points, names if column_names is None else column_names)
+        plane = plane_of(estimator, points, names if column_names is None else column_names)
         drawn = plane.project(points)
         means, variances = getattr(estimator, "means_", None), getattr(estimator, "variances_", None)
         if points.shape[1] == 2 and means is not None and variances is not None:

@@ -11,7 +11,15 @@ import numpy as np
 
 from clusterwise.exceptions import InvalidDataError, MissingDependencyError
 
-__all__ = ["Plane", "find_plane", "import_matplotlib", "points_of", "principal_directions", "thin_out"]
+__all__ = [
+    "Plane",
+    "find_plane",
+    "import_matplotlib",
+    "plane_of",
+    "points_of",
+    "principal_directions",
+    "thin_out",
+]
 
 
 def import_matplotlib(module: str) -> Any:
@@ -48,10 +56,13 @@ def principal_directions(centred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return variances, directions * signs
 
 
-def find_plane(points: np.ndarray, column_names: Sequence[str] | None = None) -> Plane:
+def find_plane(
+    points: np.ndarray, column_names: Sequence[str] | None = None, *, per_feature: bool = False
+) -> Plane:
     """Return the plane to draw points (n, d) on: themselves if d is 2, else two principal components.
 
-    With one feature the second axis is zero everywhere.
+    With one feature the second axis is zero everywhere. ``per_feature`` brings the features to one
+    scale before their principal components are taken.
     """
     d = points.shape[1]
     if d <= 2:
@@ -60,11 +71,20 @@ def find_plane(points: np.ndarray, column_names: Sequence[str] | None = None) ->
     centre = (points / len(points)).sum(axis=0)
     centred = points - centre
     largest = np.abs(centred).max()  # squares of huge values would overflow
-    scaled = centred / (largest if largest > 0 else 1.0)
-    variances, directions = principal_directions(scaled)
+    scales = np.full(d, largest if largest > 0 else 1.0)
+    if per_feature:
+        spreads = scales * (centred / scales).std(axis=0)
+        scales = np.where(spreads > 0, spreads, 1.0)
+    variances, directions = principal_directions(centred / scales)
     shares = variances / variances.sum() if variances.sum() > 0 else variances
     first, second = (f"principal component {i + 1} ({100 * shares[i]:.0f} % of the variance)" for i in (0, 1))
-    return Plane(centre, directions[:, :2], (first, second))
+    axes = directions[:, :2] / scales[:, None] if per_feature else directions[:, :2]
+    return Plane(centre, axes, (first, second))
+
+
+def plane_of(estimator: Any, points: np.ndarray, column_names: Sequence[str] | None = None) -> Plane:
+    """Return the plane for the data of an estimator, with the features scaled as it scales them."""
+    return find_plane(points, column_names, per_feature=getattr(estimator, "scaling", None) == "feature")
 
 
 def thin_out(labels: np.ndarray, max_points: int, at_least: int = 20) -> np.ndarray:

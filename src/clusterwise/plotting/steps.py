@@ -10,7 +10,7 @@ import numpy as np
 
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.plotting.palette import QUIET, cluster_colour
-from clusterwise.plotting.plane import find_plane, import_matplotlib, points_of, thin_out
+from clusterwise.plotting.plane import import_matplotlib, plane_of, points_of, thin_out
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,7 +70,7 @@ class StepsDisplay:
         labels = np.asarray(estimator.labels_)
         points, _ = points_of(X, len(labels))
         steps = tuple(estimator.steps_)
-        drawn = find_plane(points).project(points)
+        drawn = plane_of(estimator, points).project(points)
         display = cls(drawn, labels, steps, shown=np.asarray(estimator.network_labels_) >= 0)
         return display.plot(figure, max_panels=max_panels, max_points=max_points)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,30 +28,30 @@ __all__ = [
     "weights_name",
 ]
 
-MAX_COLUMNS = 8  # wider tables are not read
+MAX_COLUMNS = 6  # wider tables are not read
 MAX_CLASSES = 30
 CERTAIN = 0.99
 OUTLYING = 0.5
 
 
-def show_number(value: float, scale: float | None = None) -> str:
+def show_number(value: float, spread: float | None = None) -> str:
     """Write a number with about four digits that tell something.
 
-    ``scale`` is the spread of the values beside it: 431900.3 and 436300.9 with a spread of 2000
-    need no digits after the point.
+    ``spread`` is that of the values beside it, which then all get the same digits after the point:
+    431900.27 among values that differ by thousands needs few, 0.5 among values that differ by
+    hundredths more.
 
     Examples
     --------
-    >>> show_number(431_903.27, scale=2000.0), show_number(0.123456), show_number(3e-9)
+    >>> show_number(431_903.27, spread=2000.0), show_number(0.123456), show_number(3e-9)
     ('431,903', '0.1235', '3.000e-09')
     """
     if not np.isfinite(value):
         return str(value)
-    size = abs(value)
-    if size != 0 and not 1e-4 <= size < 1e9:
+    step = spread if spread else abs(value)
+    if step != 0 and (step < 1e-4 or max(step, abs(value)) >= 1e9):
         return f"{value:.3e}"
-    step = scale if scale is not None and 0 < scale < size else size
-    digits = 0 if step == 0 else int(np.clip(3 - np.floor(np.log10(step)), 0, 8))
+    digits = 0 if step == 0 else max(0, 3 - math.floor(math.log10(step)))
     return f"{value:,.{digits}f}"
 
 
@@ -101,7 +102,7 @@ def shown_columns(n_features: int) -> list[int]:
 def _shown_values(points: np.ndarray, values: np.ndarray) -> tuple[str, ...]:
     """Write the shown columns of one row (d,), with digits that suit the data's spread."""
     with np.errstate(over="ignore", invalid="ignore"):
-        spreads = [float(np.ptp(points[:, j])) / 10 for j in shown_columns(points.shape[1])]
+        spreads = [float(np.ptp(points[:, j])) for j in shown_columns(points.shape[1])]
     return tuple(show_number(float(value), spread) for value, spread in zip(values, spreads, strict=False))
 
 
