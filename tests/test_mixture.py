@@ -247,18 +247,36 @@ def test_far_clusters_stay_apart(gap: float) -> None:
     assert found is mixture
 
 
-def test_merging_raises_schwarzs_criterion_or_does_nothing() -> None:
+def schwarz_criterion(points: np.ndarray, mixture: DiagonalMixture) -> float:
+    n_parameters = mixture.n_clusters * (2 * points.shape[1] + 1) - 1
+    return float(mixture.log_density(points).sum() - 0.5 * n_parameters * np.log(len(points)))
+
+
+def test_two_clusters_merge_where_schwarzs_criterion_says_so() -> None:
+    """From clusters on top of each other to distinct ones, the decision is that of the criterion."""
+    decisions = []
+    for gap in np.linspace(0.0, 4.0, 41):
+        points = np.concatenate([normal(60, 1, 0.0, 0.0), normal(60, 2, gap, 0.0)])
+        two = mixture_from_labels(points, np.repeat([0, 1], 60))
+        mean = two.proportions @ two.means
+        variance = two.proportions @ (two.variances + np.square(two.means - mean))
+        one = DiagonalMixture(np.ones(1), mean[None], variance[None])
+        merges = schwarz_criterion(points, one) > schwarz_criterion(points, two)
+        found = merge_indistinct(points, two, 0)
+        assert found.n_clusters == (1 if merges else 2)
+        if merges:
+            assert_close(found, one)
+        decisions.append(merges)
+    assert 5 < sum(decisions) < 36
+
+
+def test_merging_raises_schwarzs_criterion() -> None:
     for seed in range(4):
         _, points, _ = draw(3, 2, 150, seed)
         start = refine(points, mixture_from_labels(points, np.arange(150) % 7), 10)
         found = merge_indistinct(points, start, 5)
-
-        def criterion(mixture: DiagonalMixture, points: np.ndarray = points) -> float:
-            n_parameters = mixture.n_clusters * 5 - 1
-            return float(mixture.log_density(points).sum() - 0.5 * n_parameters * np.log(len(points)))
-
         assert found.n_clusters < start.n_clusters
-        assert criterion(found) > criterion(start)
+        assert schwarz_criterion(points, found) > schwarz_criterion(points, start)
         assert found.proportions.sum() == pytest.approx(1.0)
 
 

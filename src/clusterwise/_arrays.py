@@ -52,10 +52,10 @@ def fit_scaling(points: np.ndarray, per_feature: bool = False) -> Scaling:
     axis = 0 if per_feature else None
     largest = np.abs(centred).max(axis=axis, keepdims=True)
     safe = np.where(largest > 0, largest, 1.0)
-    scale = 2 * safe * np.sqrt(np.square(centred / safe).mean(axis=axis, keepdims=True))
+    scale = 2 * (safe * np.sqrt(np.square(centred / safe).mean(axis=axis, keepdims=True)))
     # Rounding noise around a constant is not spread: it must not be blown up to unit scale.
-    noise = 4 * np.finfo(points.dtype).eps * np.abs(points).max(axis=0)
-    varies = 2 * np.abs(centred).max(axis=0) > noise
+    noise = 2 * np.finfo(points.dtype).eps * np.abs(points).max(axis=0)
+    varies = np.abs(centred).max(axis=0) > noise
     scale = np.where(varies if per_feature else varies.any(), scale, 1.0)
     return Scaling(shift, np.broadcast_to(scale.reshape(-1), shift.shape).copy())
 

@@ -150,10 +150,13 @@ def test_masking_a_point_equals_deleting_it(block: nn.Module, name: str) -> None
         )
 
 
+@pytest.mark.parametrize("spread", [1.0, 1e4])
 @pytest.mark.parametrize("garbage", [1e12, -1e12, 0.0])
-def test_absent_points_have_a_weight_of_exactly_zero(block: nn.Module, name: str, garbage: float) -> None:
-    """Whatever stands where points are absent, not one bit of the rest changes."""
-    x, mask = points(3, 9, WIDTH).float(), some_absent(3, 9)
+def test_absent_points_have_a_weight_of_exactly_zero(
+    block: nn.Module, name: str, garbage: float, spread: float
+) -> None:
+    """Whatever stands where points are absent, and however low the scores of the others, no bit changes."""
+    x, mask = spread * points(3, 9, WIDTH).float(), some_absent(3, 9)
     changed = x.masked_fill(~mask[..., None], garbage)
     before, after = block(x, mask), block(changed, mask)
     if keeps_points(name):
