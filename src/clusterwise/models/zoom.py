@@ -19,6 +19,8 @@ __all__ = ["batches_of_similar_size", "zoom_in"]
 
 # Fewer points than this cannot show two clusters.
 SMALLEST_CLUSTER = 10
+# A found cluster hides one or two others at most; a longer loop would only chase its outermost points.
+MOST_PARTS = 3
 
 
 def batches_of_similar_size(sizes: Sequence[int], points_per_batch: int) -> Iterator[list[int]]:
@@ -36,6 +38,7 @@ def batches_of_similar_size(sizes: Sequence[int], points_per_batch: int) -> Iter
 def _scaled(points: Tensor) -> Tensor:
     """Bring (n, d) points to mean zero and unit spread."""
     centred = points - points.mean(0)
+    centred = centred / centred.abs().max()  # the squares of tiny numbers would be zero
     return centred / centred.square().mean().sqrt()
 
 
@@ -44,7 +47,6 @@ def zoom_in(
     sets: Sequence[Tensor],
     labels: Sequence[Tensor],
     seeds: Sequence[int],
-    max_clusters: int,
     points_per_batch: int,
 ) -> list[Tensor]:
     """Split every cluster of B partitions as the network would partition it alone.
@@ -62,11 +64,12 @@ def zoom_in(
         padded = pad_sequence([_scaled(sets[b][members]) for b, members in (parts[i] for i in batch)], True)
         sizes = torch.tensor([len(parts[i][1]) for i in batch], device=padded.device)
         mask = torch.arange(padded.shape[1], device=padded.device) < sizes[:, None]
-        inferences = model.infer(padded, mask, [seeds[parts[i][0]] for i in batch], max_clusters)
+        inferences = model.infer(padded, mask, [seeds[parts[i][0]] for i in batch], MOST_PARTS)
         for i, inference in zip(batch, inferences, strict=True):
             b, members = parts[i]
             within = inference.labels[: len(members)]
             # The first part keeps the cluster's name, the others get new ones.
-            names = torch.cat([found[b][members[:1]], int(found[b].max()) + torch.arange(1, int(within.max()) + 1)])
+            new = int(found[b].max()) + torch.arange(1, int(within.max()) + 1)
+            names = torch.cat([found[b][members[:1]].cpu(), new])
             found[b][members] = names.to(found[b].device)[within]
     return found
