@@ -120,22 +120,20 @@ def merge_indistinct(points: np.ndarray, mixture: DiagonalMixture, refine_steps:
     """Merge clusters as long as the data do not tell them apart, by Schwarz's criterion (BIC).
 
     A cluster costs (2 d + 1) / 2 log n: its parameters are worth it only if they raise the
-    log-likelihood by more. Two clusters merge into the Gaussian with their common moments, the pair
-    that gains most first, and some EM steps follow each merge. This takes back what a cluster-wise
-    loop leaves behind: a few far members of a cluster that was removed before them.
+    log-likelihood by more. Two clusters merge into the Gaussian with their common moments; a round
+    merges all pairs that gain, best first and each cluster once, and EM steps follow. This takes back
+    what a cluster-wise loop leaves behind: a few far members of a cluster that was removed before them.
     """
     price = 0.5 * (2 * points.shape[1] + 1) * np.log(len(points))
     while mixture.n_clusters > 1:
-        log_joint = mixture.log_joint(points)
-        log_likelihood = logsumexp(log_joint, axis=1).sum()
-        gains = {
-            (i, j): _log_likelihood_of_merger(points, mixture, log_joint, i, j) - log_likelihood + price
-            for i, j in _neighbours(mixture)
-        }
-        best = max(gains, key=gains.__getitem__)
-        if gains[best] <= 0:
+        gains = _gains_of_mergers(points, mixture)
+        partner = np.arange(mixture.n_clusters)
+        for (i, j), gain in sorted(gains.items(), key=lambda item: -item[1]):
+            if gain + price > 0 and partner[i] == i and partner[j] == j:
+                partner[j] = i
+        if (partner == np.arange(mixture.n_clusters)).all():
             break
-        mixture = refine(points, _merged(mixture, *best), refine_steps)
+        mixture = refine(points, _merged(mixture, partner), refine_steps)
     return mixture
 
 
@@ -148,29 +146,29 @@ def _neighbours(mixture: DiagonalMixture) -> set[tuple[int, int]]:
     return {(min(i, int(j)), max(i, int(j))) for i, row in enumerate(nearest) for j in row}
 
 
-def _common_moments(mixture: DiagonalMixture, i: int, j: int) -> DiagonalMixture:
-    """Return the single Gaussian with the moments of clusters i and j together."""
-    pair = np.array([i, j])
-    share = mixture.proportions[pair]
-    mean = np.average(mixture.means[pair], axis=0, weights=share)
-    spread = mixture.variances[pair] + np.square(mixture.means[pair] - mean)
-    variance = np.average(spread, axis=0, weights=share)
-    return DiagonalMixture(share.sum(keepdims=True), mean[None], variance[None])
+def _merged(mixture: DiagonalMixture, partner: np.ndarray) -> DiagonalMixture:
+    """Give the clusters with the same ``partner`` (K,) one Gaussian with their common moments."""
+    groups = np.unique(partner, return_inverse=True)[1]
+    share = np.eye(groups.max() + 1)[groups].T * mixture.proportions  # (groups, K)
+    proportions = share.sum(axis=1)
+    share /= proportions[:, None]
+    means = share @ mixture.means
+    between = np.square(mixture.means - means[groups])
+    return DiagonalMixture(proportions, means, share @ (mixture.variances + between))
 
 
-def _log_likelihood_of_merger(
-    points: np.ndarray, mixture: DiagonalMixture, log_joint: np.ndarray, i: int, j: int
-) -> float:
-    others = np.delete(log_joint, [i, j], axis=1)
-    merged = _common_moments(mixture, i, j).log_joint(points)
-    return float(logsumexp(np.concatenate([others, merged], axis=1), axis=1).sum())
-
-
-def _merged(mixture: DiagonalMixture, i: int, j: int) -> DiagonalMixture:
-    one = _common_moments(mixture, i, j)
-    others = np.delete(np.arange(mixture.n_clusters), [i, j])
-    return DiagonalMixture(
-        np.concatenate([mixture.proportions[others], one.proportions]),
-        np.concatenate([mixture.means[others], one.means]),
-        np.concatenate([mixture.variances[others], one.variances]),
-    )
+def _gains_of_mergers(points: np.ndarray, mixture: DiagonalMixture) -> dict[tuple[int, int], float]:
+    """Change of the log-likelihood by the merger of each pair of neighbours."""
+    log_joint = mixture.log_joint(points)
+    largest = log_joint.max(axis=1, keepdims=True)
+    weights = np.exp(log_joint - largest)
+    total = weights.sum(axis=1)
+    gains = {}
+    for i, j in _neighbours(mixture):
+        pair = _merged(mixture.select(np.array([i, j])), np.zeros(2, dtype=int))
+        log_pair = pair.log_joint(points)[:, 0] + np.log(mixture.proportions[[i, j]].sum())
+        # Densities relative to the largest term: rounding leaves 1e-16 of it, far below any price.
+        others = np.maximum(total - weights[:, i] - weights[:, j], 1e-16)
+        merged = others + np.exp(np.minimum(log_pair - largest[:, 0], 500.0))
+        gains[i, j] = float(np.log(merged / total).sum())
+    return gains

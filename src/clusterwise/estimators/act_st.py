@@ -24,7 +24,7 @@ class ACTST(AmortizedClusterer):
 
     Parameters
     ----------
-    weights, projection, scaling, refine_steps, merge, max_clusters, max_network_points, \
+    weights, projection, scaling, zoom_levels, refine_steps, merge, max_clusters, max_network_points, \
 random_state, verbose, device
         As for :class:`DAC`.
 
@@ -52,6 +52,7 @@ network_labels_, cap_reached_, n_network_points_
         weights: str | Path | None = None,
         projection: Literal["pca"] | None = None,
         scaling: Literal["joint", "feature"] = "joint",
+        zoom_levels: int = 1,
         refine_steps: int = 10,
         merge: bool = True,
         max_clusters: int = 100,
@@ -63,6 +64,7 @@ network_labels_, cap_reached_, n_network_points_
         self.weights = weights
         self.projection = projection
         self.scaling = scaling
+        self.zoom_levels = zoom_levels
         self.refine_steps = refine_steps
         self.merge = merge
         self.max_clusters = max_clusters

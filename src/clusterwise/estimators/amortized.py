@@ -23,6 +23,7 @@ from clusterwise.estimators.features import FeatureMap, fit_feature_map
 from clusterwise.exceptions import CapReachedWarning, FeatureCountError, OutsidePriorWarning
 from clusterwise.mixture import DiagonalMixture, merge_indistinct, mixture_from_labels, refine
 from clusterwise.models.base import Inference
+from clusterwise.models.zoom import batches_of_similar_size, zoom_in
 from clusterwise.partition import canonical_labels
 from clusterwise.pretrained import get_weights
 from clusterwise.pretrained.weights_file import Weights
@@ -78,6 +79,7 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
         "weights": [str, Path, None],
         "projection": [StrOptions({"pca"}), None],
         "scaling": [StrOptions({"joint", "feature"})],
+        "zoom_levels": [Interval(Integral, 0, None, closed="left")],
         "refine_steps": [Interval(Integral, 0, None, closed="left")],
         "merge": ["boolean"],
         "max_clusters": [Interval(Integral, 1, None, closed="left")],
@@ -90,6 +92,7 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
     weights: str | Path | None
     projection: Any
     scaling: Any
+    zoom_levels: int
     refine_steps: int
     merge: bool
     max_clusters: int
@@ -135,8 +138,9 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         prepared = [self._prepare(p, seed) for p in points]
         labels: list[np.ndarray] = [np.empty(0, dtype=np.int64)] * len(points)
-        for batch in _batches([len(p.shown) for p in prepared]):
-            for index, fitted in zip(batch, self._run([prepared[i] for i in batch], [seed] * len(batch)), strict=True):
+        for batch in batches_of_similar_size([len(p.shown) for p in prepared], POINTS_PER_BATCH):
+            run = self._run([prepared[i] for i in batch], [seed] * len(batch))
+            for index, fitted in zip(batch, run, strict=True):
                 features = prepared[index].feature_map.apply(points[index])
                 labels[index] = canonical_labels(fitted.mixture.memberships(features).argmax(axis=1))
                 self._warn(prepared[index], fitted, f"data set {index}: ")
@@ -179,16 +183,20 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
         model = self._weights().model.to(self.device)
         tensors = pad_sets([p.features[p.shown] for p in prepared], self.device)
         inferences = model.infer(*tensors, seeds=seeds, max_clusters=self.max_clusters, **options)
+        sizes = [len(p.shown) for p in prepared]
+        sets = [points[:n] for points, n in zip(tensors[0], sizes, strict=True)]
+        labels = [inference.labels[:n] for inference, n in zip(inferences, sizes, strict=True)]
+        for _ in range(self.zoom_levels):
+            labels = zoom_in(model, sets, labels, seeds, POINTS_PER_BATCH)
         return [
-            Fitted(inference, self._summarize(p, inference))
-            for p, inference in zip(prepared, inferences, strict=True)
+            Fitted(inference, self._summarize(p, inference, to_numpy(of_set, np.int64)))
+            for p, inference, of_set in zip(prepared, inferences, labels, strict=True)
         ]
 
-    def _summarize(self, prepared: Prepared, inference: Inference) -> DiagonalMixture:
+    def _summarize(self, prepared: Prepared, inference: Inference, labels: np.ndarray) -> DiagonalMixture:
         """Turn the network's partition into one Gaussian per cluster, all of them in use."""
         shown = prepared.features[prepared.shown]
-        labels = to_numpy(inference.labels, np.int64)[: len(shown)]
-        if self.refine_steps == 0 and inference.summaries is not None:
+        if self.refine_steps == 0 and self.zoom_levels == 0 and inference.summaries is not None:
             mixture = DiagonalMixture(
                 np.exp(to_numpy(inference.log_proportions, np.float64)),
                 to_numpy(inference.summaries.means, np.float64),
@@ -229,8 +237,8 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
         weights = self._weights()
         if fitted.inference.cap_reached:
             warnings.warn(
-                f"{prefix}{type(self).__name__} stopped at its cap of {self.max_clusters} clusters and gave the "
-                "rows that were left to the nearest cluster; raise max_clusters if you expect more.",
+                f"{prefix}{type(self).__name__} stopped at its cap of {self.max_clusters} clusters and gave "
+                "the rows that were left to the nearest cluster; raise max_clusters if you expect more.",
                 CapReachedWarning,
                 stacklevel=3,
             )
@@ -238,8 +246,9 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
         known = float(weights.facts["largest_coordinate"])
         if reach > 1.5 * known:
             warnings.warn(
-                f"{prefix}some rows lie {reach:.0f} spreads from the centre, while the weights {weights.name!r} were "
-                f"trained on data within {known:.0f}; remove extreme rows or transform the features (log, ranks).",
+                f"{prefix}some rows lie {reach:.0f} spreads from the centre, while the weights "
+                f"{weights.name!r} were trained on data within {known:.0f}; remove extreme rows or "
+                "transform the features (log, ranks).",
                 OutsidePriorWarning,
                 stacklevel=3,
             )
@@ -247,7 +256,7 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
     def _repeat(self, n_samples: int) -> Iterator[DiagonalMixture]:
         """Run the network again on the data of ``fit``, each time with another seed."""
         seeds = np.random.default_rng(self._seed).integers(2**31 - 1, size=n_samples)
-        for batch in _batches([len(self._prepared.shown)] * n_samples):
+        for batch in batches_of_similar_size([len(self._prepared.shown)] * n_samples, POINTS_PER_BATCH):
             for fitted in self._run([self._prepared] * len(batch), [int(seeds[i]) for i in batch]):
                 yield fitted.mixture
 
@@ -311,15 +320,3 @@ def _network_labels(prepared: Prepared, inference: Inference, labels: np.ndarray
     network[rows] = to_numpy(inference.labels)[: len(rows)]
     network[network >= 0] = canonical_labels(network[network >= 0])
     return network
-
-
-def _batches(sizes: Sequence[int]) -> Iterator[list[int]]:
-    """Group data sets of similar size, so that little of a batch is padding."""
-    batch: list[int] = []
-    for index in np.argsort(sizes, kind="stable"):
-        if batch and (len(batch) + 1) * sizes[index] > POINTS_PER_BATCH:
-            yield batch
-            batch = []
-        batch.append(int(index))
-    if batch:
-        yield batch

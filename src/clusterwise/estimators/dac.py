@@ -43,6 +43,9 @@ class DAC(AmortizedClusterer):
     scaling : {"joint", "feature"}
         One scale for all features, which keeps the shape of the data, or one for each, for columns
         in different units.
+    zoom_levels : int
+        How often each found cluster is shown to the network again, by itself and at its own scale, so
+        that clusters close to each other are told apart.
     refine_steps : int
         Number of EM steps that polish the clusters after the network's passes. 0 keeps the cluster
         parameters that the network itself gives, as in the paper.
@@ -102,6 +105,7 @@ class DAC(AmortizedClusterer):
         weights: str | Path | None = None,
         projection: Literal["pca"] | None = None,
         scaling: Literal["joint", "feature"] = "joint",
+        zoom_levels: int = 1,
         refine_steps: int = 10,
         merge: bool = True,
         max_clusters: int = 100,
@@ -114,6 +118,7 @@ class DAC(AmortizedClusterer):
         self.weights = weights
         self.projection = projection
         self.scaling = scaling
+        self.zoom_levels = zoom_levels
         self.refine_steps = refine_steps
         self.merge = merge
         self.max_clusters = max_clusters
