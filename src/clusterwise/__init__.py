@@ -7,12 +7,18 @@
 True
 """
 
-from clusterwise import datasets, metrics, pretrained
-from clusterwise.estimators import ACTST, DAC
-from clusterwise.partition import Partition
-from clusterwise.posterior import PartitionPosterior
-from clusterwise.pretrained import list_weights
-from clusterwise.training import read_recipe, train
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clusterwise import bench, datasets, metrics, plotting, pretrained, report
+    from clusterwise.estimators import ACTST, DAC
+    from clusterwise.partition import Partition
+    from clusterwise.posterior import PartitionPosterior
+    from clusterwise.pretrained import list_weights
+    from clusterwise.training import read_recipe, train
 
 __version__ = "0.1.0"
 
@@ -22,10 +28,37 @@ __all__ = [
     "Partition",
     "PartitionPosterior",
     "__version__",
+    "bench",
     "datasets",
     "list_weights",
     "metrics",
+    "plotting",
     "pretrained",
     "read_recipe",
+    "report",
     "train",
 ]
+
+# Names are loaded on first use: importing torch takes seconds, and `clusterwise --help` needs none of it.
+_MODULE_OF = {
+    "ACTST": "clusterwise.estimators",
+    "DAC": "clusterwise.estimators",
+    "Partition": "clusterwise.partition",
+    "PartitionPosterior": "clusterwise.posterior",
+    "list_weights": "clusterwise.pretrained",
+    "read_recipe": "clusterwise.training",
+    "train": "clusterwise.training",
+}
+_SUBMODULES = {"bench", "datasets", "metrics", "plotting", "pretrained", "report"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return import_module(f"clusterwise.{name}")
+    if name in _MODULE_OF:
+        return getattr(import_module(_MODULE_OF[name]), name)
+    raise AttributeError(f"module 'clusterwise' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -227,6 +227,7 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
         self.means_ = self._feature_map.undo(self._mixture.means)
         self.variances_ = self._feature_map.undo_variances(self._mixture.variances)
         self.proportions_ = self._mixture.proportions
+        self.weights_name_ = self._weights().name
         self.cap_reached_ = fitted.inference.cap_reached
         self.n_network_points_ = len(prepared.shown)
         self.steps_ = tuple(_steps_in_input_order(prepared, fitted.inference))

@@ -81,6 +81,7 @@ class DAC(AmortizedClusterer):
         The passes in their order.
     network_labels_ : ndarray of shape (n,)
         The partition as the passes left it, before the summaries; -1 for rows not shown to the network.
+    weights_name_ : str
     cap_reached_ : bool
     n_network_points_ : int
 
@@ -140,7 +141,7 @@ class DAC(AmortizedClusterer):
 
     @property
     def k_posterior_(self) -> dict[int, float]:
-        """Share of each number of clusters over 50 draws of anchors; anchored filtering only."""
+        """Share of each number of clusters over 20 draws of anchors; anchored filtering only."""
         if not hasattr(self, "_k_posterior"):
-            self._k_posterior: dict[int, float] = self.sample_partitions(50).k_posterior
+            self._k_posterior: dict[int, float] = self.sample_partitions(20).k_posterior
         return self._k_posterior

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
-from clusterwise.estimators.amortized import AmortizedClusterer
 from clusterwise.metrics import matched_accuracy
 from clusterwise.plotting.palette import cluster_colour
 
@@ -185,7 +184,7 @@ def settings_of(estimator: Any) -> list[tuple[str, str]]:
 
 def weights_name(estimator: Any) -> str | None:
     """Return the name of the weights behind an amortized estimator."""
-    return estimator._weights().name if isinstance(estimator, AmortizedClusterer) else None
+    return getattr(estimator, "weights_name_", None)
 
 
 def headline(estimator: Any, points: np.ndarray, seconds: float | None) -> list[tuple[str, str]]:

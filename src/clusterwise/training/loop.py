@@ -13,10 +13,12 @@ import torch
 from torch import nn
 
 from clusterwise.exceptions import RecipeError
+from clusterwise._files import whole_or_nothing
 from clusterwise.models.registry import make_model
 from clusterwise.pretrained.weights_file import Weights, save_weights
 from clusterwise.priors import Prior, make_prior
 from clusterwise.training.callbacks import Callback, Checkpoint, Progress, TimeLimit, Validation
+from clusterwise.training.card import card_text
 from clusterwise.training.checkpoint import TrainingState, load_checkpoint
 from clusterwise.training.recipe import OptimizerOptions, Recipe, read_recipe
 from clusterwise.training.tasks import LOSS, VALIDATION, draw_task, rng_of_step, task_of_step
@@ -86,7 +88,7 @@ def train(
     callbacks: Sequence[Callback] = (),
     verbose: bool = True,
 ) -> Path | None:
-    """Train a network and write ``<directory>/<name>.safetensors``; return its path.
+    """Train a network and write ``<directory>/<name>.safetensors`` and its card; return the path.
 
     A checkpoint beside it lets ``resume=True`` go on after a crash or after ``minutes`` have passed
     (then None is returned). Killed and resumed, a training ends with the weights of an
@@ -129,5 +131,8 @@ def train(
         "history": state.history,
     }
     path = directory / f"{recipe.name}.safetensors"
-    save_weights(path, Weights(recipe.name, averaged, recipe.to_dict(), facts))
+    weights = Weights(recipe.name, averaged, recipe.to_dict(), facts)
+    save_weights(path, weights)
+    with whole_or_nothing(path.with_suffix(".md")) as card:
+        card.write_text(card_text(weights), encoding="utf-8")
     return path
