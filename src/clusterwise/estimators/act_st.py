@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from clusterwise._arrays import to_numpy
 from clusterwise.estimators.amortized import AmortizedClusterer, Fitted, Prepared
+from clusterwise.estimators.validation import require_positive
 from clusterwise.posterior import PartitionPosterior
 
 __all__ = ["ACTST"]
@@ -88,6 +89,7 @@ network_labels_, cap_reached_, n_network_points_
     def sample_partitions(self, n_samples: int = 50) -> PartitionPosterior:
         """Draw k from ``k_posterior_``, then a cluster for each row from the mixture of k clusters."""
         check_is_fitted(self)
+        require_positive(n_samples)
         rng = np.random.default_rng(self._seed)
         drawn = rng.choice(list(self.k_posterior_), size=n_samples, p=list(self.k_posterior_.values()))
         labels = np.empty((n_samples, len(self.labels_)), dtype=np.int64)

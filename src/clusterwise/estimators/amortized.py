@@ -15,11 +15,14 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
 
-from clusterwise._arrays import pad_sets, require_finite, to_numpy
-from clusterwise.estimators.features import FeatureMap, fit_feature_map
+from clusterwise._arrays import pad_sets, to_numpy
+from clusterwise.estimators.availability import available_unless
+from clusterwise.estimators.features import FeatureMap, fit_feature_map, pad_features
+from clusterwise.estimators.outside_prior import describe_far_rows
+from clusterwise.estimators.validation import as_points, require_positive
 from clusterwise.exceptions import CapReachedWarning, FeatureCountError, OutsidePriorWarning
 from clusterwise.mixture import DiagonalMixture, merge_indistinct, mixture_from_labels, refine
 from clusterwise.models.base import Inference
@@ -32,6 +35,8 @@ __all__ = ["AmortizedClusterer", "ClusteringStep", "Fitted", "Prepared"]
 
 # Data sets are padded to one size and run together up to this many points (padding included).
 POINTS_PER_BATCH = 40_000
+# Warnings point to the line that called ``fit``: above _warn, fit itself and scikit-learn's wrapper of it.
+CALLER = 4
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ class Prepared:
 
     order: np.ndarray  # (n,) rows of the input, sorted by value
     feature_map: FeatureMap
-    features: np.ndarray  # (n, w) scaled features in sorted order
+    features: np.ndarray  # (n, f) scaled features in sorted order
     shown: np.ndarray  # (m,) sorted positions that the network sees, all of them unless n is large
 
 
@@ -59,15 +64,19 @@ class Fitted:
 
     inference: Inference
     mixture: DiagonalMixture  # in the network's units, clusters in the order of first appearance
+    cap_reached: bool
 
 
-def _has_density(estimator: AmortizedClusterer) -> bool:
-    if not estimator._weights().model.has_density:
-        raise AttributeError(
-            f"the weights {estimator._weights().name!r} were trained without a density; "
-            "score_samples and sample need weights with one"
-        )
-    return True
+def _no_density(estimator: AmortizedClusterer) -> str | None:
+    """Say why there is no density, if there is none."""
+    if hasattr(estimator, "weights_name_"):  # a fitted estimator does without its weights
+        name, has_density = estimator.weights_name_, estimator._has_density
+    else:
+        weights = estimator._weights()
+        name, has_density = weights.name, weights.model.has_density
+    if has_density:
+        return None
+    return f"the weights {name!r} were trained without a density; score_samples and sample need one"
 
 
 class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
@@ -114,8 +123,9 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
     def fit(self, X: Any, y: Any = None) -> AmortizedClusterer:
         """Find the clusters of X, (n, d), and how many there are; ``y`` is ignored."""
         started = time.perf_counter()
-        points = self._validate(X, reset=True)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        points = as_points(X, self)
+        validate_data(self, X, reset=True, skip_check_array=True)
+        seed = self._draw_seed()
         prepared = self._prepare(points, seed)
         (fitted,) = self._run([prepared], [seed])
         self._store(points, prepared, fitted, seed)
@@ -134,42 +144,29 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
         The sets may differ in rows and in numbers of clusters. Each comes out as ``fit_predict``
         with the same ``random_state`` would label it.
         """
-        points = [self._validate(X, reset=True) for X in Xs]
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        prepared = [self._prepare(p, seed) for p in points]
+        names = [f"Xs[{index}]" for index in range(len(Xs))]
+        points = [as_points(X, self, name) for X, name in zip(Xs, names, strict=True)]
+        seed = self._draw_seed()
+        prepared = [self._prepare(p, seed, name) for p, name in zip(points, names, strict=True)]
         labels: list[np.ndarray] = [np.empty(0, dtype=np.int64)] * len(points)
         for batch in batches_of_similar_size([len(p.shown) for p in prepared], POINTS_PER_BATCH):
             run = self._run([prepared[i] for i in batch], [seed] * len(batch))
             for index, fitted in zip(batch, run, strict=True):
                 features = prepared[index].feature_map.apply(points[index])
                 labels[index] = canonical_labels(fitted.mixture.memberships(features).argmax(axis=1))
-                self._warn(prepared[index], fitted, f"data set {index}: ")
+                self._warn(prepared[index], fitted, f"{names[index]}: ")
         return labels
 
-    def _validate(self, X: Any, reset: bool) -> np.ndarray:
-        """Check X and return it as float64, (n, d)."""
-        if not reset:
-            self._check_feature_count(X)
-        points = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
-        require_finite(points)
-        return points
+    def _draw_seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _check_feature_count(self, X: Any) -> None:
-        shape = getattr(X, "shape", None)
-        if shape is not None and len(shape) == 2 and shape[1] != self.n_features_in_:
-            raise FeatureCountError(
-                f"X has {shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input: that is what it was fitted on "
-                f"(weights {self._weights().name!r}); pass the same columns as in fit."
-            )
-
-    def _prepare(self, points: np.ndarray, seed: int) -> Prepared:
+    def _prepare(self, points: np.ndarray, seed: int, name: str = "X") -> Prepared:
         """Sort the rows, scale them, and choose the ones that the network will see."""
         # Sorted rows make everything that follows, rounding included, independent of the input's order.
         order = np.lexsort(points.T[::-1])
         weights = self._weights()
         feature_map = fit_feature_map(
-            points[order], weights.model.n_features, weights.name, self.projection, self.scaling
+            points[order], weights.model.n_features, weights.name, self.projection, self.scaling, name
         )
         features = feature_map.apply(points[order])
         shown = np.arange(len(points))
@@ -181,37 +178,40 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
     def _run(self, prepared: Sequence[Prepared], seeds: Sequence[int], **options: Any) -> list[Fitted]:
         """Run the network on all data sets as one batch and summarize what it found."""
         model = self._weights().model.to(self.device)
-        tensors = pad_sets([p.features[p.shown] for p in prepared], self.device)
+        shown = [pad_features(p.features[p.shown], model.n_features) for p in prepared]
+        tensors = pad_sets(shown, self.device)
         inferences = model.infer(*tensors, seeds=seeds, max_clusters=self.max_clusters, **options)
         sizes = [len(p.shown) for p in prepared]
         sets = [points[:n] for points, n in zip(tensors[0], sizes, strict=True)]
         labels = [inference.labels[:n] for inference, n in zip(inferences, sizes, strict=True)]
+        zoomed = labels
         for _ in range(self.zoom_levels):
-            labels = zoom_in(model, sets, labels, seeds, POINTS_PER_BATCH)
-        return [
-            Fitted(inference, self._summarize(p, inference, to_numpy(of_set, np.int64)))
-            for p, inference, of_set in zip(prepared, inferences, labels, strict=True)
-        ]
+            zoomed = zoom_in(model, sets, zoomed, seeds, POINTS_PER_BATCH)
+        return [self._finish(*results) for results in zip(prepared, inferences, labels, zoomed, strict=True)]
+
+    def _finish(self, prepared: Prepared, inference: Inference, labels: Tensor, zoomed: Tensor) -> Fitted:
+        """Summarize one data set; zooming must not lead beyond the cap on the clusters."""
+        mixture = self._summarize(prepared, inference, to_numpy(zoomed, np.int64))
+        beyond = mixture.n_clusters > self.max_clusters
+        if beyond:
+            mixture = self._summarize(prepared, inference, to_numpy(labels, np.int64))
+        return Fitted(inference, mixture, inference.cap_reached or beyond)
 
     def _summarize(self, prepared: Prepared, inference: Inference, labels: np.ndarray) -> DiagonalMixture:
         """Turn the network's partition into one Gaussian per cluster, all of them in use."""
         shown = prepared.features[prepared.shown]
         if self.refine_steps == 0 and self.zoom_levels == 0 and inference.summaries is not None:
+            n_features = shown.shape[1]
             mixture = DiagonalMixture(
                 np.exp(to_numpy(inference.log_proportions, np.float64)),
-                to_numpy(inference.summaries.means, np.float64),
-                np.exp(2 * to_numpy(inference.summaries.log_sds, np.float64)),
+                to_numpy(inference.summaries.means, np.float64)[:, :n_features],
+                np.exp(2 * to_numpy(inference.summaries.log_sds, np.float64)[:, :n_features]),
             )
         else:
             mixture = refine(shown, mixture_from_labels(shown, labels), self.refine_steps)
             if self.merge:
                 mixture = merge_indistinct(shown, mixture, self.refine_steps)
-        # The number reported is the number used: a cluster that no row prefers is not there.
-        preferred = mixture.memberships(prepared.features).argmax(axis=1)
-        in_input_order = np.empty_like(preferred)
-        in_input_order[prepared.order] = preferred
-        used, first = np.unique(in_input_order, return_index=True)
-        return mixture.select(used[np.argsort(first)])
+        return _clusters_in_use(prepared, mixture)
 
     def _store(self, points: np.ndarray, prepared: Prepared, fitted: Fitted, seed: int) -> None:
         self._prepared = prepared
@@ -223,12 +223,13 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
         self.labels_ = self.membership_.argmax(axis=1)
         self.n_clusters_ = self._mixture.n_clusters
         self.probabilities_ = self.membership_.max(axis=1)
-        self.outlier_scores_ = self._mixture.outlier_scores(features, len(points))
+        self.outlier_scores_ = _outlier_scores(self._mixture, features, self.labels_)
         self.means_ = self._feature_map.undo(self._mixture.means)
         self.variances_ = self._feature_map.undo_variances(self._mixture.variances)
         self.proportions_ = self._mixture.proportions
         self.weights_name_ = self._weights().name
-        self.cap_reached_ = fitted.inference.cap_reached
+        self._has_density = self._weights().model.has_density
+        self.cap_reached_ = fitted.cap_reached
         self.n_network_points_ = len(prepared.shown)
         self.steps_ = tuple(_steps_in_input_order(prepared, fitted.inference))
         self.network_labels_ = _network_labels(prepared, fitted.inference, self.labels_)
@@ -236,22 +237,20 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
     def _warn(self, prepared: Prepared, fitted: Fitted, prefix: str = "") -> None:
         """Say what a user should know: a cap that ended the loop, data unlike the training data."""
         weights = self._weights()
-        if fitted.inference.cap_reached:
+        if fitted.cap_reached:
             warnings.warn(
-                f"{prefix}{type(self).__name__} stopped at its cap of {self.max_clusters} clusters and gave "
-                "the rows that were left to the nearest cluster; raise max_clusters if you expect more.",
+                f"{prefix}{type(self).__name__} reached its cap of {self.max_clusters} clusters, and rows "
+                "beyond it joined the nearest one; raise max_clusters if you expect more.",
                 CapReachedWarning,
-                stacklevel=3,
+                stacklevel=CALLER,
             )
-        reach = float(np.abs(prepared.features).max())
-        known = float(weights.facts["largest_coordinate"])
-        if reach > 1.5 * known:
+        far_rows = describe_far_rows(prepared.features, float(weights.facts["largest_coordinate"]))
+        if far_rows is not None:
             warnings.warn(
-                f"{prefix}some rows lie {reach:.0f} spreads from the centre, while the weights "
-                f"{weights.name!r} were trained on data within {known:.0f}; remove extreme rows or "
-                "transform the features (log, ranks).",
+                f"{prefix}{far_rows} the data that the weights {weights.name!r} were trained on; remove "
+                "extreme rows or transform the features (log, ranks).",
                 OutsidePriorWarning,
-                stacklevel=3,
+                stacklevel=CALLER,
             )
 
     def _repeat(self, n_samples: int) -> Iterator[DiagonalMixture]:
@@ -270,37 +269,68 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
     # -- new points ------------------------------------------------------------------------------
 
     def _features(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        return self._feature_map.apply(self._validate(X, reset=False))
+        points = as_points(X, self)
+        if points.shape[1] != self.n_features_in_:
+            raise FeatureCountError(
+                f"X has {points.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input: that is what it was fitted on "
+                f"(weights {self.weights_name_!r}); pass the same columns as in fit."
+            )
+        validate_data(self, X, reset=False, skip_check_array=True)  # names of columns
+        return self._feature_map.apply(points)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each cluster for each row of X, (n, K); each row is treated by itself."""
+        check_is_fitted(self)
         return self._mixture.memberships(self._features(X))
 
     def predict(self, X: Any) -> np.ndarray:
         """Cluster of each row of X, (n,); ``predict`` on the rows of ``fit`` gives ``labels_``."""
         return self.predict_proba(X).argmax(axis=1)
 
-    @available_if(_has_density)
+    @available_unless(_no_density)
     def score_samples(self, X: Any) -> np.ndarray:
         """Log density of each row of X in its own units, (n,).
 
         With ``projection`` it is the density of the projected features.
         """
+        check_is_fitted(self)
         return self._mixture.log_density(self._features(X)) - self._feature_map.log_volume
 
-    @available_if(_has_density)
+    @available_unless(_no_density)
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log density per row of X; ``y`` is ignored."""
         return float(self.score_samples(X).mean())
 
-    @available_if(_has_density)
+    @available_unless(_no_density)
     def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """Draw new rows (n_samples, d) from the fitted mixture, with their clusters (n_samples,)."""
         check_is_fitted(self)
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        require_positive(n_samples)
+        rng = np.random.default_rng(self._draw_seed())
         features, labels = self._mixture.sample(rng, n_samples)
         return self._feature_map.undo(features), labels
+
+
+def _clusters_in_use(prepared: Prepared, mixture: DiagonalMixture) -> DiagonalMixture:
+    """Keep the clusters that some row prefers, in the order of first appearance."""
+    while True:
+        preferred = np.empty(len(prepared.order), dtype=np.int64)
+        preferred[prepared.order] = mixture.memberships(prepared.features).argmax(axis=1)
+        used, first = np.unique(preferred, return_index=True)
+        by_appearance = used[np.argsort(first)]
+        if np.array_equal(by_appearance, np.arange(mixture.n_clusters)):
+            return mixture
+        # A row between two clusters prefers the first of them: look again after they changed places.
+        mixture = mixture.select(by_appearance)
+
+
+def _outlier_scores(mixture: DiagonalMixture, features: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Outlier scores of the rows (n,); a cluster of one row does not make that row an ordinary one."""
+    shared = np.flatnonzero(np.bincount(labels, minlength=mixture.n_clusters) > 1)
+    if len(shared) > 0:
+        mixture = mixture.select(shared)
+    return mixture.outlier_scores(features, len(features))
 
 
 def _steps_in_input_order(prepared: Prepared, inference: Inference) -> Iterator[ClusteringStep]:

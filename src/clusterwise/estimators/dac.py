@@ -7,21 +7,23 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from clusterwise.estimators.amortized import AmortizedClusterer
+from clusterwise.estimators.amortized import AmortizedClusterer, Fitted, Prepared
+from clusterwise.estimators.availability import available_unless
+from clusterwise.estimators.validation import require_positive
+from clusterwise.exceptions import WeightsFileError
 from clusterwise.posterior import PartitionPosterior
+from clusterwise.pretrained.weights_file import Weights
 
 __all__ = ["DAC"]
 
 
-def _is_stochastic(estimator: DAC) -> bool:
-    if estimator.filtering != "anchored":
-        raise AttributeError(
-            "minimum-loss filtering has one answer and no posterior; use DAC(filtering='anchored') or ACTST"
-        )
-    return True
+def _one_answer(estimator: DAC) -> str | None:
+    """Say why there is no posterior, if there is none."""
+    if estimator.filtering == "anchored":
+        return None
+    return "minimum-loss filtering has one answer and no posterior; use DAC(filtering='anchored') or ACTST"
 
 
 class DAC(AmortizedClusterer):
@@ -131,10 +133,25 @@ class DAC(AmortizedClusterer):
     def _default_weights(self) -> str:
         return f"dac-{self.filtering}-2d"
 
-    @available_if(_is_stochastic)
+    def _weights(self) -> Weights:
+        weights = super()._weights()
+        trained_for = weights.model.config.filtering
+        if trained_for != self.filtering:
+            raise WeightsFileError(
+                f"The weights {weights.name!r} are for {trained_for} filtering, not for {self.filtering}; "
+                f"pass filtering={trained_for!r} or other weights."
+            )
+        return weights
+
+    def _store(self, points: np.ndarray, prepared: Prepared, fitted: Fitted, seed: int) -> None:
+        super()._store(points, prepared, fitted, seed)
+        self._k_posterior: dict[int, float] | None = None
+
+    @available_unless(_one_answer)
     def sample_partitions(self, n_samples: int = 50) -> PartitionPosterior:
         """Cluster the data of ``fit`` again with other anchors; return the partitions found."""
         check_is_fitted(self)
+        require_positive(n_samples)
         features = self._prepared.features
         labels = [mixture.memberships(features).argmax(axis=1) for mixture in self._repeat(n_samples)]
         return PartitionPosterior(np.stack([self._in_input_order(row) for row in labels]))
@@ -142,6 +159,7 @@ class DAC(AmortizedClusterer):
     @property
     def k_posterior_(self) -> dict[int, float]:
         """Share of each number of clusters over 20 draws of anchors; anchored filtering only."""
-        if not hasattr(self, "_k_posterior"):
-            self._k_posterior: dict[int, float] = self.sample_partitions(20).k_posterior
-        return self._k_posterior
+        known: dict[int, float] | None = getattr(self, "_k_posterior", None)
+        if known is None:
+            known = self._k_posterior = self.sample_partitions(20).k_posterior
+        return known

@@ -6,37 +6,48 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from sklearn.utils.extmath import randomized_svd
 
 from clusterwise._arrays import Scaling, fit_scaling
 from clusterwise.exceptions import FeatureCountError
+from clusterwise.mixture import FARTHEST
 
-__all__ = ["FeatureMap", "fit_feature_map"]
+__all__ = ["FeatureMap", "fit_feature_map", "pad_features", "principal_axes"]
+
+# Exact principal axes cost the cube of the number of features; beyond this many they are approximated.
+MOST_FEATURES_FOR_EXACT_AXES = 500
 
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """An affine map from d features in the user's units to w features of unit spread, and back."""
+    """An affine map from d features in the user's units to f = min(d, w) of unit spread, and back.
+
+    w is the number of features that the network takes. Where d < w the network sees zeros beside
+    the features, and all else (summaries, densities, distances) goes without them.
+    """
 
     outer: Scaling  # on the d features of the user
-    matrix: np.ndarray | None  # (d, w) with orthonormal columns or rows; None where d = w
-    inner: Scaling  # on the w features of the network
+    matrix: np.ndarray | None  # (d, f) with orthonormal columns; None where d <= w
+    inner: Scaling  # on the f features of the network
 
     def apply(self, points: np.ndarray) -> np.ndarray:
-        """Map points (n, d) to the network's features (n, w)."""
-        scaled = self.outer.apply(points)
+        """Map points (n, d) to the network's features (n, f); each row on its own."""
+        with np.errstate(over="ignore"):  # a new point may lie as far out as it likes
+            scaled = np.clip(self.outer.apply(np.ascontiguousarray(points)), -FARTHEST, FARTHEST)
         if self.matrix is not None:
-            scaled = scaled @ self.matrix
+            # No matrix product: each row must come out the same whatever rows stand beside it.
+            scaled = np.stack([(scaled * axis).sum(axis=1) for axis in self.matrix.T], axis=1)
         return self.inner.apply(scaled)
 
     def undo(self, features: np.ndarray) -> np.ndarray:
-        """Map the network's features (n, w) back to the user's units (n, d)."""
+        """Map the network's features (n, f) back to the user's units (n, d)."""
         scaled = self.inner.undo(features)
         if self.matrix is not None:
             scaled = scaled @ self.matrix.T
         return self.outer.undo(scaled)
 
     def undo_variances(self, variances: np.ndarray) -> np.ndarray:
-        """Variances (K, w) of the network's features, as variances (K, d) in the user's units."""
+        """Variances (K, f) of the network's features, as variances (K, d) in the user's units."""
         scaled = variances * np.square(self.inner.scale)
         if self.matrix is not None:
             scaled = scaled @ np.square(self.matrix.T)
@@ -58,29 +69,49 @@ def fit_feature_map(
     weights_name: str,
     projection: Literal["pca"] | None,
     scaling: Literal["joint", "feature"],
+    name: str = "X",
 ) -> FeatureMap:
-    """Fit the map from points (n, d) to ``n_features`` features.
+    """Fit the map from points (n, d) to at most ``n_features`` features.
 
     Without ``projection`` d must equal ``n_features``. With "pca" more features are projected on
-    their first principal components, and fewer are padded with zeros.
+    their first principal components; fewer stay what they are, see ``pad_features``.
     """
     d = points.shape[1]
     if d != n_features and projection is None:
         raise FeatureCountError(
-            f"X has {d} features, but the weights {weights_name!r} take {n_features}; select {n_features} "
-            "columns, pass projection='pca', or use weights made for your number of features."
+            f"{name} has {d} features, but the weights {weights_name!r} take {n_features}; select "
+            f"{n_features} columns, pass projection='pca', or use weights made for your number of features."
         )
     outer = fit_scaling(points, per_feature=scaling == "feature")
-    if d == n_features:
-        return FeatureMap(outer, None, Scaling(np.zeros(d), np.ones(d)))
-    scaled = outer.apply(points)
-    matrix = principal_axes(scaled, n_features) if d > n_features else np.eye(d, n_features)
-    return FeatureMap(outer, matrix, fit_scaling(scaled @ matrix))
+    if d <= n_features:
+        # With the zeros of the padding beside them the features have unit spread.
+        return FeatureMap(outer, None, Scaling(np.zeros(d), np.full(d, np.sqrt(d / n_features))))
+    scaled = FeatureMap(outer, principal_axes(outer.apply(points), n_features), _identity(n_features))
+    return FeatureMap(outer, scaled.matrix, fit_scaling(scaled.apply(points)))
+
+
+def _identity(n_features: int) -> Scaling:
+    return Scaling(np.zeros(n_features), np.ones(n_features))
+
+
+def pad_features(features: np.ndarray, n_features: int) -> np.ndarray:
+    """Put zeros beside features (n, f), as many as are missing for a network that takes ``n_features``."""
+    return np.pad(features, ((0, 0), (0, n_features - features.shape[1])))
 
 
 def principal_axes(points: np.ndarray, n_axes: int) -> np.ndarray:
-    """First principal axes of centred points (n, d), as columns (d, n_axes), with fixed signs."""
-    _, axes = np.linalg.eigh(points.T @ points / len(points))
-    axes = axes[:, ::-1][:, :n_axes]
-    largest = np.abs(axes).argmax(axis=0)
+    """First principal axes of centred points (n, d), as columns (d, n_axes), with fixed signs.
+
+    Where n < n_axes the axes that no point reaches are zero.
+    """
+    d = points.shape[1]
+    if d <= MOST_FEATURES_FOR_EXACT_AXES:
+        _, axes = np.linalg.eigh(points.T @ points / len(points))
+        axes = axes[:, ::-1][:, :n_axes]
+    else:
+        axes = randomized_svd(points, n_axes, n_iter=7, random_state=0)[2].T
+        axes = np.pad(axes, ((0, 0), (0, n_axes - axes.shape[1])))
+    # Of entries that are equal up to rounding the first decides, not the rounding.
+    sizes = np.abs(axes)
+    largest = (sizes > (1 - 1e-6) * sizes.max(axis=0)).argmax(axis=0)
     return axes * np.where(axes[largest, np.arange(n_axes)] < 0, -1.0, 1.0)

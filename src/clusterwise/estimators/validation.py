@@ -1,0 +1,56 @@
+"""Whatever the user passes as data, checked and brought to one array, with errors that name the place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_array
+
+from clusterwise._arrays import require_finite
+from clusterwise.exceptions import InvalidDataError
+
+__all__ = ["as_points", "require_positive"]
+
+
+def as_points(X: Any, estimator: BaseEstimator, name: str = "X") -> np.ndarray:
+    """Return X as float64, (n, d), all finite."""
+    try:
+        points: np.ndarray = check_array(
+            X, dtype=np.float64, order="C", ensure_all_finite=False, estimator=estimator, input_name=name
+        )
+    except ValueError as error:
+        if "could not convert string to float" not in str(error):
+            raise
+        raise _text_error(X, name) from error
+    require_finite(points, name)
+    return points
+
+
+def _text_error(X: Any, name: str) -> InvalidDataError:
+    """Name the first cell that is not a number."""
+    cells = np.asarray(X, dtype=object)
+    for column, values in enumerate(cells.T):
+        for row, cell in enumerate(values):
+            if not _is_number(cell):
+                label = getattr(X, "columns", range(cells.shape[1]))[column]
+                return InvalidDataError(
+                    f"Column {label!r} of {name} holds text (row {row}: {str(cell)[:40]!r}); "
+                    "drop it or turn it into numbers."
+                )
+    return InvalidDataError(f"{name} holds text; pass numbers only.")
+
+
+def _is_number(cell: Any) -> bool:
+    try:
+        float(cell)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def require_positive(n_samples: int) -> None:
+    """Raise an error if no sample is asked for."""
+    if n_samples < 1:
+        raise InvalidDataError(f"n_samples must be at least 1, got {n_samples}.")
