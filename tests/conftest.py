@@ -1,10 +1,48 @@
-"""Settings that all tests share."""
+"""Settings that all tests share, and networks that were trained for two seconds."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+import pytest
 from hypothesis import settings
 
 # No deadline: how long an example takes depends on the machine. Derandomized: a run that passes
 # passes again; new examples come with a change of the test.
 settings.register_profile("clusterwise", deadline=None, derandomize=True)
 settings.load_profile("clusterwise")
+
+TINY_NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "tiny-minimum-loss": ("dac", {"filtering": "minimum-loss"}),
+    "tiny-anchored": ("dac", {"filtering": "anchored", "n_anchors": 4}),
+    "tiny-without-density": ("dac", {"density": "none"}),
+    "tiny-act-st": ("act-st", {"k_max": 3}),
+}
+
+
+@pytest.fixture(scope="session")
+def tiny_networks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with ``<name>.safetensors`` for each of TINY_NETWORKS.
+
+    Small and hardly trained, but they tell some clusters apart: good for promises that hold for any weights.
+    """
+    from clusterwise.training import train  # torch: only for the tests that need it
+    from clusterwise.training.recipe import recipe_from_dict
+
+    folder = tmp_path_factory.mktemp("networks")
+    size = {"width": 16, "n_heads": 2, "n_inducing": 4, "n_encoder_blocks": 1, "n_decoder_blocks": 1}
+    for name, (method, options) in TINY_NETWORKS.items():
+        recipe = {
+            "name": name,
+            "method": method,
+            "seed": 1,
+            "description": "a network for tests",
+            "model": {"n_features": 2, "n_wavelengths": 4, **size, **options},
+            "prior": {"name": "mixture-of-gaussians", "n_features": 2, "k_max": 4},
+            "sizes": {"n_points": [64], "points_per_batch": 1024},
+            "optimizer": {"steps": 150, "learning_rate": 0.005, "warm_up": 10, "average_decay": 0.95},
+            "validation": {"every": 1000, "n_sets": 2, "n_points": 64},
+        }
+        train(recipe_from_dict(recipe), folder, verbose=False)
+    return folder

@@ -87,7 +87,11 @@ network_labels_, cap_reached_, n_network_points_
         self.k_posterior_ = {k: float(p) for k, p in enumerate(probabilities, start=1)}
 
     def sample_partitions(self, n_samples: int = 50) -> PartitionPosterior:
-        """Draw k from ``k_posterior_``, then a cluster for each row from the mixture of k clusters."""
+        """Draw k from ``k_posterior_``, then a cluster for each row from the mixture of k clusters.
+
+        The mixture is finished as in ``fit``, where zooming and merging may change k; it stays k with
+        ``zoom_levels=0, merge=False``.
+        """
         check_is_fitted(self)
         require_positive(n_samples)
         rng = np.random.default_rng(self._seed)

@@ -52,7 +52,7 @@ class DAC(AmortizedClusterer):
         Number of EM steps that polish the clusters after the network's passes. 0 keeps the cluster
         parameters that the network itself gives, as in the paper.
     merge : bool
-        Merge clusters that the data do not tell apart (Schwarz's criterion) after the EM steps.
+        Merge clusters that the data do not tell apart (minimum message length) after the EM steps.
     max_clusters : int
         Cap on the passes; a warning says when it was reached.
     max_network_points : int

@@ -1,0 +1,283 @@
+"""Bad or odd data: a sensible partition, or one error that says what to do."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import clusterwise as cw
+from clusterwise.exceptions import (
+    ClusterwiseError,
+    FeatureCountError,
+    InvalidDataError,
+    UnknownWeightsError,
+    WeightsFileError,
+)
+
+Make = Callable[..., Any]
+
+
+def assert_sound(estimator: Any, X: Any) -> None:
+    """All that is reported is finite and in its range, and every row has a label."""
+    n, k = len(X), estimator.n_clusters_
+    assert estimator.labels_.shape == (n,)
+    np.testing.assert_array_equal(np.unique(estimator.labels_), np.arange(k))
+    for name in ("membership_", "probabilities_", "outlier_scores_", "means_", "variances_", "proportions_"):
+        assert np.isfinite(getattr(estimator, name)).all(), name
+    assert (estimator.variances_ > 0).all()
+    np.testing.assert_allclose(estimator.membership_.sum(axis=1), 1, rtol=1e-12)
+    np.testing.assert_array_equal(estimator.predict(X), estimator.labels_)
+    if hasattr(estimator, "score_samples"):
+        assert np.isfinite(estimator.score_samples(X)).all()
+        assert np.isfinite(estimator.sample(5)[0]).all()
+    if hasattr(estimator, "sample_partitions"):
+        assert estimator.sample_partitions(3).labels.shape == (3, n)
+
+
+# -- values --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("value", "kind"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")])
+def test_missing_and_infinite_values_are_named_by_place(
+    make: Make, heaps: np.ndarray, value: float, kind: str
+) -> None:
+    X = heaps.copy()
+    X[17, 1] = X[20, 0] = value
+    message = f"X contains {kind} at row 17 column 1, row 20 column 0; drop these rows or fill"
+    with pytest.raises(InvalidDataError, match=message):
+        make().fit(X)
+    estimator = make().fit(heaps)
+    with pytest.raises(InvalidDataError, match=message):
+        estimator.predict(X)
+    with pytest.raises(InvalidDataError, match=rf"Xs\[1\] contains {kind} at row 17 column 1"):
+        make().fit_predict_many([heaps, X])
+
+
+def test_missing_values_of_pandas(make: Make, heaps: np.ndarray) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(np.round(heaps), columns=["a", "b"]).astype("Int64")
+    frame.loc[3, "b"] = pandas.NA
+    with pytest.raises(InvalidDataError, match="NaN at row 3 column 1"):
+        make().fit(frame)
+
+
+@pytest.mark.parametrize("X", [[["a", "b"], ["c", "d"]], [["1", "2"], ["3", "b"]]])
+def test_text_is_named_by_place(make: Make, X: list[list[str]]) -> None:
+    row, column = (0, 0) if X[0][0] == "a" else (1, 1)
+    cell = X[row][column]
+    with pytest.raises(
+        InvalidDataError, match=f"Column {column} of X holds text .row {row}: '{cell}'.; drop"
+    ):
+        make().fit(X)
+
+
+def test_text_columns_of_frames_are_named(make: Make, heaps: np.ndarray) -> None:
+    message = "Column 'nest' of X holds text .row 0: 'nest 0'.; drop it or turn it into numbers"
+    columns = {"x": heaps[:, 0], "nest": [f"nest {i}" for i in range(140)]}
+    for library in ("pandas", "polars"):
+        frame = pytest.importorskip(library).DataFrame(columns)
+        with pytest.raises(InvalidDataError, match=message):
+            make().fit(frame)
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "message"),
+    [
+        (np.zeros((0, 2)), ValueError, r"0 sample\(s\).*minimum of 1 is required"),
+        (np.zeros((5, 0)), ValueError, r"0 feature\(s\).*minimum of 1 is required"),
+        ([], ValueError, "Expected 2D array"),
+        (np.zeros(5), ValueError, "Expected 2D array, got 1D array"),
+        (3.0, ValueError, "Expected 2D array, got scalar"),
+        (np.zeros((2, 3, 2)), ValueError, "dim 3"),
+        (np.ones((4, 2)) * 1j, ValueError, "Complex data not supported"),
+        (scipy.sparse.eye_array(5, 2).tocsr(), TypeError, "dense data is required"),
+        (None, ValueError, "Expected 2D array"),
+        ([[{"a": 1}, 2], [3, 4]], TypeError, "argument must be a string or a real number"),
+    ],
+)
+def test_what_is_not_a_table_of_numbers(make: Make, X: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        make().fit(X)
+
+
+# -- number of features --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_features", [1, 3, 40])
+@pytest.mark.parametrize("as_given", [np.asarray, np.ndarray.tolist])
+def test_other_numbers_of_features_than_the_weights_take(
+    make: Make, n_features: int, as_given: Callable[[np.ndarray], Any]
+) -> None:
+    X = as_given(np.random.default_rng(0).normal(size=(20, n_features)))
+    message = f"X has {n_features} features, but the weights 'tiny-.*' take 2; .*projection='pca'"
+    with pytest.raises(FeatureCountError, match=message):
+        make().fit(X)
+    with pytest.raises(FeatureCountError, match=rf"Xs\[1\] has {n_features} features"):
+        make().fit_predict_many([np.eye(2), X])
+    assert_sound(make(projection="pca").fit(X), X)
+
+
+@pytest.mark.parametrize("n_features", [1, 3])
+@pytest.mark.parametrize("as_given", [np.asarray, np.ndarray.tolist])
+def test_other_numbers_of_features_than_in_fit(
+    make: Make, heaps: np.ndarray, n_features: int, as_given: Callable[[np.ndarray], Any]
+) -> None:
+    estimator = make(projection="pca").fit(heaps)
+    message = rf"X has {n_features} features, but .* is expecting 2 .*weights 'tiny-.*same columns as in fit"
+    for method in ("predict", "predict_proba", "score_samples"):
+        if hasattr(estimator, method):
+            with pytest.raises(FeatureCountError, match=message):
+                getattr(estimator, method)(as_given(np.ones((4, n_features))))
+
+
+# -- odd shapes of data --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [0.0, 3.3, -1e150, 1e-150])
+@pytest.mark.parametrize("n", [1, 2, 9, 150])
+def test_all_points_equal(make: Make, value: float, n: int) -> None:
+    X = np.full((n, 2), value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        estimator = make().fit(X)
+        assert_sound(estimator, X)
+    assert estimator.n_clusters_ == 1
+    assert (estimator.labels_ == 0).all()
+    np.testing.assert_allclose(estimator.means_, [[value, value]], rtol=1e-12)
+    assert (estimator.outlier_scores_ < 0.5).all()
+
+
+def test_two_rows(make: Make) -> None:
+    X = [[0.0, 1.0], [3.0, -2.0]]
+    assert_sound(make().fit(X), X)
+
+
+@pytest.mark.parametrize("column", [0, 1])
+@pytest.mark.parametrize("scaling", ["joint", "feature"])
+def test_constant_column(make: Make, heaps: np.ndarray, column: int, scaling: str) -> None:
+    X = heaps.copy()
+    X[:, column] = 1e6
+    estimator = make(scaling=scaling).fit(X)
+    assert_sound(estimator, X)
+    np.testing.assert_allclose(estimator.means_[:, column], 1e6)
+
+
+def test_duplicates_share_their_label(make: Make) -> None:
+    X = np.repeat([[0.0, 0.0], [1.0, 0.0], [0.2, 1.0]], [30, 20, 10], axis=0)
+    estimator = make().fit(X)
+    assert_sound(estimator, X)
+    assert all(len(set(estimator.labels_[(row == X).all(axis=1)])) == 1 for row in X)
+
+
+def test_a_point_and_its_copies(make: Make, heaps: np.ndarray) -> None:
+    """More copies weigh more, but nothing breaks."""
+    X = np.vstack([heaps, np.tile(heaps[:1], (200, 1))])
+    assert_sound(make().fit(X), X)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-100, 1e100, 1e150])
+def test_extreme_scales(make: Make, heaps: np.ndarray, scale: float) -> None:
+    X = (heaps - heaps.mean(axis=0)) / heaps.std() * scale
+    estimator = make().fit(X)
+    assert_sound(estimator, X)
+    np.testing.assert_array_equal(estimator.labels_, make().fit_predict(heaps))
+
+
+def test_extreme_scales_beside_each_other(make: Make, heaps: np.ndarray) -> None:
+    X = heaps * [1e-150, 1e150]
+    assert_sound(make().fit(X), X)
+    assert_sound(make(scaling="feature").fit(X), X)
+
+
+def test_whole_numbers(make: Make) -> None:
+    X = np.array([[0, 0], [1, 0], [0, 1], [90, 90], [91, 90], [90, 91]] * 5)
+    assert_sound(make().fit(X), X)
+
+
+# -- weights -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("estimator", [cw.DAC, cw.ACTST])
+def test_unknown_weights_list_what_exists(estimator: Any, heaps: np.ndarray) -> None:
+    with pytest.raises(UnknownWeightsError, match="no weights 'dac-9d'.*dac-minimum-loss-2d"):
+        estimator(weights="dac-9d").fit(heaps)
+    assert not hasattr(estimator(weights="dac-9d"), "score_samples")
+
+
+def test_weights_of_another_method(tiny_networks: Path, heaps: np.ndarray) -> None:
+    dac, act_st = tiny_networks / "tiny-minimum-loss.safetensors", tiny_networks / "tiny-act-st.safetensors"
+    with pytest.raises(WeightsFileError, match="'tiny-act-st' are for act-st, not for dac; choose others"):
+        cw.DAC(weights=act_st).fit(heaps)
+    with pytest.raises(WeightsFileError, match="'tiny-minimum-loss' are for dac, not for act-st"):
+        cw.ACTST(weights=str(dac)).fit(heaps)
+
+
+def test_weights_of_the_other_filtering(tiny_networks: Path, heaps: np.ndarray) -> None:
+    with pytest.raises(WeightsFileError, match="are for anchored filtering.*pass filtering='anchored'"):
+        cw.DAC(weights=tiny_networks / "tiny-anchored.safetensors").fit(heaps)
+    with pytest.raises(WeightsFileError, match="are for minimum-loss filtering"):
+        cw.DAC("anchored", weights=tiny_networks / "tiny-minimum-loss.safetensors").fit(heaps)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.999])
+def test_truncated_weights(make: Make, heaps: np.ndarray, tmp_path: Path, share: float) -> None:
+    whole = make().weights.read_bytes()
+    torn = tmp_path / "torn.safetensors"
+    torn.write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(
+        WeightsFileError, match=r"torn.safetensors is truncated or not .*copy or train it again"
+    ):
+        make(weights=torn).fit(heaps)
+
+
+def test_foreign_weights(make: Make, heaps: np.ndarray, tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign.safetensors"
+    foreign.write_text("easting,northing\n1,2\n")
+    with pytest.raises(WeightsFileError, match="foreign.safetensors"):
+        make(weights=foreign).fit(heaps)
+
+
+# -- parameters ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"max_clusters": 0},
+        {"max_clusters": 2.5},
+        {"max_network_points": 0},
+        {"zoom_levels": -1},
+        {"refine_steps": -1},
+        {"projection": "tsne"},
+        {"scaling": "none"},
+        {"random_state": "tuesday"},
+        {"merge": "yes"},
+        {"weights": 3},
+    ],
+)
+def test_wrong_parameters_are_named(make: Make, heaps: np.ndarray, wrong: dict[str, Any]) -> None:
+    (name,) = wrong
+    with pytest.raises(ValueError, match=f"'{name}' parameter"):
+        make(**wrong).fit(heaps)
+    with pytest.raises(ValueError, match=f"'{name}' parameter"):
+        make(**wrong).fit_predict_many([heaps])
+
+
+def test_unknown_filtering(heaps: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="'filtering' parameter"):
+        cw.DAC("random").fit(heaps)
+
+
+@pytest.mark.parametrize("n_samples", [0, -3])
+def test_no_samples(make: Make, heaps: np.ndarray, n_samples: int) -> None:
+    estimator = make().fit(heaps)
+    for method in ("sample", "sample_partitions"):
+        if hasattr(estimator, method):
+            with pytest.raises(ClusterwiseError, match=f"n_samples must be at least 1, got {n_samples}"):
+                getattr(estimator, method)(n_samples)

@@ -1,0 +1,99 @@
+"""Arrays and data frames of every kind in, the same labels out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+Make = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def whole(heaps: np.ndarray) -> np.ndarray:
+    """The heaps in whole metres: the same values as integers and as floats of any precision."""
+    return np.round(heaps)
+
+
+def read_only(X: np.ndarray) -> np.ndarray:
+    X = X.copy()
+    X.flags.writeable = False
+    return X
+
+
+CONTAINERS: dict[str, Callable[[np.ndarray], Any]] = {
+    "float32": lambda X: X.astype(np.float32),
+    "int64": lambda X: X.astype(np.int64),
+    "int16": lambda X: X.astype(np.int16),
+    "lists": lambda X: X.tolist(),
+    "tuples": lambda X: tuple(map(tuple, X)),
+    "objects": lambda X: X.astype(object),
+    "fortran order": np.asfortranarray,
+    "every other row": lambda X: np.repeat(X, 2, axis=0)[::2],
+    "reversed columns of reversed": lambda X: X[:, ::-1].copy()[:, ::-1],
+    "big endian": lambda X: X.astype(">f8"),
+    "read only": read_only,
+}
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_arrays(make: Make, whole: np.ndarray, container: str) -> None:
+    expected = make().fit(whole)
+    X = CONTAINERS[container](whole)
+    estimator = make().fit(X)
+    np.testing.assert_array_equal(estimator.labels_, expected.labels_)
+    np.testing.assert_array_equal(estimator.predict_proba(X), expected.membership_)
+    np.testing.assert_array_equal(make().fit_predict_many([X, X])[1], expected.labels_)
+
+
+def test_the_input_is_left_as_it_is(make: Make, heaps: np.ndarray) -> None:
+    X = heaps.copy()
+    make().fit(X).predict(X)
+    np.testing.assert_array_equal(X, heaps)
+
+
+def test_pandas(make: Make, whole: np.ndarray) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(whole, columns=["easting", "northing"], index=np.arange(140)[::-1])
+    estimator = make().fit(frame)
+    np.testing.assert_array_equal(estimator.labels_, make().fit_predict(whole))
+    assert list(estimator.feature_names_in_) == ["easting", "northing"]
+    np.testing.assert_array_equal(estimator.predict(frame), estimator.labels_)
+    with pytest.raises(ValueError, match="feature names should match"):
+        estimator.predict(frame.rename(columns={"easting": "height"}))
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        estimator.predict(whole)
+    integers = frame.astype("Int64")  # pandas' own integers, which may be missing
+    np.testing.assert_array_equal(make().fit_predict(integers), estimator.labels_)
+
+
+def test_many_frames_leave_no_names_behind(make: Make, whole: np.ndarray) -> None:
+    pandas = pytest.importorskip("pandas")
+    estimator = make().fit(whole)
+    estimator.fit_predict_many([pandas.DataFrame(whole, columns=["a", "b"])])
+    assert not hasattr(estimator, "feature_names_in_")
+
+
+def test_polars(make: Make, whole: np.ndarray) -> None:
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame(whole, schema=["easting", "northing"])
+    estimator = make().fit(frame)
+    np.testing.assert_array_equal(estimator.labels_, make().fit_predict(whole))
+    np.testing.assert_array_equal(estimator.predict(frame), estimator.labels_)
+    np.testing.assert_array_equal(make().fit_predict_many([frame])[0], estimator.labels_)
+
+
+def test_y_is_ignored(make: Make, heaps: np.ndarray) -> None:
+    labels = make().fit(heaps).labels_
+    np.testing.assert_array_equal(make().fit(heaps, np.arange(140)).labels_, labels)
+    np.testing.assert_array_equal(make().fit_predict(heaps, y=["a"] * 140), labels)
+
+
+def test_in_a_pipeline(make: Make, heaps: np.ndarray) -> None:
+    pipeline = make_pipeline(StandardScaler(), make())
+    labels = pipeline.fit_predict(heaps)
+    np.testing.assert_array_equal(pipeline.predict(heaps), labels)

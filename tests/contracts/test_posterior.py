@@ -1,0 +1,87 @@
+"""P(K) and sampled partitions, for the methods that have them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from clusterwise import PartitionPosterior
+
+Make = Callable[..., Any]
+
+
+@pytest.mark.parametrize("variant", ["minimum-loss", "without-density"])
+def test_minimum_loss_has_one_answer_and_says_so(make_variant: Make, heaps: np.ndarray, variant: str) -> None:
+    for estimator in (make_variant(variant), make_variant(variant).fit(heaps)):
+        for name in ("sample_partitions", "k_posterior_"):
+            assert not hasattr(estimator, name)
+            with pytest.raises(AttributeError, match=r"one answer.*use DAC\(filtering='anchored'\) or ACTST"):
+                getattr(estimator, name)
+
+
+def test_k_posterior_is_a_distribution(make_with_posterior: Make, heaps: np.ndarray) -> None:
+    posterior = make_with_posterior().fit(heaps).k_posterior_
+    assert sum(posterior.values()) == pytest.approx(1)
+    assert all(isinstance(k, int) and k >= 1 and p >= 0 for k, p in posterior.items())
+    assert list(posterior) == sorted(posterior)
+
+
+@pytest.mark.parametrize("options", [{}, {"max_network_points": 60}])
+def test_sampled_partitions(make_with_posterior: Make, heaps: np.ndarray, options: dict[str, Any]) -> None:
+    posterior = make_with_posterior(**options).fit(heaps).sample_partitions(12)
+    assert isinstance(posterior, PartitionPosterior)
+    assert posterior.labels.shape == (12, 140)
+    assert sum(posterior.k_posterior.values()) == pytest.approx(1)
+    assert len(posterior.consensus().labels) == 140
+
+
+def test_samples_are_in_the_order_of_the_rows(make_with_posterior: Make, heaps: np.ndarray) -> None:
+    """Rows that ``fit`` puts in different clear clusters are told apart in the samples too, row by row."""
+    estimator = make_with_posterior().fit(heaps)
+    coclustering = estimator.sample_partitions(20).coclustering()
+    same = estimator.labels_[:, None] == estimator.labels_
+    assert coclustering[same].mean() > coclustering[~same].mean() + 0.2
+
+
+def test_samples_are_reproducible(make_with_posterior: Make, heaps: np.ndarray) -> None:
+    one, other = (make_with_posterior(random_state=3).fit(heaps) for _ in range(2))
+    np.testing.assert_array_equal(one.sample_partitions(5).labels, other.sample_partitions(5).labels)
+    np.testing.assert_array_equal(one.sample_partitions(5).labels, one.sample_partitions(5).labels)
+    assert one.k_posterior_ == other.k_posterior_
+
+
+def test_samples_differ_from_each_other(make_with_posterior: Make, heaps: np.ndarray) -> None:
+    """A row half-way between two clusters does not always join the same one."""
+    rng = np.random.default_rng(0)
+    X = np.vstack([heaps, rng.uniform(heaps.min(axis=0), heaps.max(axis=0), (40, 2))])
+    labels = make_with_posterior(merge=False).fit(X).sample_partitions(20).labels
+    assert len(np.unique(labels, axis=0)) > 1
+
+
+def test_a_new_fit_has_a_new_posterior(make_with_posterior: Make, heaps: np.ndarray) -> None:
+    estimator = make_with_posterior().fit(heaps)
+    of_heaps = estimator.k_posterior_
+    one_point = np.zeros((3, 2))
+    assert estimator.fit(one_point).k_posterior_ == make_with_posterior().fit(one_point).k_posterior_
+    assert estimator.fit(heaps).k_posterior_ == of_heaps
+
+
+def test_before_fit(make_with_posterior: Make) -> None:
+    with pytest.raises(NotFittedError):
+        make_with_posterior().sample_partitions()
+    assert not hasattr(make_with_posterior(), "k_posterior_")
+
+
+def test_k_posterior_of_anchors_is_that_of_the_samples(make_variant: Make, heaps: np.ndarray) -> None:
+    estimator = make_variant("anchored").fit(heaps)
+    assert estimator.k_posterior_ == estimator.sample_partitions(20).k_posterior
+    assert estimator.k_posterior_ is estimator.k_posterior_  # sampled once
+
+
+def test_act_st_never_believes_in_more_clusters_than_its_cap(make_variant: Make, heaps: np.ndarray) -> None:
+    estimator = make_variant("act-st", max_clusters=5).fit(heaps)
+    assert max(estimator.k_posterior_) <= 5
