@@ -117,19 +117,22 @@ def refine(points: np.ndarray, mixture: DiagonalMixture, steps: int) -> Diagonal
 
 
 def merge_indistinct(points: np.ndarray, mixture: DiagonalMixture, refine_steps: int) -> DiagonalMixture:
-    """Merge clusters as long as the data do not tell them apart, by Schwarz's criterion (BIC).
+    """Merge clusters as long as the data do not tell them apart, by minimum message length.
 
-    A cluster costs (2 d + 1) / 2 log n: its parameters are worth it only if they raise the
+    A cluster's 2 d parameters cost d log n_j, for they are known only as well as its own n_j points tell,
+    and its proportion costs 1/2 log n (Figueiredo & Jain 2002; Schwarz's criterion would charge
+    log n for all of them). The smaller of two clusters is worth it only if it raises the
     log-likelihood by more. Two clusters merge into the Gaussian with their common moments; a round
     merges all pairs that gain, best first and each cluster once, and EM steps follow. This takes back
     what a cluster-wise loop leaves behind: a few far members of a cluster that was removed before them.
     """
-    price = 0.5 * (2 * points.shape[1] + 1) * np.log(len(points))
     while mixture.n_clusters > 1:
         gains = _gains_of_mergers(points, mixture)
+        counts = len(points) * mixture.proportions + PRIOR_POINTS
+        prices = points.shape[1] * np.log(counts) + 0.5 * np.log(len(points))
         partner = np.arange(mixture.n_clusters)
         for (i, j), gain in sorted(gains.items(), key=lambda item: -item[1]):
-            if gain + price > 0 and partner[i] == i and partner[j] == j:
+            if gain + min(prices[i], prices[j]) > 0 and partner[i] == i and partner[j] == j:
                 partner[j] = i
         if (partner == np.arange(mixture.n_clusters)).all():
             break
