@@ -205,7 +205,7 @@ def test_whole_numbers(make: Make) -> None:
 
 @pytest.mark.parametrize("estimator", [cw.DAC, cw.ACTST])
 def test_unknown_weights_list_what_exists(estimator: Any, heaps: np.ndarray) -> None:
-    with pytest.raises(UnknownWeightsError, match="no weights 'dac-9d'.*dac-minimum-loss-2d"):
+    with pytest.raises(UnknownWeightsError, match=r"no weights 'dac-9d'.*dac-minimum-loss-2d"):
         estimator(weights="dac-9d").fit(heaps)
     assert not hasattr(estimator(weights="dac-9d"), "score_samples")
 
@@ -219,7 +219,7 @@ def test_weights_of_another_method(tiny_networks: Path, heaps: np.ndarray) -> No
 
 
 def test_weights_of_the_other_filtering(tiny_networks: Path, heaps: np.ndarray) -> None:
-    with pytest.raises(WeightsFileError, match="are for anchored filtering.*pass filtering='anchored'"):
+    with pytest.raises(WeightsFileError, match=r"are for anchored filtering.*pass filtering='anchored'"):
         cw.DAC(weights=tiny_networks / "tiny-anchored.safetensors").fit(heaps)
     with pytest.raises(WeightsFileError, match="are for minimum-loss filtering"):
         cw.DAC("anchored", weights=tiny_networks / "tiny-minimum-loss.safetensors").fit(heaps)
@@ -239,7 +239,7 @@ def test_truncated_weights(make: Make, heaps: np.ndarray, tmp_path: Path, share:
 def test_foreign_weights(make: Make, heaps: np.ndarray, tmp_path: Path) -> None:
     foreign = tmp_path / "foreign.safetensors"
     foreign.write_text("easting,northing\n1,2\n")
-    with pytest.raises(WeightsFileError, match="foreign.safetensors"):
+    with pytest.raises(WeightsFileError, match=r"foreign\.safetensors"):
         make(weights=foreign).fit(heaps)
 
 

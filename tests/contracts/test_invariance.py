@@ -48,7 +48,7 @@ def test_order_of_few_rows_on_a_grid(make: Make) -> None:
         order = rng.permutation(len(X))
         labels = make().fit_predict(X)
         np.testing.assert_array_equal(make().fit_predict(X[order]), canonical_labels(labels[order]))
-        assert all(len(set(labels[(X == row).all(axis=1)])) == 1 for row in X)
+        assert all(len(set(labels[(row == X).all(axis=1)])) == 1 for row in X)
 
 
 # -- units ---------------------------------------------------------------------------------------

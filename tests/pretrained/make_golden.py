@@ -1,0 +1,60 @@
+"""Write down what the shipped weights say about the demo data; run again when weights change.
+
+    python tests/pretrained/make_golden.py [NAME ...]
+
+Without names all shipped weights are written, each to ``golden/<name>.json`` beside this file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import clusterwise as cw
+from clusterwise.estimators.amortized import AmortizedClusterer
+from clusterwise.pretrained import get_weights, weights_path
+
+FOLDER = Path(__file__).parent / "golden"
+# Every fifth row of the demo data, which comes with the package: no random numbers are involved.
+EVERY = 5
+
+
+def estimator_for(weights: str, **options: Any) -> AmortizedClusterer:
+    """Return the estimator that shipped weights are made for."""
+    model = get_weights(weights).model
+    if model.method == "act-st":
+        return cw.ACTST(weights=weights, random_state=0, **options)
+    return cw.DAC(model.config.filtering, weights=weights, random_state=0, **options)
+
+
+def outcome(weights: str) -> dict[str, Any]:
+    """Cluster the demo data with these weights, by the default way and by the network alone."""
+    points: np.ndarray = cw.datasets.load_demo()[0][::EVERY]
+    estimator = estimator_for(weights).fit(points)
+    alone = estimator_for(weights, refine_steps=0, zoom_levels=0, merge=False).fit(points)
+    result = {
+        "sha256": hashlib.sha256(weights_path(weights).read_bytes()).hexdigest(),
+        "labels": estimator.labels_.tolist(),
+        "network_labels": alone.network_labels_.tolist(),
+    }
+    if hasattr(estimator, "score"):
+        result["log_likelihood"] = round(estimator.score(points), 6)
+        result["network_log_likelihood"] = round(alone.score(points), 6)
+    return result
+
+
+def main(names: list[str]) -> None:
+    FOLDER.mkdir(exist_ok=True)
+    for name in names or cw.list_weights():
+        path = FOLDER / f"{name}.json"
+        path.write_text(json.dumps(outcome(name)) + "\n")
+        print(path)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

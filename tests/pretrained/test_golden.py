@@ -1,0 +1,38 @@
+"""The shipped weights say what they said when they were published.
+
+After a change of the weights, and only then: ``python tests/pretrained/make_golden.py``.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+from clusterwise import list_weights
+
+FOLDER = Path(__file__).parent / "golden"
+
+
+def test_every_weights_file_has_its_golden_file_and_its_card(make_golden: ModuleType) -> None:
+    from clusterwise.pretrained import weights_path
+
+    assert sorted(path.stem for path in FOLDER.glob("*.json")) == list_weights()
+    for name in list_weights():
+        assert weights_path(name).with_suffix(".md").is_file()
+        assert weights_path(name).stat().st_size < 5e6
+
+
+@pytest.mark.parametrize("name", list_weights())
+def test_golden(make_golden: ModuleType, name: str) -> None:
+    golden = json.loads((FOLDER / f"{name}.json").read_text())
+    now = make_golden.outcome(name)
+    assert now["sha256"] == golden["sha256"], "other weights: run tests/pretrained/make_golden.py"
+    # Another processor rounds in another way, which may turn a row at the edge of its cluster.
+    assert adjusted_rand_score(now["labels"], golden["labels"]) > 0.99
+    assert adjusted_rand_score(now["network_labels"], golden["network_labels"]) > 0.97
+    assert now["log_likelihood"] == pytest.approx(golden["log_likelihood"], abs=1e-3)
+    assert now["network_log_likelihood"] == pytest.approx(golden["network_log_likelihood"], abs=0.02)
