@@ -281,3 +281,10 @@ def test_no_samples(make: Make, heaps: np.ndarray, n_samples: int) -> None:
         if hasattr(estimator, method):
             with pytest.raises(ClusterwiseError, match=f"n_samples must be at least 1, got {n_samples}"):
                 getattr(estimator, method)(n_samples)
+
+
+@pytest.mark.parametrize("device", ["gpu", "no such device", "cuda:99"])
+def test_unknown_device(make: Make, heaps: np.ndarray, device: str) -> None:
+    with pytest.raises(ClusterwiseError, match=rf"device '{device}'.*; pass device='cpu'"):
+        make(device=device).fit(heaps)
+    make().fit(heaps)

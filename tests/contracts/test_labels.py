@@ -59,7 +59,7 @@ def test_summaries_are_those_of_the_rows(make: Make, heaps: np.ndarray) -> None:
         np.testing.assert_allclose(mean, rows.mean(axis=0), rtol=1e-3)
         shrunk = (len(rows) * rows.var(axis=0) + 5 * pooled) / (len(rows) + 5)
         np.testing.assert_allclose(variance, shrunk, rtol=0.02)
-    np.testing.assert_allclose(estimator.proportions_, [len(rows) / 140 for rows in clusters], rtol=1e-3)
+    np.testing.assert_allclose(estimator.proportions_, [len(rows) / 140 for rows in clusters], atol=1e-3)
 
 
 def test_outlier_scores(make: Make, heaps: np.ndarray) -> None:

@@ -84,4 +84,25 @@ def test_k_posterior_of_anchors_is_that_of_the_samples(make_variant: Make, heaps
 
 def test_act_st_never_believes_in_more_clusters_than_its_cap(make_variant: Make, heaps: np.ndarray) -> None:
     estimator = make_variant("act-st", max_clusters=5).fit(heaps)
+    assert max(estimator.network_k_posterior_) <= 5
     assert max(estimator.k_posterior_) <= 5
+
+
+def test_act_st_believes_in_the_number_that_it_reports(make_variant: Make, heaps: np.ndarray) -> None:
+    """Zooming and merging count: P(K) is about the clusters that are reported."""
+    for options in ({}, {"zoom_levels": 2}, {"zoom_levels": 0, "merge": False}):
+        estimator = make_variant("act-st", **options).fit(heaps)
+        assert estimator.k_posterior_.get(estimator.n_clusters_, 0.0) > 0.1
+
+
+def test_belief_of_act_st_as_printed(make_variant: Make, heaps: np.ndarray) -> None:
+    """Without zooming, EM and merging it is the learned stop's, up to components that no row prefers."""
+    estimator = make_variant("act-st", zoom_levels=0, refine_steps=0, merge=False).fit(heaps)
+    belief = estimator.network_k_posterior_
+    assert sum(belief.values()) == pytest.approx(1)
+    for k in belief:
+        found = sum(p for j, p in estimator.k_posterior_.items() if j <= k)
+        assert found >= sum(p for j, p in belief.items() if j <= k) - 0.01
+    sampled = estimator.sample_partitions(400).k_posterior
+    for k, p in estimator.k_posterior_.items():
+        assert sampled.get(k, 0.0) == pytest.approx(p, abs=5 * np.sqrt(0.25 / 400))

@@ -23,7 +23,7 @@ from clusterwise.estimators.availability import available_unless
 from clusterwise.estimators.features import FeatureMap, fit_feature_map, pad_features
 from clusterwise.estimators.outside_prior import describe_far_rows
 from clusterwise.estimators.validation import as_points, require_positive
-from clusterwise.exceptions import CapReachedWarning, FeatureCountError, OutsidePriorWarning
+from clusterwise.exceptions import CapReachedWarning, ClusterwiseError, FeatureCountError, OutsidePriorWarning
 from clusterwise.mixture import DiagonalMixture, merge_indistinct, mixture_from_labels, refine
 from clusterwise.models.base import Inference
 from clusterwise.models.zoom import batches_of_similar_size, zoom_in
@@ -177,7 +177,14 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _run(self, prepared: Sequence[Prepared], seeds: Sequence[int], **options: Any) -> list[Fitted]:
         """Run the network on all data sets as one batch and summarize what it found."""
-        model = self._weights().model.to(self.device)
+        model = self._weights().model
+        try:
+            model = model.to(self.device)
+        except (AssertionError, RuntimeError) as error:  # torch's ways to say that there is no such device
+            raise ClusterwiseError(
+                f"The network cannot run on device {self.device!r} ({str(error).splitlines()[0]}); "
+                "pass device='cpu'."
+            ) from error
         shown = [pad_features(p.features[p.shown], model.n_features) for p in prepared]
         tensors = pad_sets(shown, self.device)
         inferences = model.infer(*tensors, seeds=seeds, max_clusters=self.max_clusters, **options)
