@@ -30,7 +30,7 @@ def beside_the_networks(tiny_networks: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(tiny_networks)
 
 
-# No expected failures.
+# No expected failures. scikit-learn itself skips its check of array API input unless that is switched on.
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn(estimator: BaseEstimator, check: Callable[[BaseEstimator], None]) -> None:
     check(estimator)
