@@ -248,7 +248,7 @@ def test_far_clusters_stay_apart(gap: float) -> None:
 
 
 def test_two_clusters_merge_where_the_message_is_shorter() -> None:
-    """From clusters on top of each other to distinct ones: merged while the likelihood loses less than the price."""
+    """From overlapping clusters to distinct ones: merged while the likelihood loses less than the price."""
     decisions = []
     for gap in np.linspace(0.0, 4.0, 41):
         points = np.concatenate([normal(60, 1, 0.0, 0.0), normal(40, 2, gap, 0.0)])

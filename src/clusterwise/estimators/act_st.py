@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, Literal
-
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
@@ -53,33 +50,6 @@ network_labels_, cap_reached_, n_network_points_
     """
 
     _method = "act-st"
-
-    def __init__(
-        self,
-        *,
-        weights: str | Path | None = None,
-        projection: Literal["pca"] | None = None,
-        scaling: Literal["joint", "feature"] = "joint",
-        zoom_levels: int = 1,
-        refine_steps: int = 10,
-        merge: bool = True,
-        max_clusters: int = 100,
-        max_network_points: int = 10_000,
-        random_state: Any = None,
-        verbose: int = 0,
-        device: str = "cpu",
-    ) -> None:
-        self.weights = weights
-        self.projection = projection
-        self.scaling = scaling
-        self.zoom_levels = zoom_levels
-        self.refine_steps = refine_steps
-        self.merge = merge
-        self.max_clusters = max_clusters
-        self.max_network_points = max_network_points
-        self.random_state = random_state
-        self.verbose = verbose
-        self.device = device
 
     def _default_weights(self) -> str:
         return "act-st-2d"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin, _fit_context
@@ -98,17 +98,32 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
         "device": [str],
     }
 
-    weights: str | Path | None
-    projection: Any
-    scaling: Any
-    zoom_levels: int
-    refine_steps: int
-    merge: bool
-    max_clusters: int
-    max_network_points: int
-    random_state: Any
-    verbose: int
-    device: str
+    def __init__(
+        self,
+        *,
+        weights: str | Path | None = None,
+        projection: Literal["pca"] | None = None,
+        scaling: Literal["joint", "feature"] = "joint",
+        zoom_levels: int = 1,
+        refine_steps: int = 10,
+        merge: bool = True,
+        max_clusters: int = 100,
+        max_network_points: int = 10_000,
+        random_state: Any = None,
+        verbose: int = 0,
+        device: str = "cpu",
+    ) -> None:
+        self.weights = weights
+        self.projection = projection
+        self.scaling = scaling
+        self.zoom_levels = zoom_levels
+        self.refine_steps = refine_steps
+        self.merge = merge
+        self.max_clusters = max_clusters
+        self.max_network_points = max_network_points
+        self.random_state = random_state
+        self.verbose = verbose
+        self.device = device
 
     @abstractmethod
     def _default_weights(self) -> str:

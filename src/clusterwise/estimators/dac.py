@@ -118,17 +118,19 @@ class DAC(AmortizedClusterer):
         device: str = "cpu",
     ) -> None:
         self.filtering = filtering
-        self.weights = weights
-        self.projection = projection
-        self.scaling = scaling
-        self.zoom_levels = zoom_levels
-        self.refine_steps = refine_steps
-        self.merge = merge
-        self.max_clusters = max_clusters
-        self.max_network_points = max_network_points
-        self.random_state = random_state
-        self.verbose = verbose
-        self.device = device
+        super().__init__(
+            weights=weights,
+            projection=projection,
+            scaling=scaling,
+            zoom_levels=zoom_levels,
+            refine_steps=refine_steps,
+            merge=merge,
+            max_clusters=max_clusters,
+            max_network_points=max_network_points,
+            random_state=random_state,
+            verbose=verbose,
+            device=device,
+        )
 
     def _default_weights(self) -> str:
         return f"dac-{self.filtering}-2d"

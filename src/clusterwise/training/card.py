@@ -23,8 +23,8 @@ def card_text(weights: Weights) -> str:
         "",
         f"{recipe['description'] or recipe['method']}. {facts['n_parameters']:,} parameters.",
         "",
-        f"Trained for {facts['steps']:,} steps with seed {recipe['seed']}, {facts['seconds'] / 60:.0f} minutes of "
-        "training time on one thread. Train it again with",
+        f"Trained for {facts['steps']:,} steps with seed {recipe['seed']}, {facts['seconds'] / 60:.0f} "
+        "minutes of training time on one thread. Train it again with",
         "",
         f"    clusterwise train recipes/{weights.name}.toml",
         "",
@@ -36,8 +36,8 @@ def card_text(weights: Weights) -> str:
         "|---|---|---|---|",
         *(f"| {h['step']:.0f} | {h['loss']:.3f} | {h['ari']:.4f} | {h['k_mae']:.3f} |" for h in history),
         "",
-        f"Training data reach {facts['largest_coordinate']:.1f} spreads from their centre (99.9th percentile over "
-        "data sets); data that reach farther bring a warning.",
+        f"Training data reach {facts['largest_coordinate']:.1f} spreads from their centre (99.9th percentile "
+        "over data sets); data that reach farther bring a warning.",
         "",
         "Figures on the test sets, beside peers and the oracle: `docs/benchmarks.md`.",
         "",

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from clusterwise.exceptions import RecipeError
 from clusterwise._files import whole_or_nothing
+from clusterwise.exceptions import RecipeError
 from clusterwise.models.registry import make_model
 from clusterwise.pretrained.weights_file import Weights, save_weights
 from clusterwise.priors import Prior, make_prior
