@@ -1,8 +1,9 @@
 """Cluster two data sets without saying how many clusters there are; ``make demo`` runs this.
 
 The first ships with the package: 1,500 made-up positions on a map, in metres, of seven colonies.
-The second is real: four measurements of 150 irises of three species, two of which overlap. The
-shipped weights take two features, so ``projection="pca"`` brings the four to two.
+The second is real: thirteen measurements, in as many units, of 178 wines from three cultivars. Each
+column is therefore scaled by itself, and since the shipped weights take two features,
+``projection="pca"`` brings the thirteen to two.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_wine
 from sklearn.metrics import adjusted_rand_score
 
 import clusterwise as cw
@@ -47,10 +48,11 @@ class Outcome(NamedTuple):
 def make_cases() -> list[Case]:
     """Return the data sets of the demonstration."""
     positions, colonies = cw.datasets.load_demo()
-    iris = load_iris()
+    wine = load_wine()
+    by_column = cw.DAC(projection="pca", scaling="feature", random_state=0)
     return [
         Case("colonies", positions, colonies, ["easting (m)", "northing (m)"], cw.DAC(random_state=0)),
-        Case("iris", iris.data, iris.target, iris.feature_names, cw.DAC(projection="pca", random_state=0)),
+        Case("wine", wine.data, wine.target, wine.feature_names, by_column),
     ]
 
 
