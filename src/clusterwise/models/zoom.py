@@ -1,8 +1,8 @@
 """Show each found cluster to the network again, by itself and at its own scale.
 
 A network sees a data set at unit spread. Two clusters close to each other are then small and hard to
-tell apart, but easy once they are the whole data set. One more pass over the clusters costs about
-as much as one pass over the data, and any method can use it; the papers do not.
+tell apart, but easy once they are the whole data set. Each cluster takes one to three
+more passes over its own points. Any method can use it; the papers do not.
 """
 
 from __future__ import annotations
