@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -115,6 +116,37 @@ def test_chosen_methods_come_with_the_oracle_and_keep_the_others(tiny: ModuleTyp
         run_benchmark("planted", tmp_path, quick=True, methods=["renamed"], write=quiet, isolated=False)
     )
     assert {row["method"] for row in second} == {"truthful", "halves", "renamed"}
+
+
+def test_a_setting_may_get_fewer_data_sets(
+    tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BENCHMARKS, "planted", replace(BENCHMARKS["planted"], fewer_sets={"many": 3}))
+    lines: list[str] = []
+    rows = rows_of(run_benchmark("planted", tmp_path, write=lines.append, isolated=False))
+    seeds = {
+        setting: {int(row["seed"]) for row in rows if row["data_set"] == setting}
+        for setting in ("few", "many")
+    }
+    assert seeds == {"few": set(range(6)), "many": set(range(3))}
+    assert "9/9 data sets" in lines[-2]
+
+
+def test_methods_that_are_not_for_everywhere_wait_to_be_named(
+    tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, method in list(METHODS.items()):
+        monkeypatch.setitem(METHODS, name, replace(method, everywhere=name in ("truthful", "halves")))
+    monkeypatch.setitem(BENCHMARKS, "planted", replace(BENCHMARKS["planted"], methods=None))
+
+    def measured(out: str, methods: list[str] | None) -> set[str]:
+        page = run_benchmark("planted", tmp_path / out, True, methods, quiet, isolated=False)
+        return {row["method"] for row in rows_of(page)}
+
+    assert measured("all", None) == {"truthful", "halves"}
+    assert measured("asked for", ["renamed"]) == {"truthful", "renamed"}
+    monkeypatch.setitem(BENCHMARKS, "planted", replace(BENCHMARKS["planted"], methods=("renamed",)))
+    assert measured("named", None) == {"renamed"}
 
 
 def test_unknown_names_list_what_exists(tiny: ModuleType, tmp_path: Path) -> None:

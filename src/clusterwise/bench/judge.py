@@ -43,7 +43,8 @@ def benchmark_names() -> list[str]:
 
 
 def _select_methods(benchmark: Benchmark, wanted: Sequence[str] | None) -> list[Method]:
-    names = list(METHODS) if benchmark.methods is None else list(benchmark.methods)
+    everywhere = [name for name, method in METHODS.items() if method.everywhere]
+    names = everywhere if benchmark.methods is None else list(benchmark.methods)
     if wanted is not None:
         chosen = {look_up(METHODS, name, "method").name for name in wanted}
         names = [name for name in METHODS if name in chosen or name == benchmark.oracle]
@@ -88,11 +89,14 @@ def _measure_all(
 ) -> list[Key]:
     """Fill ``results``; return the keys of this run in order."""
     patience = _Patience()
-    progress = Progress(benchmark.name, n_sets * len(benchmark.settings), write)
+    counts = {setting: benchmark.sets_of(setting, n_sets) for setting in benchmark.settings}
+    progress = Progress(benchmark.name, sum(counts.values()), write)
     order: list[Key] = []
     done = 0
     for index in range(n_sets):
-        for setting in benchmark.settings:  # in turn, so that the estimate of the time left is fair
+        for setting, count in counts.items():  # in turn, so that the estimate of the time left is fair
+            if index >= count:
+                continue
             case: Case | None = None
             for method in methods:
                 key = (method.name, setting, index)
@@ -147,7 +151,8 @@ def run_benchmark(
     write : callable
         Gets a line of text now and then.
     n_sets : int or None
-        Data sets per setting, instead of the benchmark's own number.
+        Data sets per setting, instead of the benchmark's own number; the benchmark may hold a setting
+        to fewer.
     time_limit : float or None
         Seconds for one method on one data set, instead of the benchmark's own limit.
     threads : int

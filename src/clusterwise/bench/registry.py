@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -89,6 +89,7 @@ class Method:
     kind: Literal["reference", "peer", "ours"] = "peer"
     sees_truth: bool = False  # a reference line, not a competitor
     identity: Callable[[], str] | None = None  # what else decides its result, such as a weights file
+    everywhere: bool = True  # False: only in the benchmarks that name it, as an ablation is
 
 
 @dataclass(frozen=True)
@@ -111,12 +112,17 @@ class Benchmark:
     settings: tuple[str, ...]
     n_sets: int  # per setting
     quick_n_sets: int
-    methods: tuple[str, ...] | None = None  # None: every registered one
+    fewer_sets: Mapping[str, int] = field(default_factory=dict)  # settings that get at most so many
+    methods: tuple[str, ...] | None = None  # None: every registered one that is measured everywhere
     metrics: tuple[str, ...] | None = None
     headline: tuple[str, ...] = ("ARI", "k error", "log-likelihood")
     oracle: str | None = "oracle"  # the method that gaps are taken to
     time_reference: str = "BayesianGaussianMixture"
     time_limit: float = 120.0  # seconds for one method on one data set
+
+    def sets_of(self, setting: str, n_sets: int) -> int:
+        """How many data sets of a setting are measured where the others get ``n_sets``."""
+        return min(n_sets, self.fewer_sets.get(setting, n_sets))
 
 
 METHODS: dict[str, Method] = {}

@@ -1,8 +1,6 @@
 """Mixtures of Gaussians as in DAC, Eq 13: the test sets of its Tables 1 and 5.
 
 The number of points is uniform between 0.3 n_max and n_max; k - 1 is binomial up to k_max - 1.
-Training draws from ``default_rng([seed, stream, step])`` with small seeds; the first word here is 2^31, so
-no test set is one that a network was trained on.
 """
 
 from __future__ import annotations
@@ -11,23 +9,27 @@ import math
 
 import numpy as np
 
-from clusterwise.bench.registry import Benchmark, Case, Truth, register
+from clusterwise.bench.registry import Benchmark, Case, register
+from clusterwise.bench.synthetic import TEST_SEED, case_of
+from clusterwise.priors.base import LabelledSet
 from clusterwise.priors.gaussians import MixtureOfGaussians
 
-__all__ = ["SETTINGS", "draw_case"]
+__all__ = ["SETTINGS", "draw_case", "draw_mixture"]
 
 SETTINGS = {"(1000, 4)": (1000, 4), "(3000, 12)": (3000, 12)}  # n_max, k_max
-_TEST_SEED = 2**31
+
+
+def draw_mixture(rng: np.random.Generator, n_max: int, k_max: int) -> LabelledSet:
+    """Draw one data set."""
+    n = int(rng.integers(math.ceil(0.3 * n_max), n_max, endpoint=True))
+    return MixtureOfGaussians(k_max=k_max).draw_set(rng, n)
 
 
 def draw_case(setting: str, index: int) -> Case:
     """Draw test set ``index`` of a setting."""
     n_max, k_max = SETTINGS[setting]
-    rng = np.random.default_rng([_TEST_SEED, n_max, k_max, index])
-    n = int(rng.integers(math.ceil(0.3 * n_max), n_max, endpoint=True))
-    drawn = MixtureOfGaussians(k_max=k_max).draw_set(rng, n)
-    truth = Truth((drawn.labels,), drawn.oracle_labels(), drawn.oracle_log_likelihood())
-    return Case(drawn.points, index, truth)
+    rng = np.random.default_rng([TEST_SEED, n_max, k_max, index])
+    return case_of(draw_mixture(rng, n_max, k_max), index)
 
 
 register(
