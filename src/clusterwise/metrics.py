@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -12,17 +13,21 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics import normalized_mutual_info_score
 
 from clusterwise.exceptions import InvalidDataError
-from clusterwise.partition import canonical_labels
+from clusterwise.partition import ROW_SUM_TOLERANCE, canonical_labels
 
 __all__ = [
     "ReliabilityCurve",
     "brier_score",
     "davies_bouldin",
     "expected_calibration_error",
+    "k_brier_score",
     "k_error",
     "matched_accuracy",
+    "matched_points",
+    "membership_brier_score",
     "nmi",
     "reliability_curve",
+    "top_k_hit_rate",
 ]
 
 
@@ -45,6 +50,20 @@ def _two_labelings(y: ArrayLike, labels: ArrayLike) -> tuple[NDArray[np.int64], 
     return true, found
 
 
+def _partners(true: NDArray[np.int64], found: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Match clusters 0..K-1 to classes 0..C-1 one to one; return each cluster's class, (K,), or -1."""
+    counts = coo_array((np.ones(len(true)), (true, found))).tocsr()
+    # The solver wants every class matched. So each gets a private cluster without points; adding 1
+    # to all weights makes those visible to it and, with one match per class, changes no optimum.
+    counts.data += 1
+    n_clusters = counts.shape[1]
+    table = hstack([counts, eye_array(counts.shape[0])], format="csr")
+    classes, clusters = min_weight_full_bipartite_matching(table, maximize=True)
+    partners = np.full(n_clusters, -1, dtype=np.int64)
+    partners[clusters[clusters < n_clusters]] = classes[clusters < n_clusters]
+    return partners
+
+
 def matched_accuracy(y: ArrayLike, labels: ArrayLike) -> float:
     """Return the share of points that are right under the best one-to-one matching of clusters to classes.
 
@@ -64,14 +83,19 @@ def matched_accuracy(y: ArrayLike, labels: ArrayLike) -> float:
     >>> matched_accuracy([0, 0, 1, 1], [0, 1, 2, 2])
     0.75
     """
+    return float(matched_points(y, labels).mean())
+
+
+def matched_points(y: ArrayLike, labels: ArrayLike) -> NDArray[np.bool_]:
+    """Return which points are right, (n,), under the matching of :func:`matched_accuracy`.
+
+    Examples
+    --------
+    >>> matched_points([0, 0, 0, 1, 1], [7, 7, 5, 3, 3])
+    array([ True,  True, False,  True,  True])
+    """
     true, found = _two_labelings(y, labels)
-    counts = coo_array((np.ones(len(true)), (true, found))).tocsr()
-    # The solver wants every class matched. So each gets a private cluster without points; adding 1
-    # to all weights makes those visible to it and, with one match per class, changes no optimum.
-    counts.data += 1
-    table = hstack([counts, eye_array(counts.shape[0])], format="csr")
-    classes, clusters = min_weight_full_bipartite_matching(table, maximize=True)
-    return float((table[classes, clusters] - 1).sum() / len(true))
+    return _partners(true, found)[found] == true
 
 
 def k_error(y: ArrayLike, labels: ArrayLike) -> int:
@@ -175,10 +199,27 @@ def davies_bouldin(
     return float(ratios.max(axis=1).mean())
 
 
-def reliability_curve(confidence: ArrayLike, correct: ArrayLike, n_bins: int = 15) -> ReliabilityCurve:
-    """Return stated confidence and observed accuracy in bins of equal width over [0, 1].
+def _bins(stated: NDArray[np.float64], n_bins: int, bins: str) -> NDArray[np.int64]:
+    """Number the bin of each probability (m,)."""
+    if bins == "width":
+        return np.minimum((stated * n_bins).astype(np.int64), n_bins - 1)
+    if bins == "count":
+        starts = np.arange(1, n_bins) * len(stated) // n_bins
+        # Equal probabilities share a bin, or the order of the decisions would decide.
+        return np.searchsorted(np.sort(stated)[starts], stated, side="right")
+    raise InvalidDataError(f"bins must be 'width' or 'count'; got {bins!r}.")
 
-    Bins without a point are left out. The last bin includes 1.
+
+def reliability_curve(
+    confidence: ArrayLike,
+    correct: ArrayLike,
+    n_bins: int = 15,
+    bins: Literal["width", "count"] = "width",
+) -> ReliabilityCurve:
+    """Return stated confidence and observed accuracy in bins of equal width over [0, 1], or of equal count.
+
+    Bins without a decision are left out. The last bin includes 1. Equal confidences share a bin, so that
+    bins of equal count are only as equal as they allow.
 
     Parameters
     ----------
@@ -187,12 +228,15 @@ def reliability_curve(confidence: ArrayLike, correct: ArrayLike, n_bins: int = 1
     correct : array-like of shape (m,)
         Whether the decision was right (bool, or 0 and 1).
     n_bins : int
+    bins : {"width", "count"}
 
     Examples
     --------
     >>> curve = reliability_curve([0.5, 0.5, 1.0, 1.0], [1, 0, 1, 1], n_bins=2)
     >>> curve.counts, curve.accuracy
     (array([4]), array([0.75]))
+    >>> reliability_curve([0.5, 0.6, 0.9, 1.0], [1, 0, 1, 1], n_bins=2, bins="count").counts
+    array([2, 2])
     """
     stated = np.asarray(confidence, dtype=np.float64)
     right = np.asarray(correct, dtype=np.float64)
@@ -208,27 +252,43 @@ def reliability_curve(confidence: ArrayLike, correct: ArrayLike, n_bins: int = 1
         raise InvalidDataError("correct must hold booleans, or 0 and 1.")
     if n_bins < 1:
         raise InvalidDataError(f"n_bins must be at least 1; got {n_bins}.")
-    bins = np.minimum((stated * n_bins).astype(np.int64), n_bins - 1)
-    count = np.bincount(bins, minlength=n_bins)
+    places = _bins(stated, n_bins, bins)
+    count = np.bincount(places, minlength=n_bins)
     used = np.flatnonzero(count)
-    mean_confidence = np.bincount(bins, weights=stated, minlength=n_bins)[used] / count[used]
-    accuracy = np.bincount(bins, weights=right, minlength=n_bins)[used] / count[used]
+    mean_confidence = np.bincount(places, weights=stated, minlength=n_bins)[used] / count[used]
+    accuracy = np.bincount(places, weights=right, minlength=n_bins)[used] / count[used]
     return ReliabilityCurve(mean_confidence, accuracy, count[used].astype(np.int64, copy=False))
 
 
-def expected_calibration_error(confidence: ArrayLike, correct: ArrayLike, n_bins: int = 15) -> float:
+def expected_calibration_error(
+    confidence: ArrayLike,
+    correct: ArrayLike,
+    n_bins: int = 15,
+    bins: Literal["width", "count"] = "width",
+) -> float:
     """Return the mean gap between stated confidence and accuracy, bins weighted by their counts.
 
-    Parameters are those of :func:`reliability_curve`.
+    Parameters are those of :func:`reliability_curve`. It is never negative, so that even a calibrated
+    forecaster scores about the standard error of a bin's accuracy: compare with that, not with zero.
 
     Examples
     --------
     >>> round(expected_calibration_error([0.9, 0.9, 0.9, 0.9], [1, 1, 1, 0]), 4)
     0.15
     """
-    curve = reliability_curve(confidence, correct, n_bins)
+    curve = reliability_curve(confidence, correct, n_bins, bins)
     gaps = np.abs(curve.confidence - curve.accuracy)
     return float(np.average(gaps, weights=curve.counts))
+
+
+def _distributions(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    """Check rows of probabilities (m, C)."""
+    stated = np.asarray(values, dtype=np.float64)
+    if stated.size == 0:
+        raise InvalidDataError(f"{name} are empty; pass at least one forecast.")
+    if not (np.all(stated >= 0) and np.all(np.abs(stated.sum(axis=1) - 1) <= ROW_SUM_TOLERANCE)):
+        raise InvalidDataError(f"every row of {name} must be non-negative and sum to 1.")
+    return stated
 
 
 def brier_score(probabilities: ArrayLike, outcomes: ArrayLike) -> float:
@@ -254,12 +314,92 @@ def brier_score(probabilities: ArrayLike, outcomes: ArrayLike) -> float:
         raise InvalidDataError(
             f"probabilities must be (m, C) and outcomes (m,); got {stated.shape} and {happened.shape}."
         )
-    if stated.size == 0:
-        raise InvalidDataError("probabilities are empty; pass at least one forecast.")
-    if not (np.all(stated >= 0) and np.all(np.abs(stated.sum(axis=1) - 1) <= 1e-5)):
-        raise InvalidDataError("every row of probabilities must be non-negative and sum to 1.")
+    stated = _distributions(stated, "probabilities")
     n_classes = stated.shape[1]
     if not np.issubdtype(happened.dtype, np.integer) or np.any((happened < 0) | (happened >= n_classes)):
         raise InvalidDataError(f"outcomes must be integers between 0 and {n_classes - 1}.")
     difference = stated - (np.arange(n_classes) == happened[:, None])
     return float(np.square(difference).sum(axis=1).mean())
+
+
+def membership_brier_score(y: ArrayLike, membership: ArrayLike) -> float:
+    """Return the Brier score of memberships, clusters matched to classes as in :func:`matched_accuracy`.
+
+    What is given to a cluster without a partner is wrong, and so is everything that is said about the
+    points of a class without a partner. From 0 (sure and right) to 2 (sure and wrong).
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Classes under any names.
+    membership : array-like of shape (n, K)
+        Rows sum to 1. Each point counts for its largest entry when clusters are matched.
+
+    Examples
+    --------
+    >>> membership_brier_score([0, 0, 1], [[0.0, 1.0], [0.0, 1.0], [0.5, 0.5]])
+    0.16666666666666666
+    """
+    stated = np.asarray(membership, dtype=np.float64)
+    true = canonical_labels(y)
+    if stated.ndim != 2 or len(stated) != len(true):
+        raise InvalidDataError(
+            f"membership must be (n, K) with one row per label; got {stated.shape} and {len(true)} labels."
+        )
+    stated = _distributions(stated, "membership")
+    winners = stated.argmax(axis=1)
+    found = canonical_labels(winners)  # the order of columns must not decide between equal matchings
+    partners = np.full(stated.shape[1], -1, dtype=np.int64)  # a cluster that wins no point has none
+    partners[winners] = _partners(true, found)[found]
+    right = partners == true[:, None]  # (n, K), at most one True in a row
+    without_partner = ~right.any(axis=1)
+    return float((np.square(stated - right).sum(axis=1) + without_partner).mean())
+
+
+def _ranked(k_posterior: Mapping[int, float]) -> list[int]:
+    """Return the numbers of clusters from the most to the least probable; of equals the smaller first."""
+    _distributions([list(k_posterior.values())], "k_posterior")
+    return sorted(k_posterior, key=lambda k: (-k_posterior[k], k))
+
+
+def k_brier_score(k_posterior: Mapping[int, float], k: int) -> float:
+    """Return the Brier score of P(K) for one data set whose number of clusters is ``k``, from 0 to 2.
+
+    Examples
+    --------
+    >>> k_brier_score({3: 0.5, 4: 0.5}, 3), k_brier_score({3: 0.5, 4: 0.5}, 7)
+    (0.5, 1.5)
+    """
+    values = {number: float(k_posterior[number]) for number in _ranked(k_posterior)}
+    values.setdefault(k, 0.0)
+    return sum((probability - (number == k)) ** 2 for number, probability in values.items())
+
+
+def top_k_hit_rate(
+    k_posteriors: Sequence[Mapping[int, float]], numbers: Sequence[int], top: int = 1
+) -> float:
+    """Return how often the true number of clusters is among the ``top`` most probable ones.
+
+    Of equally probable numbers the smaller comes first.
+
+    Parameters
+    ----------
+    k_posteriors : sequence of mappings from k to its probability, one per data set
+    numbers : sequence of int
+        The true numbers of clusters.
+    top : int
+
+    Examples
+    --------
+    >>> top_k_hit_rate([{3: 0.2, 4: 0.8}, {2: 1.0}], [3, 2]), top_k_hit_rate([{3: 0.2, 4: 0.8}], [3], top=2)
+    (0.5, 1.0)
+    """
+    if len(k_posteriors) != len(numbers) or len(numbers) == 0:
+        raise InvalidDataError(
+            "k_posteriors and numbers must be equally long and not empty; "
+            f"got {len(k_posteriors)} and {len(numbers)}."
+        )
+    if top < 1:
+        raise InvalidDataError(f"top must be at least 1; got {top}.")
+    hits = [k in _ranked(p)[:top] for p, k in zip(k_posteriors, numbers, strict=True)]
+    return float(np.mean(hits))
