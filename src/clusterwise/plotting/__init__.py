@@ -3,6 +3,7 @@
 from clusterwise.plotting.clusters import ClusterDisplay
 from clusterwise.plotting.k_posterior import KPosteriorDisplay
 from clusterwise.plotting.palette import cluster_colours
+from clusterwise.plotting.reliability import ReliabilityDisplay
 from clusterwise.plotting.steps import StepsDisplay
 
-__all__ = ["ClusterDisplay", "KPosteriorDisplay", "StepsDisplay", "cluster_colours"]
+__all__ = ["ClusterDisplay", "KPosteriorDisplay", "ReliabilityDisplay", "StepsDisplay", "cluster_colours"]
