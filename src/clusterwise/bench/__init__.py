@@ -1,7 +1,7 @@
 """The judge: methods side by side on the same data sets, with time, memory and the oracle's figures.
 
 ``run_benchmark`` is the door. A file in ``methods/`` adds a method to every benchmark, a file in
-``benchmarks/`` adds a benchmark.
+``benchmarks/`` adds a benchmark, a file in ``studies/`` a study with a shape of its own.
 """
 
 from clusterwise.bench.judge import benchmark_names, run_benchmark
@@ -12,6 +12,7 @@ from clusterwise.bench.registry import (
     Method,
     Metric,
     Outcome,
+    Study,
     Truth,
     register,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "Method",
     "Metric",
     "Outcome",
+    "Study",
     "Truth",
     "benchmark_names",
     "register",

@@ -6,6 +6,7 @@ import importlib.util
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from clusterwise._files import whole_or_nothing
@@ -20,6 +21,7 @@ from clusterwise.bench.registry import (
     BenchmarkError,
     Case,
     Method,
+    Study,
     discover,
     look_up,
 )
@@ -37,7 +39,7 @@ PATIENCE = 5  # time-outs or dead processes in a row before a method is spared t
 
 
 def benchmark_names() -> list[str]:
-    """Names of all benchmarks."""
+    """Names of all benchmarks and studies."""
     discover()
     return list(BENCHMARKS)
 
@@ -141,7 +143,7 @@ def run_benchmark(
     Parameters
     ----------
     name : str
-        One of ``benchmark_names()``.
+        One of ``benchmark_names()``. A study takes ``out``, ``quick`` and ``write`` only.
     out : path
         Directory of the results; made if needed.
     quick : bool
@@ -170,12 +172,17 @@ def run_benchmark(
     """
     discover()
     benchmark = look_up(BENCHMARKS, name, "benchmark")
+    if importlib.util.find_spec("matplotlib") is None:  # now, not after hours
+        raise MissingDependencyError("The picture needs matplotlib: pip install 'clusterwise[bench]'.")
+    if isinstance(benchmark, Study):
+        if methods is not None or n_sets is not None or time_limit is not None or redo:
+            raise BenchmarkError(f"{name} is a study with methods and sizes of its own; choose none for it.")
+        Path(out).mkdir(parents=True, exist_ok=True)
+        return benchmark.run(Path(out), quick, write)
     chosen = _select_methods(benchmark, methods)
     metrics = list(METRICS) if benchmark.metrics is None else list(benchmark.metrics)
     for metric in metrics:
         look_up(METRICS, metric, "metric")
-    if importlib.util.find_spec("matplotlib") is None:  # now, not after hours
-        raise MissingDependencyError("The picture needs matplotlib: pip install 'clusterwise[bench]'.")
     count = n_sets if n_sets is not None else benchmark.quick_n_sets if quick else benchmark.n_sets
     if count < 1 or threads < 1:
         raise BenchmarkError(f"n_sets and threads must be at least 1; got {count} and {threads}.")
@@ -210,10 +217,14 @@ def _publish(benchmark: Benchmark, metrics: Sequence[str], results: Results, dir
     versions: dict[str, set[str]] = {}
     for (method, _, _), result in results:
         versions.setdefault(result.versions, set()).add(method)
-    page, picture = directory / f"{benchmark.name}.md", directory / f"{benchmark.name}.png"
-    with whole_or_nothing(picture) as temporary:
-        draw_picture(benchmark, summaries, temporary)
+    page = directory / f"{benchmark.name}.md"
+    drawings = {page.with_suffix(".png"): partial(draw_picture, benchmark)}
+    if benchmark.second_picture is not None:
+        drawings[directory / f"{benchmark.name}-2.png"] = benchmark.second_picture
+    for picture, draw in drawings.items():
+        with whole_or_nothing(picture) as temporary:
+            draw(summaries, temporary)
     with whole_or_nothing(page) as temporary:
-        text = markdown_page(benchmark, summaries, metrics, versions, picture.name)
+        text = markdown_page(benchmark, summaries, metrics, versions, [picture.name for picture in drawings])
         temporary.write_text(text, encoding="utf-8")
     return page

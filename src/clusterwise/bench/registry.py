@@ -1,16 +1,21 @@
-"""The nouns of a benchmark, and where methods, metrics and benchmarks register once."""
+"""The nouns of a benchmark, and where methods, metrics, benchmarks and studies register once."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar
+from pathlib import Path
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
 from clusterwise.exceptions import ClusterwiseError
+
+if TYPE_CHECKING:
+    from clusterwise.bench.summary import Summary
 
 __all__ = [
     "BENCHMARKS",
@@ -22,6 +27,7 @@ __all__ = [
     "Method",
     "Metric",
     "Outcome",
+    "Study",
     "Truth",
     "discover",
     "look_up",
@@ -119,20 +125,39 @@ class Benchmark:
     oracle: str | None = "oracle"  # the method that gaps are taken to
     time_reference: str = "BayesianGaussianMixture"
     time_limit: float = 120.0  # seconds for one method on one data set
+    second_picture: Callable[[Sequence[Summary], Path], None] | None = None  # writes a PNG, NAME-2.png
 
     def sets_of(self, setting: str, n_sets: int) -> int:
         """How many data sets of a setting are measured where the others get ``n_sets``."""
         return min(n_sets, self.fewer_sets.get(setting, n_sets))
 
 
+@dataclass(frozen=True)
+class Study:
+    """A measurement that is no table of methods by settings.
+
+    ``run(out, quick, write)`` leaves its files in the directory ``out``, goes on from what a killed run left
+    there, gives ``write`` a line of text now and then, and returns the Markdown page.
+    """
+
+    name: str
+    title: str
+    run: Callable[[Path, bool, Callable[[str], object]], Path]
+
+
 METHODS: dict[str, Method] = {}
 METRICS: dict[str, Metric] = {}
-BENCHMARKS: dict[str, Benchmark] = {}
+BENCHMARKS: dict[str, Benchmark | Study] = {}  # all that ``clusterwise bench`` takes by name
 Entry = TypeVar("Entry")
-_HOMES: dict[type, dict[str, Any]] = {Method: METHODS, Metric: METRICS, Benchmark: BENCHMARKS}
+_HOMES: dict[type, dict[str, Any]] = {
+    Method: METHODS,
+    Metric: METRICS,
+    Benchmark: BENCHMARKS,
+    Study: BENCHMARKS,
+}
 
 
-def register(*entries: Method | Metric | Benchmark) -> None:
+def register(*entries: Method | Metric | Benchmark | Study) -> None:
     """Make entries known by their names."""
     for entry in entries:
         home = _HOMES[type(entry)]
@@ -142,9 +167,9 @@ def register(*entries: Method | Metric | Benchmark) -> None:
 
 
 def discover() -> None:
-    """Import every file in ``methods/`` and ``benchmarks/``, so that adding one takes one file."""
+    """Import every file in ``methods``, ``benchmarks`` and ``studies``, so that adding one takes one file."""
     importlib.import_module("clusterwise.bench.scores")
-    for room in ("methods", "benchmarks"):
+    for room in ("methods", "benchmarks", "studies"):
         package = importlib.import_module(f"clusterwise.bench.{room}")
         for module in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
             importlib.import_module(f"{package.__name__}.{module}")
