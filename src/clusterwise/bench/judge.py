@@ -27,7 +27,7 @@ from clusterwise.bench.registry import (
 )
 from clusterwise.bench.results import Key, Result, Results
 from clusterwise.bench.scores import score
-from clusterwise.bench.summary import summarize
+from clusterwise.bench.summary import Summary, summarize
 from clusterwise.bench.table import markdown_page
 from clusterwise.bench.versions import versions_of
 from clusterwise.bench.worker import Reply, one_line
@@ -218,7 +218,9 @@ def _publish(benchmark: Benchmark, metrics: Sequence[str], results: Results, dir
     for (method, _, _), result in results:
         versions.setdefault(result.versions, set()).add(method)
     page = directory / f"{benchmark.name}.md"
-    drawings = {page.with_suffix(".png"): partial(draw_picture, benchmark)}
+    drawings: dict[Path, Callable[[Sequence[Summary], Path], None]] = {
+        page.with_suffix(".png"): partial(draw_picture, benchmark)
+    }
     if benchmark.second_picture is not None:
         drawings[directory / f"{benchmark.name}-2.png"] = benchmark.second_picture
     for picture, draw in drawings.items():

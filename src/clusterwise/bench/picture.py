@@ -18,14 +18,14 @@ from clusterwise.bench.summary import Statistic, Summary
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_picture"]
+__all__ = ["Dot", "draw_picture", "mean_dot", "median_dot"]
 
 _COLOURS = {"ours": "#1f5fa8", "peer": "#c2571a", "reference": "#7a7a7a"}
 _NAMES = {"ours": "clusterwise", "peer": "peers", "reference": "reference lines"}
 
 
 @dataclass(frozen=True)
-class _Dot:
+class Dot:
     """A value and the interval around it."""
 
     value: float
@@ -33,20 +33,22 @@ class _Dot:
     high: float
 
 
-def _mean_dot(statistic: Statistic) -> _Dot:
+def mean_dot(statistic: Statistic) -> Dot:
+    """The mean and its 95 % interval."""
     half = 0.0 if np.isnan(statistic.standard_error) else 1.96 * statistic.standard_error
-    return _Dot(statistic.mean, statistic.mean - half, statistic.mean + half)
+    return Dot(statistic.mean, statistic.mean - half, statistic.mean + half)
 
 
-def _median_dot(statistic: Statistic) -> _Dot:
-    return _Dot(statistic.median, statistic.low, statistic.high)
+def median_dot(statistic: Statistic) -> Dot:
+    """The median and the middle 80 %."""
+    return Dot(statistic.median, statistic.low, statistic.high)
 
 
 def _kind(method: str) -> str:
     return METHODS[method].kind if method in METHODS else "peer"
 
 
-def _draw_dots(axes: Axes, rows: Sequence[Summary], dot_of: Callable[[Summary], _Dot], title: str) -> None:
+def _draw_dots(axes: Axes, rows: Sequence[Summary], dot_of: Callable[[Summary], Dot], title: str) -> None:
     for position, summary in enumerate(rows):
         dot, colour = dot_of(summary), _COLOURS[_kind(summary.method)]
         if np.isnan(dot.value):
@@ -85,9 +87,9 @@ def _draw_agreement(axes: Axes, rows: Sequence[Summary], benchmark: Benchmark) -
     """The first headline metric: its gap to the oracle where there is one."""
     metric = benchmark.headline[0]
     if benchmark.oracle is None:
-        _draw_dots(axes, rows, lambda row: _mean_dot(row.metrics[metric]), metric)
+        _draw_dots(axes, rows, lambda row: mean_dot(row.metrics[metric]), metric)
         return
-    _draw_dots(axes, rows, lambda row: _mean_dot(row.gaps[metric]), f"{metric} minus the oracle's")
+    _draw_dots(axes, rows, lambda row: mean_dot(row.gaps[metric]), f"{metric} minus the oracle's")
     axes.axvline(0.0, color="0.35", linewidth=1, zorder=0.5)
     _stretch_zero(axes, 0.01)
 
@@ -95,7 +97,7 @@ def _draw_agreement(axes: Axes, rows: Sequence[Summary], benchmark: Benchmark) -
 def _draw_number(axes: Axes, rows: Sequence[Summary], oracle: Summary | None, metric: str) -> None:
     """The second headline metric, with the oracle's own value as a line."""
     better = "" if METRICS[metric].larger_is_better else ", smaller is better"
-    _draw_dots(axes, rows, lambda row: _mean_dot(row.metrics[metric]), f"mean {metric}{better}")
+    _draw_dots(axes, rows, lambda row: mean_dot(row.metrics[metric]), f"mean {metric}{better}")
     if not METRICS[metric].larger_is_better:
         _stretch_zero(axes, 0.1)
     if oracle is not None and oracle.metrics[metric].count:
@@ -108,7 +110,7 @@ def _draw_time(axes: Axes, rows: Sequence[Summary]) -> None:
     """Median ratio of times on a logarithmic axis, with the middle 80 % of the data sets."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    _draw_dots(axes, rows, lambda row: _median_dot(row.time_ratios), "time ratio")
+    _draw_dots(axes, rows, lambda row: median_dot(row.time_ratios), "time ratio")
     axes.set_xscale("log")
     axes.axvline(1.0, color="0.35", linewidth=1, zorder=0.5)
     low, high = axes.get_xlim()

@@ -144,7 +144,7 @@ def markdown_page(
     summaries: Sequence[Summary],
     metrics: Sequence[str],
     versions: Mapping[str, Iterable[str]],
-    picture: str | None = None,
+    pictures: Sequence[str] = (),
 ) -> str:
     """Return the page: per setting the headline, the other metrics, medians, time and memory.
 
@@ -159,8 +159,7 @@ def markdown_page(
         "Noise points (label −1) count as one more cluster in agreement scores and not at all in the number "
         "of clusters.",
     ]
-    if picture is not None:
-        parts.append(f"![{benchmark.title}]({picture})")
+    parts += [f"![{benchmark.title}]({picture})" for picture in pictures]
     for setting in benchmark.settings:
         chosen = [summary for summary in summaries if summary.setting == setting]
         if not chosen:
