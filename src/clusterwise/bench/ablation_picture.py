@@ -32,7 +32,8 @@ _COLOURS = {True: "#1f5fa8", False: "#c2571a"}  # steps of EM, other choices
 
 def _tick(name: str) -> str:
     """What is said on the axis: T, or what was changed."""
-    return name.rsplit(" = ")[-1] if name in _STEPS else name.split(", ", 1)[1].replace(", ", ",\n")
+    said = name.split(", ", 1)[1]
+    return said.removeprefix("T = ") if name in _STEPS[1:] else said.replace(", ", ",\n")
 
 
 def _draw_panel(axes: Axes, rows: dict[str, Summary], dot_of: Callable[[Summary], Dot]) -> None:
