@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from clusterwise import bench, datasets, metrics, plotting, pretrained, report
-    from clusterwise.estimators import ACTST, DAC
+    from clusterwise.estimators import ACTST, AMCP, DAC
     from clusterwise.partition import Partition
     from clusterwise.posterior import PartitionPosterior
     from clusterwise.pretrained import list_weights
@@ -24,6 +24,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ACTST",
+    "AMCP",
     "DAC",
     "Partition",
     "PartitionPosterior",
@@ -42,6 +43,7 @@ __all__ = [
 # Names are loaded on first use: importing torch takes seconds, and `clusterwise --help` needs none of it.
 _MODULE_OF = {
     "ACTST": "clusterwise.estimators",
+    "AMCP": "clusterwise.estimators",
     "DAC": "clusterwise.estimators",
     "Partition": "clusterwise.partition",
     "PartitionPosterior": "clusterwise.posterior",

@@ -1,6 +1,7 @@
 """The scikit-learn face: validate, delegate, store."""
 
 from clusterwise.estimators.act_st import ACTST
+from clusterwise.estimators.amcp import AMCP
 from clusterwise.estimators.dac import DAC
 
-__all__ = ["ACTST", "DAC"]
+__all__ = ["ACTST", "AMCP", "DAC"]

@@ -31,7 +31,7 @@ from clusterwise.partition import canonical_labels
 from clusterwise.pretrained import get_weights
 from clusterwise.pretrained.weights_file import Weights
 
-__all__ = ["AmortizedClusterer", "ClusteringStep", "Fitted", "Prepared"]
+__all__ = ["AmortizedClusterer", "ClusteringStep", "Fitted", "Prepared", "clusters_in_use"]
 
 # Data sets are padded to one size and run together up to this many points (padding included).
 POINTS_PER_BATCH = 40_000
@@ -233,7 +233,7 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
             mixture = refine(shown, mixture_from_labels(shown, labels), self.refine_steps)
             if self.merge:
                 mixture = merge_indistinct(shown, mixture, self.refine_steps)
-        return _clusters_in_use(prepared, mixture)
+        return clusters_in_use(prepared, mixture)
 
     def _store(self, points: np.ndarray, prepared: Prepared, fitted: Fitted, seed: int) -> None:
         self._prepared = prepared
@@ -334,7 +334,7 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
         return self._feature_map.undo(features), labels
 
 
-def _clusters_in_use(prepared: Prepared, mixture: DiagonalMixture) -> DiagonalMixture:
+def clusters_in_use(prepared: Prepared, mixture: DiagonalMixture) -> DiagonalMixture:
     """Keep the clusters that some row prefers, in the order of first appearance."""
     while True:
         preferred = np.empty(len(prepared.order), dtype=np.int64)

@@ -49,6 +49,7 @@ class Inference:
     steps: tuple[Step, ...] = ()
     log_k_posterior: Tensor | None = None  # (k_max,), log P(K = 1), log P(K = 2), ...
     cap_reached: bool = False
+    draws: tuple[Tensor, ...] = ()  # labels (N,) of further partitions, where a method draws several
 
 
 class AmortizedModel(nn.Module, ABC):

@@ -8,12 +8,13 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from clusterwise.exceptions import RecipeError
 from clusterwise.models.act_st import ACTST
+from clusterwise.models.amcp import AMCP
 from clusterwise.models.base import AmortizedModel
 from clusterwise.models.dac import DAC
 
 __all__ = ["MODELS", "make_model"]
 
-MODELS: dict[str, type[AmortizedModel]] = {model.method: model for model in (DAC, ACTST)}
+MODELS: dict[str, type[AmortizedModel]] = {model.method: model for model in (AMCP, DAC, ACTST)}
 
 
 def make_model(method: str, options: Mapping[str, Any]) -> AmortizedModel:

@@ -8,6 +8,7 @@ from typing import Any
 
 from clusterwise.exceptions import RecipeError
 from clusterwise.priors.base import Prior
+from clusterwise.priors.blend import Blend
 from clusterwise.priors.crp import ChineseRestaurantMixture
 from clusterwise.priors.gaussians import MixtureOfGaussians
 from clusterwise.priors.warped import WarpedGaussians
@@ -25,14 +26,29 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(names))
 
 
+def _make_blend(n_features: int = 2, parts: Any = ()) -> Blend:
+    """Build a blend from tables that each name a prior, its ``share`` and its options."""
+    if not isinstance(parts, list | tuple) or not all(isinstance(p, dict) and "name" in p for p in parts):
+        raise RecipeError("parts of a blend must be a list of tables, each with the name of a prior.")
+    priors = [
+        make_prior(**{"n_features": n_features, **{k: v for k, v in part.items() if k != "share"}})
+        for part in parts
+    ]
+    return Blend(priors, [part.get("share", 1.0) for part in parts])
+
+
 def make_prior(name: str, **options: Any) -> Prior:
     """Build the prior ``name``; ``options`` are fields of its class.
+
+    The name "blend" takes ``parts``, a list of tables with a name, options and a ``share`` each.
 
     >>> make_prior("mixture-of-gaussians", k_max=6).k_max
     6
     """
+    if name == "blend":
+        return _make_blend(**options)
     if name not in PRIORS:
-        raise RecipeError(f"There is no prior {name!r}: choose one of {_listed(PRIORS)}.")
+        raise RecipeError(f"There is no prior {name!r}: choose one of {_listed([*PRIORS, 'blend'])}.")
     prior_class = PRIORS[name]
     known = {field.name for field in fields(prior_class)}  # type: ignore[arg-type]
     unknown = options.keys() - known

@@ -1,0 +1,495 @@
+"""Amortized Mixing Coupling Processes (Liu & Jing 2022): clusters one by one on stored encodings.
+
+An encoder runs once per data set and gives every point an encoding x_i in (0, 1)^D. Step k of the
+cluster-wise loop then works on these encodings alone:
+
+1. *InterCC* draws the seed of the next cluster among the unassigned points S_k (Eqs 8-10);
+2. *IntraCM* runs T EM steps of a mixture with one reference phi_j for each cluster so far, one for the
+   new cluster, started at the seed, and one component for the rest (Eqs 3-7);
+3. the plan's column k says who joins C_k; earlier clusters are revised by their own columns (AMCP*).
+
+Objective (``AMCP.loss``; Eq 11), unrolled over the T steps:
+
+    - log p(C_k | .)                      cross-entropy of the plan against the true columns
+    - w sum_j q_ij log(pi_j p_ij / q_ij)  the bound of IntraCM (Eq 4)
+
+=====================  ==========================================================  ==========================
+symbol                 meaning                                                     here
+=====================  ==========================================================  ==========================
+x_i                    encoding of a point                                         ``AMCP.encode``
+phi_j, f_theta(phi_j)  reference of a component, its decoded centre                ``Decoder``
+log p(x_i | phi_j)     Gaussian with fixed covariance; the rest: a constant        ``log_densities`` (Eq 3)
+q_ij                   responsibility, or transport plan                           ``e_step`` (Eqs 4-6)
+phi_j, pi_j updates    gradient step or closed form; mean of q                     ``m_step`` (Eq 7)
+M, its column sums     similarity of unassigned to assigned points                 ``similarity_to_assigned`` (Eq 9)
+seed of C_k            one draw of Eq 10                                           ``seed_logits``, ``_draw``
+=====================  ==========================================================  ==========================
+
+Corrections of the paper and readings of ours. (1) Eq 6 puts p where log p belongs. (2) Eq 7's sign is that of
+ascent on the error; we step along sum_i q_ij (x_i - f(phi_j)) grad f, divided by the mass of component j, or
+the step would grow with N. (3) Columns of the plan sum to pi, re-estimated in each step; 1/k, as printed, forces
+equal clusters and stays as an option. (4) Eq 9 does not type-check; barycentric projections of assigned
+and unassigned points are compared, on rows centred in the cube and normalized. (5) Eq 10 needs column sums of M
+only, one product with the mean projection of the assigned points: linear cost. (6) One draw of
+Eq 10 is a point, so it is the seed of C_k; whether a point makes a good seed is learned beside it, from
+the loss of the clusters that seeds lead to. (7) Algorithm 1 loops while S_k is *not* empty; its first cluster
+comes from the same step with nothing assigned, k-means stays as an option. (8) The component of the rest has a
+constant density on the cube: what is left is many clusters, which no single reference describes. (9) With a linear
+f_theta the M-step has a closed form, in which W cancels: the centre is the mean of the encodings under q.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from clusterwise.models.base import AmortizedModel, Inference, Step, TrainingTask
+from clusterwise.nn.encoder import SetEncoder
+from clusterwise.nn.sinkhorn import sinkhorn
+
+__all__ = ["AMCP", "AMCPConfig", "Decoder", "Mixing", "Options", "similarity_to_assigned"]
+
+# Log of "never": finite, so that no gradient is NaN.
+NEVER = -1e4
+
+
+@dataclass(frozen=True)
+class AMCPConfig:
+    """What defines an AMCP network; stored in the header of its weights file."""
+
+    n_features: int = 2
+    decoder: Literal["linear", "mlp"] = "linear"
+    width: int = 96
+    n_heads: int = 4
+    n_inducing: int = 16
+    n_encoder_blocks: int = 5
+    n_wavelengths: int = field(default=6, metadata={"least": 0})
+    n_coordinates: int = 32  # D
+    n_hidden: int = 64  # of the MLP decoder
+    n_em_steps: int = 3  # T
+    n_states: int = 4  # states of the loop that a training step looks at, per data set
+
+
+@dataclass(frozen=True)
+class Options:
+    """Choices of the cluster-wise loop that need no other weights: the ablations of section 4.3."""
+
+    e_step: Literal["regular", "sinkhorn"] = "regular"
+    n_em_steps: int | None = None  # None: as trained
+    proportions: Literal["free", "balanced"] = "free"
+    update: bool = True  # AMCP*: earlier clusters are revised
+    first_cluster: Literal["learned", "k-means"] = "learned"
+    epsilon: float = 1.0  # of the Sinkhorn E-step
+    sinkhorn_iterations: int = 10
+
+
+class Mixing(NamedTuple):
+    """A mixture over the encodings of B data sets; the last of the J components is the rest."""
+
+    references: Tensor  # phi, (B, J, D)
+    log_proportions: Tensor  # log pi, (B, J)
+    log_plan: Tensor  # log q, (B, N, J), rows sum to one
+
+
+class Decoder(nn.Module):
+    """f_theta: from references phi (B, J, D) to centres in (0, 1)^D, and the M-step that goes with it."""
+
+    def __init__(self, kind: Literal["linear", "mlp"], n_coordinates: int, n_hidden: int) -> None:
+        super().__init__()
+        self.kind = kind
+        if kind == "mlp":
+            self.inner = nn.Linear(n_coordinates, n_hidden)
+            self.outer = nn.Linear(n_hidden, n_coordinates)
+            self.log_step = nn.Parameter(torch.tensor(1.0))  # log eta
+
+    def start(self, centres: Tensor) -> Tensor:
+        """References to begin with, for clusters whose encodings have these means."""
+        return centres if self.kind == "linear" else torch.logit(centres, eps=1e-4)
+
+    def forward(self, references: Tensor) -> Tensor:
+        """f_theta(phi), (B, J, D)."""
+        if self.kind == "linear":
+            return references
+        return torch.sigmoid(self.outer(torch.tanh(self.inner(torch.sigmoid(references)))))
+
+    def m_step(self, references: Tensor, means: Tensor) -> Tensor:
+        """Eq 7 with the mean error of each component: ``means`` - f(phi), all (B, J, D)."""
+        if self.kind == "linear":
+            return means
+        squashed = torch.sigmoid(references)
+        hidden = torch.tanh(self.inner(squashed))
+        centres = torch.sigmoid(self.outer(hidden))
+        # The gradient of f, transposed, times the error, layer by layer.
+        back = (means - centres) * centres * (1 - centres)
+        back = (back @ self.outer.weight) * (1 - hidden.square())
+        back = (back @ self.inner.weight) * squashed * (1 - squashed)
+        return references + torch.exp(self.log_step) * back
+
+
+def similarity_to_assigned(log_plan: Tensor, centres: Tensor, assigned: Tensor) -> Tensor:
+    """Column means of M (Eq 9) for every point, (B, N), without M.
+
+    ``log_plan`` is (B, N, J), ``centres`` (B, J, D), ``assigned`` (B, N). With r_i the normalized
+    barycentric projection sum_j q_ij centre_j, the mean over assigned a of r_a . r_i is one product
+    with the mean of the r_a.
+    """
+    projected = functional.normalize(torch.exp(log_plan) @ (centres - 0.5), dim=-1)  # (B, N, D)
+    weights = assigned.to(projected.dtype)
+    mean = (weights.unsqueeze(1) @ projected) / weights.sum(1).clamp(min=1)[:, None, None]  # (B, 1, D)
+    return (projected @ mean.transpose(1, 2)).squeeze(-1)
+
+
+class AMCP(AmortizedModel):
+    """Encoder, decoder f_theta, and the cluster-wise loop of Algorithm 1."""
+
+    method = "amcp"
+    config_class = AMCPConfig
+
+    def __init__(self, config: AMCPConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = SetEncoder(
+            config.n_features,
+            config.width,
+            config.n_heads,
+            config.n_inducing,
+            config.n_encoder_blocks,
+            config.n_wavelengths,
+        )
+        self.to_encoding = nn.Linear(config.width, config.n_coordinates)
+        self.decoder = Decoder(config.decoder, config.n_coordinates, config.n_hidden)
+        self.log_sd = nn.Parameter(torch.tensor(-1.5))  # of a component, the same in all directions
+        self.log_density_of_rest = nn.Parameter(torch.tensor(-4.0))
+        self.seed_loss = nn.Sequential(nn.Linear(config.width, 32), nn.ReLU(), nn.Linear(32, 1), nn.Softplus())
+
+    @property
+    def has_density(self) -> bool:
+        return True
+
+    def encode(self, points: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Encodings x (B, N, D), and the loss that each point is expected to lead to as a seed, (B, N)."""
+        h = self.encoder(points, mask)
+        # The head reads the encoding but does not shape it.
+        return torch.sigmoid(self.to_encoding(h)), self.seed_loss(h.detach()).squeeze(-1)
+
+    # -- IntraCM ---------------------------------------------------------------------------------
+
+    def log_densities(self, x: Tensor, references: Tensor) -> Tensor:
+        """log p(x_i | f(phi_j)) of Eq 3 relative to its peak, (B, N, J); the last component is the rest."""
+        centres = self.decoder(references)
+        precision = torch.exp(-2 * self.log_sd)
+        product = torch.baddbmm(centres.square().sum(-1).unsqueeze(1), x, centres.transpose(1, 2), beta=-0.5)
+        gaussian = precision * (product - 0.5 * x.square().sum(-1, keepdim=True))
+        rest = self.log_density_of_rest.expand(*x.shape[:2], 1)
+        return torch.cat([gaussian[..., :-1], rest], dim=-1)
+
+    def e_step(self, x: Tensor, mask: Tensor, mixing: Mixing, options: Options) -> tuple[Tensor, Tensor]:
+        """Return log q of Eq 4 or Eq 6 and log p(x_i) under the mixture, (B, N, J) and (B, N)."""
+        log_joint = self.log_densities(x, mixing.references) + mixing.log_proportions.unsqueeze(1)
+        log_evidence = torch.logsumexp(log_joint, dim=-1)
+        log_plan = log_joint - log_evidence.unsqueeze(-1)
+        if options.e_step == "sinkhorn":
+            log_columns = mixing.log_proportions
+            if options.proportions == "free":
+                # The columns are the proportions that this very step re-estimates (reading 3).
+                mass = (mask.to(x.dtype).unsqueeze(1) @ torch.exp(log_plan)).squeeze(1)
+                log_columns = _log_shares(mass, mask)
+            n_points = mask.sum(1, keepdim=True)
+            log_rows = torch.where(mask, -torch.log(n_points.to(x.dtype)), -torch.inf)
+            log_plan = sinkhorn(log_joint, log_rows, log_columns, options.epsilon, options.sinkhorn_iterations)
+            log_plan = torch.log_softmax(log_plan.masked_fill(~mask.unsqueeze(-1), 0.0), dim=-1)
+        return log_plan, log_evidence
+
+    def m_step(self, x: Tensor, mask: Tensor, mixing: Mixing, options: Options) -> Mixing:
+        """Eq 7 (or the closed form) for the references, and the mean of q for the proportions."""
+        weights = torch.exp(mixing.log_plan) * mask.unsqueeze(-1)
+        mass = weights.sum(1)  # (B, J)
+        means = (weights.transpose(1, 2) @ x) / (mass + 1e-6).unsqueeze(-1)
+        # A component that no point wants stays where it is.
+        means = torch.where(mass.unsqueeze(-1) > 1e-3, means, self.decoder(mixing.references))
+        log_proportions = mixing.log_proportions
+        if options.proportions == "free":
+            log_proportions = _log_shares(mass, mask)
+        return Mixing(self.decoder.m_step(mixing.references, means), log_proportions, mixing.log_plan)
+
+    def intra_cluster_mixing(
+        self, x: Tensor, mask: Tensor, columns: Tensor, seeds: Tensor, n_columns: int, options: Options
+    ) -> tuple[list[Mixing], Tensor]:
+        """Run T EM steps from the present columns of the points.
+
+        ``columns`` (B, N) is the cluster of each assigned point, ``n_columns`` - 1 = k - 1 of them, and
+        ``n_columns`` for unassigned ones; ``seeds`` (B,) starts the component n_columns - 1. Returns the mixing
+        after each step and the log evidence (B, N) of the last.
+        """
+        members = functional.one_hot(columns, n_columns + 1).to(x.dtype) * mask.unsqueeze(-1)  # (B, N, J)
+        mass = members.sum(1)
+        means = (members.transpose(1, 2) @ x) / mass.clamp(min=1).unsqueeze(-1)
+        rows = torch.arange(len(x), device=x.device)
+        means = torch.cat([means[:, :-2], x[rows, seeds].unsqueeze(1), means[:, -1:]], dim=1)
+        if options.proportions == "balanced":
+            log_proportions = torch.log(torch.ones_like(mass) / mass.shape[1])
+        else:
+            # What is unassigned is half the new cluster's until the first E-step says more.
+            unassigned = 0.5 * mass[:, -1:]
+            mass = torch.cat([mass[:, :-2], unassigned, unassigned], dim=1)
+            log_proportions = _log_shares(mass, mask)
+        mixing = Mixing(self.decoder.start(means), log_proportions, x.new_zeros(0))
+        n_steps = options.n_em_steps or self.config.n_em_steps
+        path = []
+        for step in range(n_steps):
+            log_plan, log_evidence = self.e_step(x, mask, mixing, options)
+            path.append(Mixing(mixing.references, mixing.log_proportions, log_plan))
+            if step + 1 < n_steps:  # nobody reads the references after the last E-step
+                mixing = self.m_step(x, mask, path[-1], options)
+        return path, log_evidence
+
+    # -- training --------------------------------------------------------------------------------
+
+    def loss(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
+        """Eq 11 at random states of the loop, averaged over points, states and EM steps."""
+        n_states = self.config.n_states
+        x, expected = self.encode(task.points, None)
+        x, labels, n_clusters, expected = (
+            tensor.repeat_interleave(n_states, dim=0) for tensor in (x, task.labels, task.n_clusters, expected)
+        )
+        columns, target, seeds, n_columns = random_state(labels, n_clusters, generator)
+        mask = torch.ones_like(columns, dtype=torch.bool)
+        path, log_evidence = self.intra_cluster_mixing(x, mask, columns, seeds, n_columns, Options())
+        weights = torch.arange(1, len(path) + 1, device=x.device, dtype=x.dtype)
+        weights = weights / weights.sum()
+        of_state = torch.stack([-_picked(mixing.log_plan, target).mean(1) for mixing in path], dim=1) @ weights
+        # Eq 4 with the components' width held fixed: it draws encodings to their references.
+        bound = log_evidence.mean() / x.shape[-1]
+        rows = torch.arange(len(x), device=x.device)
+        last = -_picked(path[-1].log_plan, target).mean(1).detach()
+        of_head = functional.smooth_l1_loss(expected[rows, seeds], last, beta=0.05)
+        return of_state.mean() - BOUND_WEIGHT * bound + of_head
+
+    # -- inference -------------------------------------------------------------------------------
+
+    @torch.inference_mode()
+    def infer(
+        self,
+        points: Tensor,
+        mask: Tensor,
+        seeds: Sequence[int] | None = None,
+        max_clusters: int = 100,
+        options: Options | None = None,
+        n_draws: int = 0,
+    ) -> list[Inference]:
+        """Partition B data sets; the first path takes the likeliest seeds, ``n_draws`` more draw them (Eq 10)."""
+        options = options or Options()
+        seeds = seeds or [0] * len(points)
+        x, expected = self.encode(points, mask)
+        paths = 1 + n_draws
+        uniform = torch.stack([_uniform(seed, n_draws, max_clusters) for seed in seeds])  # (B, paths, steps)
+        x, expected, present = (t.repeat_interleave(paths, dim=0) for t in (x, expected, mask))
+        first = _first_by_k_means(points, mask) if options.first_cluster == "k-means" else None
+        if first is not None:
+            first = first.repeat_interleave(paths, dim=0)
+        loop = _Loop(self, x, expected, present, uniform.flatten(0, 1), options, max_clusters, paths)
+        return loop.run(first)
+
+
+# Weight of the bound per coordinate; the cross-entropy does the work, this keeps encodings compact.
+BOUND_WEIGHT = 0.02
+
+
+def _log_shares(mass: Tensor, mask: Tensor) -> Tensor:
+    """Log proportions (B, J) of components with this mass; one without any gets no point ever."""
+    shares = mass / mask.sum(1, keepdim=True)
+    return torch.where(shares > 0, torch.log(shares.clamp(min=1e-12)), NEVER)
+
+
+def _picked(log_plan: Tensor, columns: Tensor) -> Tensor:
+    """log q of each point's own column, (B, N)."""
+    return log_plan.gather(2, columns.unsqueeze(2)).squeeze(2)
+
+
+def random_state(
+    labels: Tensor, n_clusters: Tensor, generator: torch.Generator
+) -> tuple[Tensor, Tensor, Tensor, int]:
+    """Draw a state that the loop could be in: ``columns``, ``target`` (B, N), ``seeds`` (B,), and k.
+
+    Some true clusters are assigned, uniformly many, but some of their points were missed; a seed is
+    drawn among the points of the other clusters, by point or by cluster. The target is the column that each
+    point should get: its assigned cluster, the seed's cluster (column k - 1) or the rest (column k).
+    """
+    n_sets, n_points = labels.shape
+    k_max = int(n_clusters.max())
+    exists = torch.arange(k_max) < n_clusters[:, None]
+    rank = torch.rand(n_sets, k_max, generator=generator).masked_fill(~exists, 2.0).argsort().argsort()
+    n_assigned = (torch.rand(n_sets, 1, generator=generator) * n_clusters[:, None]).long()  # 0 .. K-1
+    k = int(n_assigned.max()) + 1
+    rank_of_point = rank.gather(1, labels)
+    taken = rank_of_point < n_assigned
+    # Seeds: half of the states draw a point, half a cluster first, or tiny clusters were never seen.
+    sizes = functional.one_hot(labels, k_max).sum(1).to(torch.float32)
+    by_cluster = torch.rand(n_sets, 1, generator=generator) < 0.5
+    chance = torch.where(by_cluster, 1.0 / sizes.gather(1, labels), 1.0) * ~taken
+    seeds = torch.multinomial(chance, 1, generator=generator)
+    in_new = labels == labels.gather(1, seeds)
+    rest = torch.full_like(labels, k)
+    target = torch.where(taken, rank_of_point, torch.where(in_new, k - 1, rest))
+    missed_share = 0.1 * torch.rand(n_sets, 1, generator=generator) ** 2
+    missed = torch.rand(n_sets, n_points, generator=generator) < missed_share
+    missed &= sizes.gather(1, labels) >= 8  # a cluster that was assigned has some points
+    columns = torch.where(taken & ~missed, rank_of_point, rest)
+    return columns, target, seeds.squeeze(1), k
+
+
+def _uniform(seed: int, n_draws: int, n_steps: int) -> Tensor:
+    """Random numbers of the seeds: one row per path; the first path takes the likeliest, marked by -1."""
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.rand(n_draws, n_steps, generator=generator)
+    return torch.cat([torch.full((1, n_steps), -1.0), drawn])
+
+
+def _first_by_k_means(points: Tensor, mask: Tensor, k: int = 8, steps: int = 10) -> Tensor:
+    """Members (B, N) of the first cluster as Algorithm 1 prints it: the likeliest cluster of k-means.
+
+    Centres start far from each other; the tightest cluster with at least a fair share of the points wins.
+    """
+    rows = torch.arange(len(points), device=points.device)
+    far = torch.where(mask, torch.inf, -torch.inf)
+    start = mask.to(torch.int64).argmax(1)
+    centres = [points[rows, start]]
+    for _ in range(k - 1):
+        far = torch.minimum(far, (points - centres[-1].unsqueeze(1)).square().sum(-1))
+        centres.append(points[rows, far.argmax(1)])
+    means = torch.stack(centres, dim=1)  # (B, k, d)
+    for _ in range(steps):
+        distances = torch.cdist(points, means).square()
+        members = functional.one_hot(distances.argmin(2), k).to(points.dtype) * mask.unsqueeze(-1)
+        sizes = members.sum(1)
+        means = torch.where(
+            sizes.unsqueeze(-1) > 0, members.transpose(1, 2) @ points / sizes.clamp(min=1).unsqueeze(-1), means
+        )
+    spread = (members * distances).sum(1) / sizes.clamp(min=1)
+    spread = spread.masked_fill(sizes < mask.sum(1, keepdim=True) / (2 * k), torch.inf)
+    return (members[rows, :, spread.argmin(1)] > 0) & mask
+
+
+# Temperatures of Eq 10: of the dissimilarity to what is assigned, and of the loss expected from a seed.
+SIMILARITY_TEMPERATURE = 0.1
+SEED_TEMPERATURE = 0.05
+
+
+def seed_logits(similarity: Tensor, expected_loss: Tensor, unassigned: Tensor) -> Tensor:
+    """Logits of Eq 10 over the points, (B, N): dissimilar to what is assigned, and a good seed."""
+    logits = (1 - similarity) / SIMILARITY_TEMPERATURE - expected_loss / SEED_TEMPERATURE
+    return logits.masked_fill(~unassigned, -torch.inf)
+
+
+def _draw(logits: Tensor, uniform: Tensor) -> Tensor:
+    """One point per row (R,): where the cumulative probability passes ``uniform``; -1 takes the likeliest."""
+    cumulative = torch.softmax(logits.to(torch.float64), dim=1).cumsum(1)
+    passed = cumulative > uniform[:, None] * cumulative[:, -1:]
+    return torch.where(uniform < 0, logits.argmax(1), passed.to(torch.uint8).argmax(1))
+
+
+class _Loop:
+    """Algorithm 1 for R paths at once; paths of one data set stand together, ``paths`` of them."""
+
+    def __init__(
+        self,
+        model: AMCP,
+        x: Tensor,
+        expected_loss: Tensor,
+        present: Tensor,
+        uniform: Tensor,
+        options: Options,
+        max_clusters: int,
+        paths: int,
+    ) -> None:
+        self.model, self.options, self.max_clusters, self.paths = model, options, max_clusters, paths
+        self.x, self.expected_loss, self.present, self.uniform = x, expected_loss, present, uniform
+        self.columns = torch.full_like(present, -1, dtype=torch.int64)  # the cluster of each point so far
+        self.similarity = torch.zeros_like(expected_loss)
+        self.steps: list[list[Step]] = [[] for _ in range(len(x) // paths)]
+
+    def run(self, first: Tensor | None) -> list[Inference]:
+        """Generate clusters until no point is left; ``first`` (R, N) marks a first cluster found otherwise."""
+        k = 0
+        if first is not None:
+            self.columns[first] = 0
+            self._record(torch.arange(len(self.x)), first, first.to(self.x.dtype), None)
+            k = 1
+        while k < self.max_clusters:
+            rows = ((self.columns < 0) & self.present).any(1).nonzero().squeeze(1)
+            if len(rows) == 0:
+                break
+            self._step(rows, k)
+            k += 1
+        return self._finish()
+
+    def _step(self, rows: Tensor, k: int) -> None:
+        """InterCC and IntraCM for cluster number k (from 0) of the paths that have points left."""
+        every = len(rows) == len(self.x)
+        x, present, columns = (t if every else t[rows] for t in (self.x, self.present, self.columns))
+        unassigned = (columns < 0) & present
+        logits = seed_logits(self.similarity[rows], self.expected_loss[rows], unassigned)
+        seeds = _draw(logits, self.uniform[rows, k])
+        path, _ = self.model.intra_cluster_mixing(
+            x, present, torch.where(columns < 0, k + 1, columns), seeds, k + 1, self.options
+        )
+        mixing = path[-1]
+        best = mixing.log_plan.argmax(-1)
+        if self.options.update:
+            # Earlier clusters keep their points or exchange them among each other and with the new one.
+            revised = mixing.log_plan[..., :-1].argmax(-1)
+            columns = torch.where(unassigned, torch.where(best > k, -1, best), revised)
+        else:
+            columns = torch.where(unassigned & (best == k), k, columns)
+        columns[torch.arange(len(rows)), seeds] = k  # so that every step makes progress
+        columns = columns.masked_fill(~present, -1)
+        self.columns[rows] = columns
+        assigned = columns >= 0
+        centres = self.model.decoder(mixing.references)
+        self.similarity[rows] = similarity_to_assigned(mixing.log_plan, centres, assigned)
+        probabilities = torch.exp(mixing.log_plan[..., k]) * unassigned
+        self._record(rows, columns == k, probabilities, seeds)
+
+    def _record(self, rows: Tensor, members: Tensor, probabilities: Tensor, seeds: Tensor | None) -> None:
+        """Keep the steps of the first path of each data set."""
+        for position, row in enumerate(rows.tolist()):
+            if row % self.paths == 0:
+                anchor = None if seeds is None else int(seeds[position])
+                self.steps[row // self.paths].append(Step(members[position], probabilities[position], anchor))
+
+    def _finish(self) -> list[Inference]:
+        """Label every point; what a cap left over joins the cluster with the nearest mean encoding."""
+        left = (self.columns < 0) & self.present
+        for row in left.any(1).nonzero().squeeze(1).tolist():
+            mean_of = functional.one_hot(self.columns[row].clamp(min=0)).to(self.x.dtype)
+            mean_of = mean_of * (self.columns[row] >= 0).unsqueeze(1)
+            centres = (mean_of.T @ self.x[row]) / mean_of.sum(0).clamp(min=1).unsqueeze(1)
+            distances = torch.cdist(self.x[row], centres).masked_fill(mean_of.sum(0) == 0, torch.inf)
+            self.columns[row] = torch.where(left[row], distances.argmin(1), self.columns[row])
+        labels = [_compact(columns, present) for columns, present in zip(self.columns, self.present, strict=True)]
+        return [
+            _inference(labels[b * self.paths : (b + 1) * self.paths], self.present[b * self.paths], steps, cap)
+            for b, (steps, cap) in enumerate(
+                zip(self.steps, left[:: self.paths].any(1).tolist(), strict=True)
+            )
+        ]
+
+
+def _compact(columns: Tensor, present: Tensor) -> Tensor:
+    """Number the clusters in use 0 .. K-1; absent points get 0."""
+    labels = torch.zeros_like(columns)
+    labels[present] = torch.unique(columns[present], return_inverse=True)[1]
+    return labels
+
+
+def _inference(paths: list[Tensor], present: Tensor, steps: list[Step], cap_reached: bool) -> Inference:
+    counts = torch.bincount(paths[0][present]).to(torch.float32)
+    log_proportions = torch.log(counts / counts.sum())
+    return Inference(
+        paths[0], None, log_proportions, tuple(steps), cap_reached=cap_reached, draws=tuple(paths[1:])
+    )

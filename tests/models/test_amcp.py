@@ -1,0 +1,264 @@
+"""AMCP: each equation against a slow, obvious version, and the loop against its promises."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from clusterwise.models.amcp import (
+    AMCP,
+    AMCPConfig,
+    Decoder,
+    Mixing,
+    Options,
+    random_state,
+    seed_logits,
+    similarity_to_assigned,
+)
+from clusterwise.models.base import TrainingTask
+
+SMALL = AMCPConfig(
+    width=8, n_heads=2, n_inducing=4, n_encoder_blocks=1, n_wavelengths=2, n_coordinates=5, n_hidden=7
+)
+
+
+def build(seed: int = 0, **options: Any) -> AMCP:
+    torch.manual_seed(seed)
+    model = AMCP(dataclasses.replace(SMALL, **options)).double()
+    with torch.no_grad():
+        for parameter in model.encoder.parameters():
+            parameter *= 2.0  # so that an untrained network tells points apart
+        model.to_encoding.weight *= 3.0
+    return model
+
+
+def heaps(n_sets: int = 2, per_heap: int = 12, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Three clear clusters per data set: points (B, N, 2) and labels (B, N)."""
+    generator = torch.Generator().manual_seed(seed)
+    centres = torch.tensor([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0]], dtype=torch.float64)
+    labels = torch.arange(3).repeat_interleave(per_heap).expand(n_sets, -1)
+    noise = torch.randn(n_sets, 3 * per_heap, 2, generator=generator, dtype=torch.float64)
+    return centres[labels] + 0.1 * noise, labels
+
+
+def mixing_of(model: AMCP, n_components: int = 4, n_sets: int = 2, seed: int = 1) -> Mixing:
+    generator = torch.Generator().manual_seed(seed)
+    shape = (n_sets, n_components, model.config.n_coordinates)
+    references = torch.rand(shape, generator=generator, dtype=torch.float64)
+    raw = torch.rand(n_sets, n_components, generator=generator, dtype=torch.float64)
+    return Mixing(references, torch.log(raw / raw.sum(1, keepdim=True)), torch.empty(0))
+
+
+def test_regular_e_step_is_bayes_rule_point_by_point() -> None:
+    model, mixing = build(), mixing_of(build())
+    x, _ = model.encode(heaps()[0], None)
+    log_plan, log_evidence = model.e_step(x, torch.ones(x.shape[:2], dtype=torch.bool), mixing, Options())
+    variance = torch.exp(2 * model.log_sd)
+    for b, i in [(0, 0), (1, 17), (1, 35)]:
+        centres = mixing.references[b, :-1]
+        density = [torch.exp(-((x[b, i] - c) ** 2).sum() / (2 * variance)) for c in centres]
+        density.append(torch.exp(model.log_density_of_rest))
+        joint = torch.exp(mixing.log_proportions[b]) * torch.stack(density)
+        torch.testing.assert_close(torch.exp(log_plan[b, i]), joint / joint.sum())
+        torch.testing.assert_close(log_evidence[b, i], torch.log(joint.sum()))
+
+
+@pytest.mark.parametrize("proportions", ["free", "balanced"])
+def test_columns_of_the_transport_plan(proportions: Any) -> None:
+    model, mixing = build(), mixing_of(build())
+    options = Options(e_step="sinkhorn", proportions=proportions, sinkhorn_iterations=500)
+    if proportions == "balanced":
+        mixing = mixing._replace(log_proportions=torch.full_like(mixing.log_proportions, 0.25).log())
+    x, _ = model.encode(heaps()[0], None)
+    mask = torch.ones(x.shape[:2], dtype=torch.bool)
+    mask[1, 20:] = False
+    regular, _ = model.e_step(x, mask, mixing, Options())
+    plan, _ = model.e_step(x, mask, mixing, options)
+    share = (torch.exp(plan) * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+    expected = (torch.exp(regular) * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+    if proportions == "balanced":
+        expected = torch.full_like(expected, 0.25)
+    torch.testing.assert_close(share, expected, atol=1e-5, rtol=0)
+
+
+def test_closed_form_m_step_is_the_weighted_mean() -> None:
+    model, mixing = build(), mixing_of(build())
+    x, _ = model.encode(heaps()[0], None)
+    mask = torch.ones(x.shape[:2], dtype=torch.bool)
+    mask[0, ::3] = False
+    log_plan, _ = model.e_step(x, mask, mixing, Options())
+    new = model.m_step(x, mask, mixing._replace(log_plan=log_plan), Options())
+    for b, j in [(0, 0), (0, 3), (1, 2)]:
+        weights = torch.exp(log_plan[b, :, j]) * mask[b]
+        mean = (weights[:, None] * x[b]).sum(0) / weights.sum()
+        torch.testing.assert_close(new.references[b, j], mean, atol=1e-4, rtol=0)
+        share = weights.sum() / mask[b].sum()
+        torch.testing.assert_close(torch.exp(new.log_proportions[b, j]), share)
+
+
+def test_gradient_m_step_is_ascent_on_the_bound() -> None:
+    torch.manual_seed(0)
+    decoder = Decoder("mlp", 5, 7).double()
+    references = torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True)
+    means = torch.rand(2, 3, 5, dtype=torch.float64)
+    error = -0.5 * (means - decoder(references)).square().sum()
+    (gradient,) = torch.autograd.grad(error, references)
+    expected = references + torch.exp(decoder.log_step) * gradient
+    torch.testing.assert_close(decoder.m_step(references, means), expected)
+
+
+@pytest.mark.parametrize("decoder", ["linear", "mlp"])
+def test_em_steps_raise_the_evidence(decoder: Any) -> None:
+    model = build(decoder=decoder)
+    points, _ = heaps()
+    x, _ = model.encode(points, None)
+    mask = torch.ones(x.shape[:2], dtype=torch.bool)
+    columns = torch.ones_like(mask, dtype=torch.int64)  # nothing assigned: one new cluster and the rest
+    evidences = []
+    for n_steps in range(1, 8):
+        options = Options(n_em_steps=n_steps)
+        _, evidence = model.intra_cluster_mixing(x, mask, columns, torch.tensor([0, 5]), 1, options)
+        evidences.append(evidence.mean(1))
+    rises = torch.stack(evidences).diff(dim=0)
+    assert (rises > -1e-6).all()
+    assert (rises > 1e-4).any()
+
+
+def test_column_sums_of_the_similarity_without_the_matrix() -> None:
+    generator = torch.Generator().manual_seed(0)
+    log_plan = torch.log_softmax(torch.randn(2, 9, 4, generator=generator, dtype=torch.float64), dim=-1)
+    centres = torch.rand(2, 4, 5, generator=generator, dtype=torch.float64)
+    assigned = torch.rand(2, 9, generator=generator) < 0.5
+    found = similarity_to_assigned(log_plan, centres, assigned)
+    for b in range(2):
+        projected = torch.exp(log_plan[b]) @ (centres[b] - 0.5)
+        rows = projected / projected.norm(dim=1, keepdim=True)
+        matrix = rows[assigned[b]] @ rows.T  # M of Eq 9, every point as a column
+        torch.testing.assert_close(found[b], matrix.mean(0))
+
+
+def test_seeds_are_unassigned_and_unlike_what_is_assigned() -> None:
+    similarity = torch.tensor([[0.9, 0.1, -0.5, 0.9]])
+    unassigned = torch.tensor([[True, True, False, True]])
+    logits = seed_logits(similarity, torch.zeros(1, 4), unassigned)
+    assert logits.argmax() == 1
+    assert logits[0, 2] == -torch.inf
+    # A point that is expected to lead to a bad cluster is a worse seed.
+    worse = seed_logits(similarity, torch.tensor([[0.0, 1.0, 0.0, 0.0]]), unassigned)
+    assert worse[0, 1] < logits[0, 1]
+
+
+def test_states_are_ones_that_the_loop_can_be_in() -> None:
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.stack([torch.arange(60) % 4, torch.arange(60) % 2, torch.zeros(60, dtype=torch.int64)])
+    n_clusters = torch.tensor([4, 2, 1])
+    seen_missed = False
+    for _ in range(50):
+        columns, target, seeds, k = random_state(labels, n_clusters, generator)
+        for b in range(3):
+            seed = int(seeds[b])
+            assert columns[b, seed] == k
+            assert (target[b] == k - 1).eq(labels[b] == labels[b, seed]).all()
+            assigned = columns[b] < k
+            assert (columns[b][assigned] == target[b][assigned]).all()
+            missed = ~assigned & (target[b] < k - 1)
+            seen_missed |= bool(missed.any())
+            # A target column stands for one true cluster, except the rest.
+            for j in range(k):
+                assert len(labels[b][target[b] == j].unique()) <= 1
+    assert seen_missed
+
+
+def test_gradient_of_the_loss() -> None:
+    """Unrolled EM steps and all: the derivative of the loss along a random direction."""
+    model = build(decoder="mlp", n_states=2)
+    points, labels = heaps(2, 5)
+    task = TrainingTask(points, labels, torch.tensor([3, 3]))
+
+    def loss() -> Tensor:
+        return model.loss(task, torch.Generator().manual_seed(3))
+
+    loss().backward()
+    parameters = [p for name, p in model.named_parameters() if not name.startswith("seed_loss")]
+    torch.manual_seed(1)
+    direction = [torch.randn_like(p) for p in parameters]
+    slope = sum(float((p.grad * d).sum()) for p, d in zip(parameters, direction, strict=True))
+    values = []
+    for sign in (1e-6, -2e-6):
+        with torch.no_grad():
+            for p, d in zip(parameters, direction, strict=True):
+                p += sign * d
+        values.append(_without_head(model, task))
+    assert (values[0] - values[1]) / 2e-6 == pytest.approx(slope, rel=1e-3)
+
+
+def _without_head(model: AMCP, task: TrainingTask) -> float:
+    """The loss with the head's own part replaced by what its gradient says: nothing."""
+    # The head's loss depends on the other parameters through its detached inputs only.
+    from torch.nn import functional
+
+    original = functional.smooth_l1_loss
+    functional.smooth_l1_loss = lambda *args, **kwargs: torch.zeros((), dtype=torch.float64)  # type: ignore[assignment]
+    try:
+        with torch.no_grad():
+            return float(model.loss(task, torch.Generator().manual_seed(3)))
+    finally:
+        functional.smooth_l1_loss = original
+
+
+@pytest.mark.parametrize("update", [True, False])
+@pytest.mark.parametrize("first_cluster", ["learned", "k-means"])
+@pytest.mark.parametrize("e_step", ["regular", "sinkhorn"])
+def test_every_point_is_labelled_and_steps_tell_how(update: bool, first_cluster: Any, e_step: Any) -> None:
+    options = Options(update=update, first_cluster=first_cluster, e_step=e_step)
+    points, _ = heaps()
+    mask = torch.ones(points.shape[:2], dtype=torch.bool)
+    mask[1, 30:] = False
+    for seed in range(3):
+        for b, inference in enumerate(build(seed).infer(points, mask, options=options, n_draws=2)):
+            labels = inference.labels[mask[b]]
+            assert sorted(labels.unique().tolist()) == list(range(int(labels.max()) + 1))
+            assert len(inference.draws) == 2
+            assert not inference.cap_reached
+            ever = torch.stack([step.members for step in inference.steps]).sum(0)
+            assert (ever[mask[b]] >= (1 if not update else 0)).all()
+            assert (ever[~mask[b]] == 0).all()
+            if not update:  # nothing moves after it was assigned
+                assert (ever[mask[b]] == 1).all()
+
+
+def test_a_cap_ends_the_loop() -> None:
+    points, _ = heaps()
+    mask = torch.ones(points.shape[:2], dtype=torch.bool)
+    model = build()
+    with torch.no_grad():
+        model.log_sd -= 6.0  # components so narrow that every point is a cluster
+    for inference in model.infer(points, mask, max_clusters=4, n_draws=1):
+        assert inference.cap_reached
+        assert len(inference.labels.unique()) <= 4
+
+
+def test_draws_depend_on_the_seed_alone() -> None:
+    points, _ = heaps(3)
+    mask = torch.ones(points.shape[:2], dtype=torch.bool)
+    model = build()
+    together = model.infer(points, mask, seeds=[1, 2, 3], n_draws=3)
+    alone = model.infer(points[1:2], mask[1:2], seeds=[2], n_draws=3)[0]
+    for mine, theirs in zip(alone.draws, together[1].draws, strict=True):
+        assert mine.equal(theirs)
+
+
+def test_k_means_finds_a_first_cluster() -> None:
+    from clusterwise.models.amcp import _first_by_k_means
+
+    points, labels = heaps(2, 30)
+    mask = torch.ones(points.shape[:2], dtype=torch.bool)
+    mask[1, :30] = False
+    first = _first_by_k_means(points, mask, k=3)
+    assert (first & ~mask).sum() == 0
+    assert all(len(labels[b][first[b]].unique()) == 1 for b in range(2))
+    assert first[0].sum() == 30  # a whole cluster where k is right
