@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ReliabilityDisplay", "wilson_errors"]
 
-SMALLEST_DOT, LARGEST_DOT = 8.0, 90.0  # areas, in points squared
+SMALLEST_DOT, LARGEST_DOT = 8.0, 60.0  # areas, in points squared
 NORMAL_95 = 1.96
 
 
@@ -101,7 +101,7 @@ class ReliabilityDisplay:
             )
         ax.plot(confidence, accuracy, color=colour, linewidth=1.2)
         areas = SMALLEST_DOT + (LARGEST_DOT - SMALLEST_DOT) * counts / counts.sum()
-        ax.scatter(confidence, accuracy, s=areas, color=colour, linewidths=0, zorder=3)
+        ax.scatter(confidence, accuracy, s=areas, color=colour, linewidths=0, zorder=3, clip_on=False)
         if self.name is not None:
             ax.scatter([], [], s=30, color=colour, linewidths=0, label=self.name)  # sizes say nothing here
             ax.legend(frameon=False, fontsize=8, loc="upper left")
@@ -116,6 +116,8 @@ def _draw_frame(ax: Axes) -> None:
     ax.set_xlim(-0.02, 1.02)
     ax.set_ylim(-0.02, 1.02)
     ax.set_aspect("equal")
+    ax.set_xticks(np.linspace(0, 1, 6))
+    ax.set_yticks(np.linspace(0, 1, 6))
     ax.set_xlabel("stated probability")
     ax.set_ylabel("how often it was so")
     ax.spines[["top", "right"]].set_visible(False)

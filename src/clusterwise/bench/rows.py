@@ -1,0 +1,79 @@
+"""Raw rows of a study: a CSV that grows by one row at a time and may be torn at any byte."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from clusterwise._files import whole_or_nothing
+from clusterwise.bench.registry import BenchmarkError
+
+__all__ = ["RowFile", "write_csv"]
+
+Row = dict[str, str]
+
+
+def _line(cells: Iterable[object]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerow(cells)
+    return buffer.getvalue()
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write a table whole or not at all."""
+    with whole_or_nothing(path) as temporary:
+        temporary.write_text("".join(map(_line, [columns, *rows])), encoding="utf-8")
+
+
+class RowFile:
+    """The rows of a file, found by their first ``n_keys`` columns; a later row replaces an earlier one.
+
+    ``is_current`` says which rows still count; the others, and a torn last line, are dropped for good.
+    """
+
+    def __init__(
+        self, path: Path, columns: Sequence[str], n_keys: int, is_current: Callable[[Row], bool]
+    ) -> None:
+        self.path, self._columns, self._n_keys = path, tuple(columns), n_keys
+        self._rows: dict[tuple[str, ...], Row] = {}
+        n_before = 0
+        for row in self._read():
+            n_before += 1
+            if is_current(row):
+                self._rows[self._key(row)] = row
+        self.n_dropped = n_before - len(self._rows)
+        write_csv(path, columns, ([row[name] for name in columns] for row in self._rows.values()))
+
+    def _key(self, row: Mapping[str, str]) -> tuple[str, ...]:
+        return tuple(row[name] for name in self._columns[: self._n_keys])
+
+    def _read(self) -> list[Row]:
+        if not self.path.exists():
+            return []
+        text = self.path.read_text(encoding="utf-8", errors="replace")
+        lines = list(csv.reader(text[: text.rfind("\n") + 1].splitlines()))  # no cell holds a line break
+        if not lines:
+            return []
+        if tuple(lines[0]) != self._columns or any(len(line) != len(self._columns) for line in lines):
+            raise BenchmarkError(f"{self.path} holds something else; delete it or choose another --out.")
+        return [dict(zip(self._columns, line, strict=True)) for line in lines[1:]]
+
+    def __contains__(self, key: tuple[object, ...]) -> bool:
+        return tuple(map(str, key)) in self._rows
+
+    def get(self, key: tuple[object, ...]) -> Row | None:
+        """The row with this key, if there is one."""
+        return self._rows.get(tuple(map(str, key)))
+
+    def rows(self) -> list[Row]:
+        """All rows, in the order in which they came."""
+        return list(self._rows.values())
+
+    def add(self, row: Mapping[str, object]) -> None:
+        """Keep a row, on disk before the next one is measured."""
+        texts = {name: str(row[name]) for name in self._columns}
+        self._rows[self._key(texts)] = texts
+        with self.path.open("a", encoding="utf-8", newline="") as file:
+            file.write(_line(texts.values()))
