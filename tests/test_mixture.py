@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
-from scipy.stats import kstest, multivariate_normal
+from scipy.stats import chi2, kstest, multivariate_normal
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
@@ -82,6 +82,23 @@ def test_each_row_is_treated_on_its_own(rows: list[int], chunk: int) -> None:
         np.testing.assert_array_equal(mixture.memberships(selected), memberships[rows])
         np.testing.assert_array_equal(mixture.log_density(selected), density[rows])
         np.testing.assert_array_equal(mixture.outlier_scores(selected, 200), outlier[rows])
+
+
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("k", [1, 7])
+def test_quick_ways_change_no_bit(k: int, d: int) -> None:
+    mixture, points, _ = draw(k, d, 500)
+    points[0] = 1e200
+    near = np.clip(points, -module.FARTHEST, module.FARTHEST)
+    squared = (np.square(near[:, None, :] - mixture.means) / mixture.variances).sum(axis=2)
+    normalizer = np.log(mixture.proportions) - 0.5 * np.log(2 * np.pi * mixture.variances).sum(axis=1)
+    joint = normalizer - 0.5 * squared
+    np.testing.assert_array_equal(mixture.log_joint(points), joint)
+    weights = np.exp(joint - joint.max(axis=1, keepdims=True))
+    np.testing.assert_array_equal(mixture.memberships(points), weights / weights.sum(axis=1, keepdims=True))
+    for n_points in (1, 500, 100_000, 10**9):
+        plain = np.exp(n_points * chi2.logcdf(squared.min(axis=1), df=d))
+        np.testing.assert_array_equal(mixture.outlier_scores(points, n_points), plain)
 
 
 def test_select_keeps_and_orders_clusters() -> None:
