@@ -14,10 +14,11 @@ settings.register_profile("clusterwise", deadline=None, derandomize=True)
 settings.load_profile("clusterwise")
 
 TINY_NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
-    "tiny-minimum-loss": ("dac", {"filtering": "minimum-loss"}),
-    "tiny-anchored": ("dac", {"filtering": "anchored", "n_anchors": 4}),
-    "tiny-without-density": ("dac", {"density": "none"}),
-    "tiny-act-st": ("act-st", {"k_max": 3}),
+    "tiny-minimum-loss": ("dac", {"filtering": "minimum-loss", "n_decoder_blocks": 1}),
+    "tiny-anchored": ("dac", {"filtering": "anchored", "n_anchors": 4, "n_decoder_blocks": 1}),
+    "tiny-without-density": ("dac", {"density": "none", "n_decoder_blocks": 1}),
+    "tiny-act-st": ("act-st", {"k_max": 3, "n_decoder_blocks": 1}),
+    "tiny-amcp": ("amcp", {"n_coordinates": 8}),
 }
 
 
@@ -31,7 +32,7 @@ def tiny_networks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from clusterwise.training.recipe import recipe_from_dict
 
     folder = tmp_path_factory.mktemp("networks")
-    size = {"width": 16, "n_heads": 2, "n_inducing": 4, "n_encoder_blocks": 1, "n_decoder_blocks": 1}
+    size = {"width": 16, "n_heads": 2, "n_inducing": 4, "n_encoder_blocks": 1}
     for name, (method, options) in TINY_NETWORKS.items():
         recipe = {
             "name": name,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clusterwise import ACTST, DAC
+from clusterwise import ACTST, AMCP, DAC
 from clusterwise.estimators.amortized import AmortizedClusterer
 
 Make = Callable[..., AmortizedClusterer]
@@ -19,9 +19,11 @@ VARIANTS: dict[str, tuple[type[AmortizedClusterer], str, dict[str, Any]]] = {
     "anchored": (DAC, "tiny-anchored", {"filtering": "anchored"}),
     "without-density": (DAC, "tiny-without-density", {}),
     "act-st": (ACTST, "tiny-act-st", {}),
+    "amcp": (AMCP, "tiny-amcp", {}),
+    "amcp-network-alone": (AMCP, "tiny-amcp", {"merge": False, "update": False}),
 }
 WITH_DENSITY = [name for name in VARIANTS if name != "without-density"]
-WITH_POSTERIOR = ["anchored", "act-st"]
+WITH_POSTERIOR = ["anchored", "act-st", "amcp", "amcp-network-alone"]
 
 
 @pytest.fixture

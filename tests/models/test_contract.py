@@ -15,13 +15,19 @@ from clusterwise.models.base import AmortizedModel, Inference, TrainingTask
 from clusterwise.models.registry import MODELS, make_model
 from clusterwise.pretrained.weights_file import Weights, load_weights, save_weights
 
-SMALL = {"width": 8, "n_heads": 2, "n_inducing": 4, "n_encoder_blocks": 2, "n_decoder_blocks": 1}
-SMALL["n_wavelengths"] = 2
+SMALL = {"width": 8, "n_heads": 2, "n_inducing": 4, "n_encoder_blocks": 2, "n_wavelengths": 2}
+SMALL_PARTS = {
+    "dac": {"n_decoder_blocks": 1},
+    "act-st": {"n_decoder_blocks": 1},
+    "amcp": {"n_coordinates": 6, "n_states": 2},
+}
 
 # Every method as it is, and options that lead through other code.
 NETWORKS: list[tuple[str, dict[str, Any]]] = [(method, {}) for method in MODELS]
 NETWORKS += [("dac", {"filtering": "anchored", "n_anchors": 2}), ("dac", {"density": "none"})]
-NETWORKS += [(method, {"layer_norm": True, "n_features": 3, "n_wavelengths": 0}) for method in MODELS]
+NETWORKS += [(method, {"layer_norm": True}) for method in ("dac", "act-st")]
+NETWORKS += [(method, {"n_features": 3, "n_wavelengths": 0}) for method in MODELS]
+NETWORKS += [("amcp", {"decoder": "mlp"})]
 
 # With a single key every attention weight is one, whatever query and key are: nothing to learn there.
 WITHOUT_EFFECT = {
@@ -38,7 +44,7 @@ deterministic_networks = pytest.mark.parametrize(
 def build(method: str, options: dict[str, Any], seed: int = 0) -> AmortizedModel:
     """Return an untrained network with larger weights than usual, so that it tells points apart."""
     torch.manual_seed(seed)
-    model = make_model(method, {**SMALL, **options})
+    model = make_model(method, {**SMALL, **SMALL_PARTS[method], **options})
     with torch.no_grad():
         for parameter in model.parameters():
             parameter *= 1.5
@@ -201,7 +207,7 @@ def test_very_small_sets(method: str, options: dict[str, Any], n: int) -> None:
 def test_saved_and_loaded_it_infers_the_same(method: str, options: dict[str, Any], tmp_path: Path) -> None:
     # Without gradients, as loaded networks are: with them torch may choose other kernels.
     model = build(method, options).float().eval().requires_grad_(False)
-    recipe = {"method": method, "model": {**SMALL, **options}}
+    recipe = {"method": method, "model": {**SMALL, **SMALL_PARTS[method], **options}}
     save_weights(tmp_path / "network.safetensors", Weights("network", model, recipe, {"steps": 0}))
     loaded = load_weights(tmp_path / "network.safetensors").model
     assert type(loaded) is type(model)

@@ -140,7 +140,7 @@ class AMCP(AmortizedClusterer):
         proportions: Literal["free", "balanced"] = "free",
         update: bool = True,
         first_cluster: Literal["learned", "k-means"] = "learned",
-        n_draws: int = 4,
+        n_draws: int = 0,
         weights: str | Path | None = None,
         projection: Literal["pca"] | None = None,
         scaling: Literal["joint", "feature"] = "joint",

@@ -48,7 +48,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clusterwise.models.base import AmortizedModel, Inference, Step, TrainingTask
+from clusterwise.models.base import AmortizedModel, GaussianSummaries, Inference, Step, TrainingTask
 from clusterwise.nn.encoder import SetEncoder
 from clusterwise.nn.sinkhorn import sinkhorn
 
@@ -165,17 +165,17 @@ class AMCP(AmortizedModel):
         self.decoder = Decoder(config.decoder, config.n_coordinates, config.n_hidden)
         self.log_sd = nn.Parameter(torch.tensor(-1.5))  # of a component, the same in all directions
         self.log_density_of_rest = nn.Parameter(torch.tensor(-4.0))
-        self.seed_loss = nn.Sequential(nn.Linear(config.width, 32), nn.ReLU(), nn.Linear(32, 1), nn.Softplus())
+        self.log_seed_loss = nn.Sequential(nn.Linear(config.width, 32), nn.ReLU(), nn.Linear(32, 1))
 
     @property
     def has_density(self) -> bool:
         return True
 
     def encode(self, points: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Encodings x (B, N, D), and the loss that each point is expected to lead to as a seed, (B, N)."""
+        """Encodings x (B, N, D), and the log loss that each point is expected to lead to as a seed, (B, N)."""
         h = self.encoder(points, mask)
         # The head reads the encoding but does not shape it.
-        return torch.sigmoid(self.to_encoding(h)), self.seed_loss(h.detach()).squeeze(-1)
+        return torch.sigmoid(self.to_encoding(h)), self.log_seed_loss(h.detach()).squeeze(-1)
 
     # -- IntraCM ---------------------------------------------------------------------------------
 
@@ -267,8 +267,8 @@ class AMCP(AmortizedModel):
         bound = log_evidence.mean() / x.shape[-1]
         rows = torch.arange(len(x), device=x.device)
         last = -_picked(path[-1].log_plan, target).mean(1).detach()
-        of_head = functional.smooth_l1_loss(expected[rows, seeds], last, beta=0.05)
-        return of_state.mean() - BOUND_WEIGHT * bound + of_head
+        of_head = functional.mse_loss(expected[rows, seeds], torch.log(last + SMALLEST_LOSS))
+        return of_state.mean() - BOUND_WEIGHT * bound + HEAD_WEIGHT * of_head
 
     # -- inference -------------------------------------------------------------------------------
 
@@ -293,11 +293,15 @@ class AMCP(AmortizedModel):
         if first is not None:
             first = first.repeat_interleave(paths, dim=0)
         loop = _Loop(self, x, expected, present, uniform.flatten(0, 1), options, max_clusters, paths)
-        return loop.run(first)
+        return loop.run(first, points)
 
 
 # Weight of the bound per coordinate; the cross-entropy does the work, this keeps encodings compact.
 BOUND_WEIGHT = 0.02
+# Weight of the head that foretells the loss of a seed; it shares no parameter with the rest.
+HEAD_WEIGHT = 0.1
+# Losses below this are all the same to it.
+SMALLEST_LOSS = 0.01
 
 
 def _log_shares(mass: Tensor, mask: Tensor) -> Tensor:
@@ -375,14 +379,14 @@ def _first_by_k_means(points: Tensor, mask: Tensor, k: int = 8, steps: int = 10)
     return (members[rows, :, spread.argmin(1)] > 0) & mask
 
 
-# Temperatures of Eq 10: of the dissimilarity to what is assigned, and of the loss expected from a seed.
+# Temperatures of Eq 10: of the dissimilarity to what is assigned, and of the log loss expected from a seed.
 SIMILARITY_TEMPERATURE = 0.1
-SEED_TEMPERATURE = 0.05
+SEED_TEMPERATURE = 0.5
 
 
-def seed_logits(similarity: Tensor, expected_loss: Tensor, unassigned: Tensor) -> Tensor:
+def seed_logits(similarity: Tensor, log_seed_loss: Tensor, unassigned: Tensor) -> Tensor:
     """Logits of Eq 10 over the points, (B, N): dissimilar to what is assigned, and a good seed."""
-    logits = (1 - similarity) / SIMILARITY_TEMPERATURE - expected_loss / SEED_TEMPERATURE
+    logits = (1 - similarity) / SIMILARITY_TEMPERATURE - log_seed_loss / SEED_TEMPERATURE
     return logits.masked_fill(~unassigned, -torch.inf)
 
 
@@ -400,7 +404,7 @@ class _Loop:
         self,
         model: AMCP,
         x: Tensor,
-        expected_loss: Tensor,
+        log_seed_loss: Tensor,
         present: Tensor,
         uniform: Tensor,
         options: Options,
@@ -408,12 +412,12 @@ class _Loop:
         paths: int,
     ) -> None:
         self.model, self.options, self.max_clusters, self.paths = model, options, max_clusters, paths
-        self.x, self.expected_loss, self.present, self.uniform = x, expected_loss, present, uniform
+        self.x, self.log_seed_loss, self.present, self.uniform = x, log_seed_loss, present, uniform
         self.columns = torch.full_like(present, -1, dtype=torch.int64)  # the cluster of each point so far
-        self.similarity = torch.zeros_like(expected_loss)
+        self.similarity = torch.zeros_like(log_seed_loss)
         self.steps: list[list[Step]] = [[] for _ in range(len(x) // paths)]
 
-    def run(self, first: Tensor | None) -> list[Inference]:
+    def run(self, first: Tensor | None, points: Tensor) -> list[Inference]:
         """Generate clusters until no point is left; ``first`` (R, N) marks a first cluster found otherwise."""
         k = 0
         if first is not None:
@@ -426,14 +430,14 @@ class _Loop:
                 break
             self._step(rows, k)
             k += 1
-        return self._finish()
+        return self._finish(points)
 
     def _step(self, rows: Tensor, k: int) -> None:
         """InterCC and IntraCM for cluster number k (from 0) of the paths that have points left."""
         every = len(rows) == len(self.x)
         x, present, columns = (t if every else t[rows] for t in (self.x, self.present, self.columns))
         unassigned = (columns < 0) & present
-        logits = seed_logits(self.similarity[rows], self.expected_loss[rows], unassigned)
+        logits = seed_logits(self.similarity[rows], self.log_seed_loss[rows], unassigned)
         seeds = _draw(logits, self.uniform[rows, k])
         path, _ = self.model.intra_cluster_mixing(
             x, present, torch.where(columns < 0, k + 1, columns), seeds, k + 1, self.options
@@ -462,7 +466,7 @@ class _Loop:
                 anchor = None if seeds is None else int(seeds[position])
                 self.steps[row // self.paths].append(Step(members[position], probabilities[position], anchor))
 
-    def _finish(self) -> list[Inference]:
+    def _finish(self, points: Tensor) -> list[Inference]:
         """Label every point; what a cap left over joins the cluster with the nearest mean encoding."""
         left = (self.columns < 0) & self.present
         for row in left.any(1).nonzero().squeeze(1).tolist():
@@ -472,11 +476,10 @@ class _Loop:
             distances = torch.cdist(self.x[row], centres).masked_fill(mean_of.sum(0) == 0, torch.inf)
             self.columns[row] = torch.where(left[row], distances.argmin(1), self.columns[row])
         labels = [_compact(columns, present) for columns, present in zip(self.columns, self.present, strict=True)]
+        capped = left[:: self.paths].any(1).tolist()
         return [
-            _inference(labels[b * self.paths : (b + 1) * self.paths], self.present[b * self.paths], steps, cap)
-            for b, (steps, cap) in enumerate(
-                zip(self.steps, left[:: self.paths].any(1).tolist(), strict=True)
-            )
+            _inference(points[b], present, labels[b * self.paths : (b + 1) * self.paths], self.steps[b], capped[b])
+            for b, present in enumerate(self.present[:: self.paths])
         ]
 
 
@@ -487,9 +490,18 @@ def _compact(columns: Tensor, present: Tensor) -> Tensor:
     return labels
 
 
-def _inference(paths: list[Tensor], present: Tensor, steps: list[Step], cap_reached: bool) -> Inference:
-    counts = torch.bincount(paths[0][present]).to(torch.float32)
-    log_proportions = torch.log(counts / counts.sum())
+def _inference(
+    points: Tensor, present: Tensor, paths: list[Tensor], steps: list[Step], cap_reached: bool
+) -> Inference:
+    """Summarize each cluster of the first path by its moments, as if one point had the pooled variance."""
+    inside, labels = points[present], paths[0][present]
+    members = functional.one_hot(labels).to(points.dtype)  # (n, K)
+    counts = members.sum(0).unsqueeze(1)
+    means = members.T @ inside / counts
+    scatter = members.T @ (inside - means[labels]).square()
+    log_variances = torch.log((scatter + scatter.sum(0) / len(inside)) / (counts + 1))
+    summaries = GaussianSummaries(means, 0.5 * log_variances.clamp(min=-14.0))
+    log_proportions = torch.log(counts.squeeze(1) / len(inside))
     return Inference(
-        paths[0], None, log_proportions, tuple(steps), cap_reached=cap_reached, draws=tuple(paths[1:])
+        paths[0], summaries, log_proportions, tuple(steps), cap_reached=cap_reached, draws=tuple(paths[1:])
     )
