@@ -25,9 +25,18 @@ STRENGTHS = np.array([2.0, 5.0, 15.0, 50.0, 150.0])
 # The spread of the means counts the spread of the data as this many means.
 SPREAD_MEANS = 2.0
 # Clusters are things apart: a priori the variance of the means is at least this many times the clusters' own.
-APART = 100.0
+APART = 200.0
 # Skewness and kurtosis beyond this (chi-squared with two degrees of freedom) call for a trial split.
 SUSPICIOUS = 12.0
+# Parts beyond this, in the same units, are not Gaussians themselves.
+ODD = 20.0
+# A cluster overlaps with others if this share of its points is not its own.
+OVERLAP = 0.05
+# There is a valley if the middle third of the way between two means has less than this share of the
+# points of the sparser outer third.
+VALLEY = 0.3
+# Without a valley two Gaussians must lie this far apart, squared and in standard deviations.
+CLOSE = 2.0
 # A proposal whose evidence falls short by no more than this at first is tried with EM steps.
 WORTH_A_TRIAL = 5.0
 # Mergers go on until the evidence lies this much below the best one on their way.
@@ -330,34 +339,45 @@ def _truncation_table(size: int = 199) -> np.ndarray:
 CUT_GAUSSIAN = _truncation_table()
 
 
-def _suspicious(data: _Data, state: _State, j: int) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Rows, weights and projections (m, rows) of a cluster that may hide another one.
+def _shape(points: np.ndarray, weights: np.ndarray) -> tuple[float, np.ndarray]:
+    """How little weighted points (n, d) look like a Gaussian, and their projections (m, n).
 
-    It does if it is wider than the others, if its features correlate, or if its projections on an axis or a
-    principal direction are skewed, flat or heavy-tailed. All of it is measured as chi-squared.
+    The projections are those on the axes and the principal directions, in standard deviations. Correlation
+    of the axes, skewness and kurtosis of the projections are all measured as chi-squared; the largest counts.
     """
-    rows = np.nonzero(state.memberships[j] > SMALLEST_SHARE)[0]
-    weights = state.memberships[j, rows]
-    count, d = weights.sum(), data.points.shape[1]
-    if count < 1.5 or len(rows) < 2:
-        return None
-    variances = np.maximum(state.moments.scatters[j] / count, SMALLEST_VARIANCE)
-    points = (data.points[rows] - state.moments.means[j]) / np.sqrt(variances)
-    directions = np.eye(d)
-    suspicion = (count * np.clip(variances / state.hyper.variance - 1, 0, None)).max() / 2
+    count, d = weights.sum(), points.shape[1]
+    centred = points - weights @ points / count
+    centred = centred / np.sqrt(np.maximum(weights @ np.square(centred) / count, SMALLEST_VARIANCE))
+    directions, suspicion = np.eye(d), 0.0
     if d > 1:
-        correlation = (points * weights[:, None]).T @ points / count
-        suspicion = max(suspicion, count * np.square(np.triu(correlation, 1)).max())
+        correlation = (centred * weights[:, None]).T @ centred / count
+        suspicion = count * np.square(np.triu(correlation, 1)).max()
         directions = np.concatenate([directions, np.linalg.eigh(correlation)[1].T])
-    projections = directions @ points.T
+    projections = directions @ centred.T
     squares = np.square(projections)
     second = np.maximum(squares @ weights / count, 1e-12)
     skewness = (squares * projections) @ weights / count / second**1.5
     kurtosis = np.square(squares) @ weights / count / second**2 - 3
     shape = count / 6 * (np.square(skewness) + np.square(kurtosis) / 4)
-    if max(suspicion, shape.max()) < SUSPICIOUS:
-        return None
-    return rows, weights, projections
+    return max(suspicion, float(shape.max())), projections
+
+
+def _convincing(
+    points: np.ndarray, parts: np.ndarray, moments: _Moments, hyper: _Hyper, isolated: bool
+) -> bool:
+    """Whether two parts with weights (2, n) are clusters of their own, rather than pieces of one odd shape.
+
+    They are if there is a valley between them, or if both look like Gaussians that lie apart, unless the
+    cluster overlaps with a third one: then it is a piece of a longer shape already.
+    """
+    gap = moments.means[1] - moments.means[0]
+    scale = _variances(moments, hyper).mean(axis=0)
+    distance = (np.square(gap) / scale).sum()
+    place = (points - moments.means[0]) @ (gap / scale) / max(distance, 1e-12)  # 0 and 1 at the means
+    thirds = np.histogram(np.clip(place, 0, 1), bins=3, range=(0, 1), weights=parts.sum(axis=0))[0]
+    if thirds[1] < VALLEY * min(thirds[0], thirds[2]):
+        return True
+    return isolated and distance > CLOSE and all(_shape(points, part)[0] < ODD for part in parts)
 
 
 def _starts(columns: np.ndarray, weights: np.ndarray, projections: np.ndarray, hyper: _Hyper) -> np.ndarray:
@@ -391,10 +411,15 @@ def _local_split(
     data: _Data, state: _State, j: int, steps: int
 ) -> tuple[float, np.ndarray, np.ndarray] | None:
     """Best split of cluster ``j``: gain of evidence, its rows, and its share (2, rows) of them."""
-    found = _suspicious(data, state, j)
-    if found is None:
+    rows = np.nonzero(state.memberships[j] > SMALLEST_SHARE)[0]
+    weights = state.memberships[j, rows]
+    count = weights.sum()
+    if count < 1.5 or len(rows) < 2:
         return None
-    rows, weights, projections = found
+    width = state.moments.scatters[j] / count / state.hyper.variance
+    suspicion, projections = _shape(data.points[rows], weights)
+    if max(suspicion, count * (width.max() - 1) / 2) < SUSPICIOUS:
+        return None
     columns = data.columns[rows]
     side = _starts(columns, weights, projections, state.hyper)
     shares = np.stack([side, ~side], axis=1) * 1.0  # (starts, 2, n)
@@ -407,22 +432,27 @@ def _local_split(
             return None
         shares, entropy = shares[alive], entropy[alive]
     moments = data.moments(shares * weights, columns)
-    parts = _log_marginals(moments, state.hyper).sum(axis=-1)  # (S, starts)
+    apart = _log_marginals(moments, state.hyper).sum(axis=-1)  # (S, starts)
     own = _log_marginals(state.moments, state.hyper)
     whole = own.sum(axis=1)
-    gains = _average(whole[:, None] - own[:, j, None] + parts) - _average(whole)
+    gains = _average(whole[:, None] - own[:, j, None] + apart) - _average(whole)
     k, n = state.n_clusters, len(data.points)
     sizes = _log_sizes(state.moments.counts)
     divided = sizes.sum(axis=1)[:, None] - sizes[:, j, None] + _log_sizes(moments.counts).sum(axis=-1)
     gains += _log_partition(divided, k + 1, n) - _log_partition(sizes.sum(axis=1), k, n)
     gains += entropy @ weights
-    best = int(gains.argmax())
-    return float(gains[best]), rows, shares[best]
+    isolated = 1 - np.square(weights).sum() / count < OVERLAP
+    for best in np.argsort(-gains, kind="stable"):
+        if gains[best] < -WORTH_A_TRIAL:
+            break
+        parts = _Moments(moments.counts[best], moments.means[best], moments.scatters[best])
+        if _convincing(data.points[rows], shares[best] * weights, parts, state.hyper, isolated):
+            return float(gains[best]), rows, shares[best]
+    return None
 
 
 def _split(data: _Data, state: _State, splits: dict[int, tuple[np.ndarray, np.ndarray]]) -> _State:
     """Replace clusters by their two parts."""
-    memberships = [state.memberships]
     changed = state.memberships.copy()
     entropy = state.entropy
     added = []
@@ -459,7 +489,7 @@ def _descend(data: _Data, state: _State, steps: int) -> Iterator[_State]:
 
 
 def _ascend(data: _Data, state: _State, steps: int) -> Iterator[_State]:
-    """Split clusters, all that seem to gain at once and then one by one until one gains. Yields all trials."""
+    """Split clusters, all that seem to gain at once and then one by one until one gains."""
     found = {j: _local_split(data, state, j, steps) for j in range(state.n_clusters)}
     splits = {j: split for j, split in found.items() if split is not None and split[0] > -WORTH_A_TRIAL}
     good = {j: split[1:] for j, split in splits.items() if split[0] > 0}
