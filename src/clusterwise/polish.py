@@ -28,13 +28,16 @@ SPREAD_MEANS = 2.0
 APART = 200.0
 # Skewness and kurtosis beyond this (chi-squared with two degrees of freedom) call for a trial split.
 SUSPICIOUS = 12.0
+# Being wider than the others is measured as if variances differed like those of so many points do anyway.
+ALIKE = 50.0
 # Parts beyond this, in the same units, are not Gaussians themselves.
 ODD = 20.0
 # A cluster overlaps with others if this share of its points is not its own.
 OVERLAP = 0.05
-# There is a valley if the middle third of the way between two means has less than this share of the
-# points of the sparser outer third.
+# There is a valley if a third of the way between two means has less than this share of the points on
+# either side of it; these are the thirds.
 VALLEY = 0.3
+BOTTOMS = np.linspace(0.3, 0.7, 9) + np.array([[-1 / 6], [1 / 6]])
 # Without a valley two Gaussians must lie this far apart, squared and in standard deviations.
 CLOSE = 2.0
 # A proposal whose evidence falls short by no more than this at first is tried with EM steps.
@@ -374,8 +377,10 @@ def _convincing(
     scale = _variances(moments, hyper).mean(axis=0)
     distance = (np.square(gap) / scale).sum()
     place = (points - moments.means[0]) @ (gap / scale) / max(distance, 1e-12)  # 0 and 1 at the means
-    thirds = np.histogram(np.clip(place, 0, 1), bins=3, range=(0, 1), weights=parts.sum(axis=0))[0]
-    if thirds[1] < VALLEY * min(thirds[0], thirds[2]):
+    order = np.argsort(place, kind="stable")
+    passed = np.concatenate([[0.0], np.cumsum(parts.sum(axis=0)[order])])
+    left, right = passed[np.searchsorted(place[order], BOTTOMS)]  # (2, bottoms)
+    if (right - left < VALLEY * np.minimum(left, passed[-1] - right)).any():
         return True
     return isolated and distance > CLOSE and all(_shape(points, part)[0] < ODD for part in parts)
 
@@ -416,9 +421,9 @@ def _local_split(
     count = weights.sum()
     if count < 1.5 or len(rows) < 2:
         return None
-    width = state.moments.scatters[j] / count / state.hyper.variance
+    width = (state.moments.scatters[j] / count / state.hyper.variance).max() - 1
     suspicion, projections = _shape(data.points[rows], weights)
-    if max(suspicion, count * (width.max() - 1) / 2) < SUSPICIOUS:
+    if max(suspicion, 0.5 * width * count * ALIKE / (count + ALIKE)) < SUSPICIOUS:
         return None
     columns = data.columns[rows]
     side = _starts(columns, weights, projections, state.hyper)
