@@ -35,7 +35,7 @@ class Case(NamedTuple):
     points: np.ndarray
     classes: np.ndarray
     column_names: list[str]
-    estimator: cw.DAC
+    estimator: cw.AMCP
 
 
 class Outcome(NamedTuple):
@@ -49,9 +49,9 @@ def make_cases() -> list[Case]:
     """Return the data sets of the demonstration."""
     positions, colonies = cw.datasets.load_demo()
     wine = load_wine()
-    by_column = cw.DAC(projection="pca", scaling="feature", random_state=0)
+    by_column = cw.AMCP(projection="pca", scaling="feature", random_state=0)
     return [
-        Case("colonies", positions, colonies, ["easting (m)", "northing (m)"], cw.DAC(random_state=0)),
+        Case("colonies", positions, colonies, ["easting (m)", "northing (m)"], cw.AMCP(random_state=0)),
         Case("wine", wine.data, wine.target, wine.feature_names, by_column),
     ]
 

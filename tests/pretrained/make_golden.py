@@ -27,6 +27,8 @@ EVERY = 5
 def estimator_for(weights: str, **options: Any) -> AmortizedClusterer:
     """Return the estimator that shipped weights are made for."""
     model = get_weights(weights).model
+    if model.method == "amcp":
+        return cw.AMCP(weights=weights, random_state=0, **options)
     if model.method == "act-st":
         return cw.ACTST(weights=weights, random_state=0, **options)
     return cw.DAC(model.config.filtering, weights=weights, random_state=0, **options)

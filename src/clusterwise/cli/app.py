@@ -54,7 +54,7 @@ def cluster(
         ),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page about the clusters.")] = None,
-    method: Annotated[Method, typer.Option(help="How to cluster.")] = Method.DAC,
+    method: Annotated[Method, typer.Option(help="How to cluster.")] = Method.AMCP,
     filtering: Annotated[
         Filtering | None, typer.Option(help="DAC only; minimum-loss if not given.", show_default=False)
     ] = None,

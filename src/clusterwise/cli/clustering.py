@@ -24,6 +24,7 @@ MAX_LINES = 30
 class Method(StrEnum):
     """Estimators that the command line offers."""
 
+    AMCP = "amcp"
     DAC = "dac"
     ACT_ST = "act-st"
 
@@ -66,7 +67,7 @@ class ClusterOptions:
     def check(self) -> None:
         """Raise an error for what would go wrong only after the work, or would destroy the input."""
         if self.filtering is not None and self.method is not Method.DAC:
-            raise ClusterwiseError("--filtering is an option of --method dac; leave it out.")
+            raise ClusterwiseError("--filtering is an option of DAC; add --method dac or leave it out.")
         format_of(self.out)
         if self.report is not None and self.report.suffix.lower() not in (".html", ".htm"):
             raise ClusterwiseError(f"the report {self.report} must end in .html; it is an HTML page.")
@@ -78,7 +79,7 @@ class ClusterOptions:
 
 
 def _make_estimator(options: ClusterOptions) -> Any:
-    from clusterwise.estimators import ACTST, DAC  # torch: only when it is needed
+    from clusterwise.estimators import ACTST, AMCP, DAC  # torch: only when it is needed
 
     shared: dict[str, Any] = {
         "weights": options.weights,
@@ -86,6 +87,8 @@ def _make_estimator(options: ClusterOptions) -> Any:
         "scaling": str(options.scaling),
         "random_state": options.seed,
     }
+    if options.method is Method.AMCP:
+        return AMCP(**shared)
     if options.method is Method.ACT_ST:
         return ACTST(**shared)
     if options.filtering is not None:

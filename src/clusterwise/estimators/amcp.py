@@ -18,7 +18,7 @@ from clusterwise.estimators.validation import require_positive
 from clusterwise.mixture import DiagonalMixture, mixture_from_labels, refine
 from clusterwise.models.amcp import Options
 from clusterwise.models.base import Inference
-from clusterwise.polish import Polished, polish
+from clusterwise.polish import Scored, polish
 from clusterwise.posterior import PartitionPosterior
 
 __all__ = ["AMCP"]
@@ -190,12 +190,15 @@ class AMCP(AmortizedClusterer):
         """Polish the partition of every path; the one with the largest evidence is the answer."""
         if not self.merge:
             return super()._summarize(prepared, inference, labels)
-        return clusters_in_use(prepared, self._polish(prepared, inference, labels).best.mixture)
+        scored = self._polish(prepared, inference, labels)
+        within = [one for one in scored if one.mixture.n_clusters <= self.max_clusters]
+        return clusters_in_use(prepared, (within or scored)[0].mixture)
 
-    def _polish(self, prepared: Prepared, inference: Inference, labels: np.ndarray) -> Polished:
+    def _polish(self, prepared: Prepared, inference: Inference, labels: np.ndarray) -> tuple[Scored, ...]:
+        """Mixtures that the partitions of all paths lead to, the best first."""
         shown = prepared.features[prepared.shown]
         draws = [to_numpy(draw, np.int64)[: len(shown)] for draw in inference.draws]
-        return polish(shown, [labels, *draws], self.refine_steps)
+        return polish(shown, [labels, *draws], max(1, self.refine_steps)).scored
 
     def _store(self, points: np.ndarray, prepared: Prepared, fitted: Fitted, seed: int) -> None:
         super()._store(points, prepared, fitted, seed)
@@ -207,7 +210,7 @@ class AMCP(AmortizedClusterer):
             (fitted,) = self._run([self._prepared], [self._seed], n_draws=n_draws)
             labels = to_numpy(fitted.inference.labels, np.int64)[: len(self._prepared.shown)]
             if self.merge:
-                scored = self._polish(self._prepared, fitted.inference, labels).scored
+                scored = self._polish(self._prepared, fitted.inference, labels)
                 logits = np.array([one.log_evidence for one in scored])
                 mixtures = [one.mixture for one in scored]
             else:
