@@ -42,6 +42,13 @@ def test_the_upper_half_sees_what_comes_late() -> None:
     assert everything > 1.0
 
 
+def test_sizes_at_which_clusters_were_missed_do_not_count() -> None:
+    """A method that finds one cluster where there are a hundred is quick, and that is no merit."""
+    points = powers("a", [2, 10, 50], 1.0, "K")
+    missed = Point("a", 10_000, 100, (1e-9,), (1,), 1.0, "ok")
+    assert exponents([*points, missed], "K")["a"] == pytest.approx((1.0, 1.0))
+
+
 def test_one_size_or_a_method_that_never_ended_has_no_exponent() -> None:
     assert math.isnan(exponent([10], [1.0]))
     late = Point("late", 1000, 10, (), (), math.nan, "timeout")

@@ -35,6 +35,11 @@ class Point:
         """Median time; NaN if no run ended well."""
         return float(np.median(self.seconds)) if self.seconds else float("nan")
 
+    @property
+    def is_right(self) -> bool:
+        """Whether the number of clusters is right within a tenth: a wrong one says nothing about time."""
+        return bool(self.found_k) and abs(float(np.median(self.found_k)) - self.k) <= 0.1 * self.k
+
     def size(self, axis: Axis) -> int:
         """The number that grows."""
         return self.n if axis == "N" else self.k
@@ -67,10 +72,10 @@ def _of(points: Sequence[Point], method: str, axis: Axis) -> list[Point]:
 
 
 def exponents(points: Sequence[Point], axis: Axis) -> dict[str, tuple[float, float]]:
-    """Exponent of each method over all sizes, and over the upper half of them."""
+    """Exponent of each method over all sizes where it found the clusters, and over the upper half of them."""
     found = {}
     for method in dict.fromkeys(point.method for point in points):
-        chosen = [(point.size(axis), point.median) for point in _of(points, method, axis)]
+        chosen = [(point.size(axis), point.median) for point in _of(points, method, axis) if point.is_right]
         upper = chosen[len(chosen) // 2 :]
         found[method] = tuple(
             exponent(*zip(*part, strict=True)) if part else math.nan for part in (chosen, upper)
@@ -201,6 +206,7 @@ def _plain_ticks(ax: Any, axis: Axis, sizes: Sequence[int]) -> None:
 
 def _draw_axis(ax: Any, points: Sequence[Point], axis: Axis, title: str) -> None:
     ends: list[tuple[int, float]] = []
+    hollow = False
     slopes = exponents(points, axis)
     for (method, (slope, upper)), colour in zip(slopes.items(), BASE, strict=False):
         chosen = _of(points, method, axis)
@@ -209,6 +215,11 @@ def _draw_axis(ax: Any, points: Sequence[Point], axis: Axis, title: str) -> None
         ax.plot(sizes, medians, "o-", color=colour, markersize=4, linewidth=1.5, label=label)
         for point in chosen:
             ax.plot([point.size(axis)] * 2, [min(point.seconds), max(point.seconds)], color=colour, alpha=0.5)
+            if not point.is_right:
+                ax.plot(
+                    point.size(axis), point.median, "o", color=colour, markerfacecolor="white", markersize=4
+                )
+                hollow = True
         ends += zip(sizes, medians, strict=True)
     ax.set_xscale("log")
     ax.set_yscale("log")
@@ -220,6 +231,10 @@ def _draw_axis(ax: Any, points: Sequence[Point], axis: Axis, title: str) -> None
             [first, last], [top * first / last, top], color=QUIET, linewidth=1.2, zorder=0.5, label="linear"
         )
         ax.set_ylim(limits)
+        if hollow:
+            ax.plot(
+                [], [], "o", color="0.4", markerfacecolor="white", markersize=4, label="K missed by over 10 %"
+            )
         _plain_ticks(ax, axis, sorted({size for size, _ in ends}))
     ax.set_title(title, fontsize=10, loc="left")
     ax.set_xlabel("number of points N" if axis == "N" else "number of clusters K")
