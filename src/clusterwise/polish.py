@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
@@ -33,10 +34,11 @@ ALIKE = 50.0
 # Parts beyond this, in the same units, are not Gaussians themselves.
 ODD = 20.0
 # A cluster overlaps with others if this share of its points is not its own.
-OVERLAP = 0.05
+OVERLAP = 0.02
 # There is a valley if a third of the way between two means has less than this share of the points on
 # either side of it; these are the thirds.
 VALLEY = 0.3
+DEEP_VALLEY = 0.2
 BOTTOMS = np.linspace(0.3, 0.7, 9) + np.array([[-1 / 6], [1 / 6]])
 # Without a valley two Gaussians must lie this far apart, squared and in standard deviations.
 CLOSE = 2.0
@@ -50,6 +52,9 @@ MOST_ROUNDS = 60
 PATIENCE = 5
 # unless no cluster gains or loses more than this, in points.
 STANDSTILL = 0.02
+# Its leaps are no longer than this many steps, and may lower the log-likelihood by no more than this.
+LONGEST_LEAP = 20.0
+TOLERANCE = 0.1
 # Clusters of less weight than this are dropped.
 SMALLEST_COUNT = 1e-2
 # Memberships below this do not count as members of a cluster that is to be split.
@@ -86,21 +91,25 @@ class Polished:
         return dict(sorted(shares.items()))
 
 
-@dataclass(frozen=True)
-class _Moments:
+class _Moments(NamedTuple):
     """Sufficient statistics of clusters: counts (..., K), means and scatters (..., K, d)."""
 
     counts: np.ndarray
     means: np.ndarray
     scatters: np.ndarray
 
+    @property
+    def squares(self) -> np.ndarray:
+        """Sums of squares around zero."""
+        return self.scatters + self.counts[..., None] * np.square(self.means)
+
 
 @dataclass(frozen=True)
 class _Hyper:
     """Hyper-parameters that a data set gives to its own clusters."""
 
-    variance: np.ndarray  # (d,) pooled within the clusters
-    spread: np.ndarray  # (d,) variance of the means
+    variance: np.ndarray  # (..., 1, d) pooled within the clusters
+    spread: np.ndarray  # (..., 1, d) variance of the means
     strength: float  # of the prior of the variances, in points
 
 
@@ -157,27 +166,36 @@ def _log_joint(rows: np.ndarray, moments: _Moments, hyper: _Hyper) -> np.ndarray
     return np.concatenate([linear, -0.5 * precision], axis=-1) @ rows + constant[..., None]
 
 
-def _soft(log_joint: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Memberships (..., K, n) and their entropy for each point, (..., n)."""
-    log_joint = log_joint - log_joint.max(axis=-2, keepdims=True)
+def _soft(log_joint: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Memberships (..., K, n), their entropy for each point and the log density of each point, (..., n)."""
+    largest = log_joint.max(axis=-2, keepdims=True)
+    log_joint = log_joint - largest
     weights = np.exp(log_joint)
     total = weights.sum(axis=-2, keepdims=True)
     weights /= total
-    entropy = np.log(total[..., 0, :]) - (weights * log_joint).sum(axis=-2)
-    return weights, entropy
+    log_total = np.log(total[..., 0, :])
+    entropy = log_total - (weights * log_joint).sum(axis=-2)
+    return weights, entropy, log_total + largest[..., 0, :]
 
 
 # -- evidence ----------------------------------------------------------------------------------------
 
 
+def _pooled_variance(data: _Data, scatter: np.ndarray, k: int) -> np.ndarray:
+    """Variance within k clusters, from the sum of their scatters."""
+    # Where hardly any point shares a cluster, the spread of the data stands in for the clusters' own.
+    left = len(data.points) - k
+    guess = 1 / (1 + left) ** 2
+    return np.maximum((scatter + guess * data.variance) / (left + guess), SMALLEST_VARIANCE)
+
+
 def _hyper(data: _Data, moments: _Moments, strength: float = PRIOR_POINTS) -> _Hyper:
     """Pooled variance and spread of the means."""
-    n, k = len(data.points), len(moments.counts)
-    variance = np.maximum(moments.scatters.sum(axis=0) / max(n - k, 1), SMALLEST_VARIANCE)
-    around = np.square(moments.means).sum(axis=0)  # the data are centred
+    k = moments.counts.shape[-1]
+    variance = _pooled_variance(data, moments.scatters.sum(axis=-2, keepdims=True), k)
+    around = np.square(moments.means).sum(axis=-2, keepdims=True)  # the data are centred
     spread = (SPREAD_MEANS * data.variance + around) / (SPREAD_MEANS + k)
-    spread = np.maximum(spread, APART * variance)
-    return _Hyper(variance, spread, strength)
+    return _Hyper(variance, np.maximum(spread, APART * variance), strength)
 
 
 def _log_marginals(moments: _Moments, hyper: _Hyper) -> np.ndarray:
@@ -192,7 +210,7 @@ def _log_marginals(moments: _Moments, hyper: _Hyper) -> np.ndarray:
     result = gammaln(freedom) - gammaln(strength / 2)
     result *= d
     total = moments.scatters + strength[..., None] * hyper.variance
-    result += 0.5 * d * strength * np.log(strength) + 0.5 * strength * np.log(hyper.variance).sum()
+    result += 0.5 * d * strength * np.log(strength) + 0.5 * strength * np.log(hyper.variance).sum(axis=-1)
     log_total = np.log(total)
     result -= freedom * log_total.sum(axis=-1)
     result -= 0.5 * d * ((counts - 1) * np.log(np.pi) + np.log(counts))
@@ -224,38 +242,75 @@ def _average(log_marginals: np.ndarray) -> np.ndarray:
     return np.log(np.exp(log_marginals - largest).mean(axis=0)) + largest
 
 
+def _log_evidence(data: _Data, moments: _Moments) -> tuple[np.ndarray, np.ndarray]:
+    """Evidence of hard clusters with such moments, (...), and the likely strength, (...)."""
+    marginals = _log_marginals(moments, _hyper(data, moments)).sum(axis=-1)
+    weights = np.exp(marginals - marginals.max(axis=0))
+    strength = np.exp(np.tensordot(np.log(STRENGTHS), weights, axes=1) / weights.sum(axis=0))
+    sizes = _log_sizes(moments.counts).sum(axis=-1)
+    evidence = _average(marginals) + _log_partition(sizes, moments.counts.shape[-1], len(data.points))
+    return evidence, strength
+
+
 def _judge(data: _Data, memberships: np.ndarray, entropy: float, moments: _Moments | None = None) -> _State:
     """Moments, hyper-parameters and evidence of memberships (K, n)."""
     moments = data.moments(memberships) if moments is None else moments
-    hyper = _hyper(data, moments)
-    marginals = _log_marginals(moments, hyper).sum(axis=-1)
-    weights = np.exp(marginals - marginals.max())
-    strength = float(np.exp(weights @ np.log(STRENGTHS) / weights.sum()))
-    hyper = _Hyper(hyper.variance, hyper.spread, strength)
-    evidence = float(_average(marginals)) + entropy
-    evidence += float(
-        _log_partition(_log_sizes(moments.counts).sum(axis=1), len(moments.counts), len(data.points))
+    evidence, strength = _log_evidence(data, moments)
+    return _State(
+        memberships, entropy, moments, _hyper(data, moments, float(strength)), float(evidence) + entropy
     )
-    return _State(memberships, entropy, moments, hyper, evidence)
 
 
 def _refined(data: _Data, state: _State, steps: int) -> _State:
-    """Run EM until it stands still, for a limited time; clusters that lose all their weight are dropped."""
+    """Run EM until it stands still, for a limited time; clusters that lose all their weight are dropped.
+
+    Steps that go on in one direction are prolonged (SQUAREM, Varadhan & Roland 2008): where clusters overlap
+    EM creeps. A leap that lowers the likelihood is taken back.
+    """
     if steps == 0:
         return state
-    moments, hyper = state.moments, state.hyper
+    memberships, entropy, moments, hyper = state.memberships, state.entropy, state.moments, state.hyper
+    path: list[_Moments] = []
+    ahead, height = moments, -np.inf
     for _ in range(PATIENCE * steps):
-        memberships, entropy = _soft(_log_joint(data.rows, moments, hyper))
-        before = moments.counts
-        moments = data.moments(memberships)
+        found, doubt, log_density = _soft(_log_joint(data.rows, ahead, hyper))
+        if ahead is not moments and log_density.sum() < height - TOLERANCE:
+            ahead, path = moments, []
+            continue
+        height = float(log_density.sum())
+        memberships, entropy, before = found, float(doubt.sum()), ahead.counts
+        moments = ahead = data.moments(memberships)
         if moments.counts.min() < SMALLEST_COUNT:
             memberships = memberships[moments.counts >= SMALLEST_COUNT]
             memberships /= memberships.sum(axis=0)
-            moments = data.moments(memberships)
+            moments = ahead = data.moments(memberships)
+            path = []
         elif np.abs(moments.counts - before).max() < STANDSTILL:
             break
         hyper = _hyper(data, moments, hyper.strength)
-    return _judge(data, memberships, float(entropy.sum()), moments)
+        path.append(moments)
+        if len(path) == 3:
+            ahead, path = _leap(*path) or moments, []
+    return _judge(data, memberships, entropy, moments)
+
+
+def _leap(first: _Moments, second: _Moments, third: _Moments) -> _Moments | None:
+    """Where EM may be heading, from three of its steps, or None where that is not ahead."""
+    start, middle, end = (
+        np.concatenate([m.counts[:, None], m.counts[:, None] * m.means, m.squares], axis=1)
+        for m in (first, second, third)
+    )
+    step = middle - start
+    bend = end - middle - step
+    length = np.sqrt(np.square(step).sum() / max(np.square(bend).sum(), 1e-300))
+    length = min(length, LONGEST_LEAP)
+    sums = start + 2 * length * step + length**2 * bend
+    counts, d = sums[:, :1], first.means.shape[1]
+    if length <= 1 or counts.min() < 1:
+        return None
+    means = sums[:, 1 : 1 + d] / counts
+    scatters = sums[:, 1 + d :] - counts * np.square(means)
+    return _Moments(counts[:, 0], means, scatters) if scatters.min() >= 0 else None
 
 
 # -- mergers -----------------------------------------------------------------------------------------
@@ -380,7 +435,8 @@ def _convincing(
     order = np.argsort(place, kind="stable")
     passed = np.concatenate([[0.0], np.cumsum(parts.sum(axis=0)[order])])
     left, right = passed[np.searchsorted(place[order], BOTTOMS)]  # (2, bottoms)
-    if (right - left < VALLEY * np.minimum(left, passed[-1] - right)).any():
+    deep = VALLEY if isolated else DEEP_VALLEY
+    if (right - left < deep * np.minimum(left, passed[-1] - right)).any():
         return True
     return isolated and distance > CLOSE and all(_shape(points, part)[0] < ODD for part in parts)
 
@@ -412,6 +468,17 @@ def _starts(columns: np.ndarray, weights: np.ndarray, projections: np.ndarray, h
     return np.concatenate([rank, rank]) <= cuts[:, None]
 
 
+def _joined(others: _Moments, parts: _Moments) -> _Moments:
+    """Clusters (K - 1) beside each of several pairs of parts (starts, 2), as (starts, K + 1)."""
+    shape = (len(parts.counts),)
+    return _Moments(
+        *(
+            np.concatenate([np.broadcast_to(other, shape + other.shape), part], axis=1)
+            for other, part in zip(others, parts, strict=True)
+        )
+    )
+
+
 def _local_split(
     data: _Data, state: _State, j: int, steps: int
 ) -> tuple[float, np.ndarray, np.ndarray] | None:
@@ -426,26 +493,25 @@ def _local_split(
     if max(suspicion, 0.5 * width * count * ALIKE / (count + ALIKE)) < SUSPICIOUS:
         return None
     columns = data.columns[rows]
+    others = _Moments(*(np.delete(values, j, axis=0) for values in state.moments))
+    rest = others.scatters.sum(axis=0)
     side = _starts(columns, weights, projections, state.hyper)
     shares = np.stack([side, ~side], axis=1) * 1.0  # (starts, 2, n)
     for _ in range(steps):
         moments = data.moments(shares * weights, columns)
-        shares, entropy = _soft(_log_joint(columns.T, moments, state.hyper))
-        sizes = (shares * weights).sum(axis=-1).min(axis=-1)
-        alive = sizes > 0.5
+        scatter = rest + moments.scatters.sum(axis=1, keepdims=True)
+        # How alike the clusters are is not known before they are parted: the prior must be weak here.
+        hyper = _Hyper(
+            _pooled_variance(data, scatter, state.n_clusters + 1), state.hyper.spread, PRIOR_POINTS
+        )
+        shares, entropy, _ = _soft(_log_joint(columns.T, moments, hyper))
+        alive = (shares @ weights).min(axis=1) > 0.5
         if not alive.any():
             return None
         shares, entropy = shares[alive], entropy[alive]
     moments = data.moments(shares * weights, columns)
-    apart = _log_marginals(moments, state.hyper).sum(axis=-1)  # (S, starts)
-    own = _log_marginals(state.moments, state.hyper)
-    whole = own.sum(axis=1)
-    gains = _average(whole[:, None] - own[:, j, None] + apart) - _average(whole)
-    k, n = state.n_clusters, len(data.points)
-    sizes = _log_sizes(state.moments.counts)
-    divided = sizes.sum(axis=1)[:, None] - sizes[:, j, None] + _log_sizes(moments.counts).sum(axis=-1)
-    gains += _log_partition(divided, k + 1, n) - _log_partition(sizes.sum(axis=1), k, n)
-    gains += entropy @ weights
+    alone = state.log_evidence - state.entropy
+    gains = _log_evidence(data, _joined(others, moments))[0] - alone + entropy @ weights
     isolated = 1 - np.square(weights).sum() / count < OVERLAP
     for best in np.argsort(-gains, kind="stable"):
         if gains[best] < -WORTH_A_TRIAL:
