@@ -1,0 +1,7 @@
+"""Polish partitions of a data set: EM, splits and mergers of clusters, judged by the evidence."""
+
+from __future__ import annotations
+
+from clusterwise.polish.search import Polished, Scored, polish
+
+__all__ = ["Polished", "Scored", "polish"]
