@@ -13,7 +13,7 @@ from clusterwise.partition import canonical_labels
 from clusterwise.polish.em import refined
 from clusterwise.polish.evidence import Data, State, judge, shrunk_variances
 from clusterwise.polish.mergers import DEPTH, gains_of_mergers, merged
-from clusterwise.polish.splits import best_split, divided
+from clusterwise.polish.splits import best_split, concentric, divided
 
 __all__ = ["Polished", "Scored", "polish"]
 
@@ -135,16 +135,18 @@ def _mergers(data: Data, state: State, steps: int) -> Iterator[State]:
 
 def _splits(data: Data, state: State, steps: int) -> Iterator[State]:
     """Split all clusters that seem to gain at once, and if that fails one by one until one gains."""
-    found = {j: best_split(data, state, j, steps) for j in range(state.n_clusters)}
-    splits = {j: split for j, split in found.items() if split is not None}
-    ranked = sorted(splits, key=lambda j: -splits[j].gain)
-    promising = [j for j in ranked if splits[j].gain > 0]
-    options = [promising] if len(promising) > 1 else []
-    for option in options + [[j] for j in ranked]:
-        trial = refined(data, divided(data, state, {j: splits[j] for j in option}), steps)
-        yield trial
-        if trial.log_evidence > state.log_evidence:
-            break
+    splits = {j: best_split(data, state, j, steps) for j in range(state.n_clusters)}
+    ranked = sorted(
+        [(j, split) for j, split in splits.items() if split is not None], key=lambda item: -item[1].gain
+    )
+    promising = [item for item in ranked if item[1].gain > 0]
+    for option in ([promising] if len(promising) > 1 else []) + [[item] for item in ranked]:
+        trial = refined(data, divided(data, state, option), steps)
+        pairs = zip((j for j, _ in option), range(state.n_clusters, trial.n_clusters), strict=False)
+        if not any([concentric(trial, *pair) for pair in pairs]):  # EM may have moved them
+            yield trial
+            if trial.log_evidence > state.log_evidence:
+                break
 
 
 def _same(state: State, n_clusters: int, evidence: float) -> bool:

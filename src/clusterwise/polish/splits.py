@@ -8,6 +8,7 @@ split must also convince by a valley between the parts or by parts that are Gaus
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -27,20 +28,19 @@ from clusterwise.polish.evidence import (
     shrunk_variances,
 )
 
-__all__ = ["Split", "best_split", "divided"]
+__all__ = ["Split", "best_split", "concentric", "convincing", "divided", "oddness"]
 
 # Correlation, skewness and kurtosis beyond this, as chi-squared, call for a trial.
 SUSPICIOUS = 12.0
 # Being wider than the others is measured as if variances differed like those of so many points do anyway.
 ALIKE = 50.0
 # Parts beyond this, in the same units, are not Gaussians themselves.
-ODD = 20.0
+ODD = 15.0
 # A cluster overlaps with others if this share of its points is not its own.
 OVERLAP = 0.02
 # There is a valley if a third of the way between two means has less than this share of the points on
-# either side of it; these are the thirds. In a cluster that overlaps with others it must be deeper.
+# either side of it; these are the thirds.
 VALLEY = 0.3
-DEEP_VALLEY = 0.2
 BOTTOMS = np.linspace(0.3, 0.7, 9) + np.array([[-1 / 6], [1 / 6]])
 # Without a valley two Gaussians must lie this far apart, squared and in standard deviations.
 CLOSE = 2.0
@@ -90,25 +90,36 @@ def oddness(points: np.ndarray, weights: np.ndarray) -> tuple[float, np.ndarray]
     return max(suspicion, float(shape.max())), projections
 
 
-def convincing(
-    points: np.ndarray, parts: np.ndarray, moments: Moments, hyper: HyperParameters, isolated: bool
-) -> bool:
+def convincing(data: Data, parts: np.ndarray, hyper: HyperParameters) -> bool:
     """Whether two parts with weights (2, n) are clusters of their own, rather than pieces of one odd shape.
 
-    They are if there is a valley between them, or if both look like Gaussians that lie apart, unless the
-    cluster overlaps with a third one: then it is a piece of a longer shape already.
+    They are if there is a valley between them, or if both look like Gaussians that lie apart, unless they
+    overlap with a third cluster: then they are pieces of a longer shape already.
     """
+    both = parts.sum(axis=0)
+    rows = np.nonzero(both > SMALLEST_SHARE)[0]
+    points, parts, both = data.points[rows], parts[:, rows], both[rows]
+    moments = data.moments(parts, data.columns[rows])
     gap = moments.means[1] - moments.means[0]
     scale = shrunk_variances(moments, hyper).mean(axis=0)
     distance = (np.square(gap) / scale).sum()
     place = (points - moments.means[0]) @ (gap / scale) / max(distance, 1e-12)  # 0 and 1 at the means
     order = np.argsort(place, kind="stable")
-    passed = np.concatenate([[0.0], np.cumsum(parts.sum(axis=0)[order])])
+    passed = np.concatenate([[0.0], np.cumsum(both[order])])
     left, right = passed[np.searchsorted(place[order], BOTTOMS)]  # (2, bottoms)
-    deep = VALLEY if isolated else DEEP_VALLEY
-    if (right - left < deep * np.minimum(left, passed[-1] - right)).any():
+    if (right - left < VALLEY * np.minimum(left, passed[-1] - right)).any():
         return True
-    return isolated and distance > CLOSE and all(oddness(points, part)[0] < ODD for part in parts)
+    if distance < CLOSE or 1 - np.square(both).sum() / both.sum() > OVERLAP:
+        return False
+    return all(oddness(points, part)[0] < ODD for part in parts)
+
+
+def concentric(state: State, first: int, second: int) -> bool:
+    """Whether two clusters are the core and the tails of one."""
+    means, scales = state.moments.means, shrunk_variances(state.moments, state.hyper)
+    return bool(
+        (np.square(means[first] - means[second]) / (scales[first] + scales[second])).sum() < CLOSE / 2
+    )
 
 
 def _starts(
@@ -152,11 +163,10 @@ def _joined(others: Moments, parts: Moments) -> Moments:
 
 
 class Split(NamedTuple):
-    """A split of one cluster: what it adds to the evidence, the rows concerned, their shares (2, rows)."""
+    """A split of one cluster: what it adds to the evidence, and memberships (2, n) of the parts."""
 
     gain: float
-    rows: np.ndarray
-    shares: np.ndarray
+    parts: np.ndarray
 
 
 def best_split(data: Data, state: State, j: int, steps: int) -> Split | None:
@@ -175,7 +185,7 @@ def best_split(data: Data, state: State, j: int, steps: int) -> Split | None:
     rest = others.scatters.sum(axis=0)
     side = _starts(columns, weights, projections, state.hyper)
     shares = np.stack([side, ~side], axis=1) * 1.0  # (starts, 2, n)
-    for _ in range(steps):
+    for _ in range(max(1, steps)):
         moments = data.moments(shares * weights, columns)
         scatter = rest + moments.scatters.sum(axis=1, keepdims=True)
         # How alike the clusters are is not known before they are parted: the prior must be weak here.
@@ -190,27 +200,22 @@ def best_split(data: Data, state: State, j: int, steps: int) -> Split | None:
     moments = data.moments(shares * weights, columns)
     alone = state.log_evidence - state.entropy
     gains = log_evidence(data, _joined(others, moments))[0] - alone + entropy @ weights
-    isolated = 1 - np.square(weights).sum() / count < OVERLAP
     for best in np.argsort(-gains, kind="stable"):
         if gains[best] < -WORTH_A_TRIAL:
             break
-        parts = Moments(moments.counts[best], moments.means[best], moments.scatters[best])
-        if convincing(data.points[rows], shares[best] * weights, parts, state.hyper, isolated):
-            return Split(float(gains[best]), rows, shares[best])
+        parts = np.zeros((2, len(data.points)))
+        parts[:, rows] = shares[best] * weights
+        if convincing(data, parts, state.hyper):
+            return Split(float(gains[best]), parts)
     return None
 
 
-def divided(data: Data, state: State, splits: dict[int, Split]) -> State:
-    """Replace clusters by their two parts."""
-    changed = state.memberships.copy()
+def divided(data: Data, state: State, splits: Sequence[tuple[int, Split]]) -> State:
+    """Replace clusters by two parts: the first takes the cluster's place, the second goes to the end."""
+    memberships = np.concatenate([state.memberships, np.stack([split.parts[1] for _, split in splits])])
     entropy = state.entropy
-    added = []
-    for j, (_, rows, shares) in splits.items():
-        parts = np.zeros((2, len(data.points)))
-        parts[0] = state.memberships[j]
-        parts[:, rows] = shares * state.memberships[j, rows]
-        changed[j] = parts[0]
-        added.append(parts[1])
-        entropy -= float(plogp(parts).sum() - plogp(state.memberships[j]).sum())
-    memberships = np.concatenate([changed, np.stack(added)])
+    for j, split in splits:
+        first = state.memberships[j] - split.parts[1]
+        entropy -= float((plogp(first) + plogp(split.parts[1]) - plogp(state.memberships[j])).sum())
+        memberships[j] = first
     return judge(data, memberships, entropy)
