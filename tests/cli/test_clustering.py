@@ -11,6 +11,11 @@ import pytest
 from clusterwise.datasets import read_table
 
 
+def dac(make_weights):
+    """Options for a tiny network of DAC."""
+    return ("--method", "dac", "--weights", make_weights("dac"))
+
+
 def only_error(result) -> str:
     """Return the one line of a failed command."""
     assert result.exit_code == 2, result.output
@@ -21,7 +26,7 @@ def only_error(result) -> str:
 
 
 def test_labels_and_summary(run, data, folder, make_weights):
-    result = run("cluster", data, "--columns", "x,y", "--method", "dac", "--weights", make_weights("dac"))
+    result = run("cluster", data, "--columns", "x,y", *dac(make_weights))
     assert result.exit_code == 0, result.output
     table = read_table("data.labels.csv")
     assert table.column_names == ("label", "probability", "outlier_score")
@@ -42,7 +47,7 @@ def test_same_seed_same_labels_and_the_library_agrees(run, data, make_weights):
     import clusterwise as cw
 
     for out in ("a.npy", "b.npy"):
-        run("cluster", data, "--columns", "x,y", "--method", "dac", "--weights", make_weights("dac"), "--seed", 3, "--out", out)
+        run("cluster", data, "--columns", "x,y", *dac(make_weights), "--seed", 3, "--out", out)
     estimator = cw.DAC(weights=make_weights("dac"), random_state=3)
     np.testing.assert_array_equal(np.load("a.npy"), np.load("b.npy"))
     np.testing.assert_array_equal(
@@ -61,7 +66,7 @@ def test_every_format_in_and_out(run, folder, make_weights, ending):
         frame.to_parquet(source)
     else:
         frame.to_csv(source, index=False, sep="\t" if ending == "tsv" else ";")
-    result = run("cluster", source, "--method", "dac", "--weights", make_weights("dac"), "--out", f"new/labels.{ending}")
+    result = run("cluster", source, *dac(make_weights), "--out", f"new/labels.{ending}")
     assert result.exit_code == 0, result.output
     labels = np.load("new/labels.npy") if ending == "npy" else read_table(f"new/labels.{ending}").values[:, 0]
     assert labels.shape == (20,)
@@ -81,11 +86,11 @@ def test_report_and_posterior_of_act_st(run, data, folder, make_weights):
 
 def test_projection_of_more_columns(run, folder, make_weights):
     np.save("wide.npy", np.random.default_rng(0).normal(size=(20, 6)))
-    message = only_error(run("cluster", "wide.npy", "--method", "dac", "--weights", make_weights("dac")))
+    message = only_error(run("cluster", "wide.npy", *dac(make_weights)))
     assert "6 features" in message
     assert "take 2" in message
     for scaling in ("joint", "feature"):
-        options = ["--method", "dac", "--weights", make_weights("dac"), "--project", "pca", "--scaling", scaling]
+        options = [*dac(make_weights), "--project", "pca", "--scaling", scaling]
         assert run("cluster", "wide.npy", *options).exit_code == 0
 
 
@@ -93,7 +98,7 @@ def test_warnings_are_one_line_each_and_in_the_report(run, folder, make_weights)
     points = np.random.default_rng(0).normal(size=(300, 2))
     points[0] = 1e6
     np.save("far.npy", points)
-    result = run("cluster", "far.npy", "--method", "dac", "--weights", make_weights("dac"), "--report", "r.html")
+    result = run("cluster", "far.npy", *dac(make_weights), "--report", "r.html")
     assert result.exit_code == 0
     (line,) = result.stderr.splitlines()
     assert line.startswith("warning: some rows lie ")
@@ -128,7 +133,7 @@ def test_errors_are_one_line(run, data, folder, arguments, message):
 
 def test_missing_values_are_named(run, folder, make_weights):
     (folder / "holes.csv").write_text("x,y\n1,2\n3,\n5,6\n")
-    message = only_error(run("cluster", "holes.csv", "--method", "dac", "--weights", make_weights("dac")))
+    message = only_error(run("cluster", "holes.csv", *dac(make_weights)))
     assert "NaN at row 1 column 1" in message
 
 
@@ -142,9 +147,7 @@ def test_the_input_is_never_overwritten(run, data, folder, name):
 
 def test_failed_write_leaves_nothing(run, data, folder, make_weights):
     (folder / "file").write_text("not a folder")
-    result = run(
-        "cluster", data, "--columns", "x,y", "--method", "dac", "--weights", make_weights("dac"), "--out", "file/labels.csv"
-    )
+    result = run("cluster", data, "--columns", "x,y", *dac(make_weights), "--out", "file/labels.csv")
     assert result.exit_code == 2
     (line,) = result.stderr.splitlines()
     assert line.startswith("error: file: ")
@@ -158,7 +161,7 @@ def test_failed_report_leaves_the_labels_and_no_half_page(run, data, folder, mak
         raise KeyboardInterrupt
 
     monkeypatch.setattr(pictures, "clusters_picture", interrupt)
-    result = run("cluster", data, "--columns", "x,y", "--method", "dac", "--weights", make_weights("dac"), "--report", "r.html")
+    result = run("cluster", data, "--columns", "x,y", *dac(make_weights), "--report", "r.html")
     assert result.exit_code == 130
     assert result.stderr == "interrupted\n"
     assert sorted(os.listdir(folder)) == ["data.csv", "data.labels.csv"]

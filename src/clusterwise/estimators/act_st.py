@@ -54,8 +54,8 @@ network_labels_, cap_reached_, n_network_points_
     def _default_weights(self) -> str:
         return "act-st-2d"
 
-    def _store(self, points: np.ndarray, prepared: Prepared, fitted: Fitted, seed: int) -> None:
-        super()._store(points, prepared, fitted, seed)
+    def _store(self, prepared: Prepared, fitted: Fitted, seed: int) -> None:
+        super()._store(prepared, fitted, seed)
         log_posterior = fitted.inference.log_k_posterior
         if log_posterior is None:
             raise TypeError("ACT-ST always gives a posterior over k")

@@ -42,9 +42,8 @@ class AMCP(AmortizedClusterer):
 
     A trained encoder looks at the whole data set once. Clusters are then generated one by one on the
     stored encodings: the next one starts at a row unlike all that is assigned, a few EM steps say
-    who belongs to it, and earlier clusters are revised. Several such paths with other starting rows
-    give candidate partitions; each is polished (EM, splits and merges of Gaussian summaries), and the one with
-    the largest evidence is the answer. The summaries label every row, known or new.
+    who belongs to it, and earlier clusters are revised. The partition is then polished: EM steps, splits
+    and mergers of Gaussian summaries, judged by their evidence. The summaries label every row, known or new.
 
     Parameters
     ----------
@@ -186,7 +185,9 @@ class AMCP(AmortizedClusterer):
         n_draws = min(n_draws, PATH_POINTS // largest)
         return super()._run(prepared, seeds, options=self._options(), n_draws=n_draws, **options)
 
-    def _summarize(self, prepared: Prepared, inference: Inference, labels: np.ndarray) -> DiagonalMixture:
+    def _summarize(
+        self, prepared: Prepared, inference: Inference, labels: np.ndarray
+    ) -> tuple[DiagonalMixture, np.ndarray]:
         """Polish the partition of every path; the one with the largest evidence is the answer."""
         if not self.merge:
             return super()._summarize(prepared, inference, labels)
@@ -200,8 +201,8 @@ class AMCP(AmortizedClusterer):
         draws = [to_numpy(draw, np.int64)[: len(shown)] for draw in inference.draws]
         return polish(shown, [labels, *draws], max(1, self.refine_steps)).scored
 
-    def _store(self, points: np.ndarray, prepared: Prepared, fitted: Fitted, seed: int) -> None:
-        super()._store(points, prepared, fitted, seed)
+    def _store(self, prepared: Prepared, fitted: Fitted, seed: int) -> None:
+        super()._store(prepared, fitted, seed)
         self._beliefs: dict[int, Beliefs] = {}
 
     def _believe(self, n_draws: int) -> Beliefs:
@@ -221,7 +222,7 @@ class AMCP(AmortizedClusterer):
             weights = np.exp(logits - logits.max())
             weights /= weights.sum()
             likely = np.flatnonzero(weights >= LEAST_PROBABILITY)
-            in_use = [clusters_in_use(self._prepared, mixtures[i]) for i in likely]
+            in_use = [clusters_in_use(self._prepared, mixtures[i])[0] for i in likely]
             self._beliefs[n_draws] = Beliefs(in_use, weights[likely] / weights[likely].sum())
         return self._beliefs[n_draws]
 

@@ -43,9 +43,25 @@ CALLER = 4
 class ClusteringStep:
     """One step of the cluster-by-cluster path, in the order of the rows given to ``fit``."""
 
-    members: np.ndarray  # (n,) bool, the rows that joined the cluster in this step
-    probabilities: np.ndarray  # (n,) the network's membership probabilities, zero for rows taken before
-    anchor: int | None  # the row that the step started from, anchored filtering only
+    n_rows: int
+    shown: np.ndarray  # (m,) rows that the network saw; only of these anything is kept
+    shown_members: np.ndarray  # (m,) bool
+    shown_probabilities: np.ndarray  # (m,)
+    anchor: int | None  # the row that the step started from, where a method has one
+
+    @property
+    def members(self) -> np.ndarray:
+        """The rows that joined the cluster in this step, (n,) bool."""
+        members = np.zeros(self.n_rows, dtype=bool)
+        members[self.shown] = self.shown_members
+        return members
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        """The network's membership probabilities, (n,), zero for rows taken before."""
+        probabilities = np.zeros(self.n_rows)
+        probabilities[self.shown] = self.shown_probabilities
+        return probabilities
 
 
 @dataclass(frozen=True)
@@ -64,6 +80,7 @@ class Fitted:
 
     inference: Inference
     mixture: DiagonalMixture  # in the network's units, clusters in the order of first appearance
+    membership: np.ndarray  # (n, K) under the mixture, rows sorted
     cap_reached: bool
 
 
@@ -143,7 +160,7 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
         seed = self._draw_seed()
         prepared = self._prepare(points, seed)
         (fitted,) = self._run([prepared], [seed])
-        self._store(points, prepared, fitted, seed)
+        self._store(prepared, fitted, seed)
         self._warn(prepared, fitted)
         if self.verbose:
             print(
@@ -167,8 +184,9 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
         for batch in batches_of_similar_size([len(p.shown) for p in prepared], POINTS_PER_BATCH):
             run = self._run([prepared[i] for i in batch], [seed] * len(batch))
             for index, fitted in zip(batch, run, strict=True):
-                features = prepared[index].feature_map.apply(points[index])
-                labels[index] = canonical_labels(fitted.mixture.memberships(features).argmax(axis=1))
+                sorted_labels = fitted.membership.argmax(axis=1)
+                labels[index] = np.empty_like(sorted_labels)
+                labels[index][prepared[index].order] = sorted_labels
                 self._warn(prepared[index], fitted, f"{names[index]}: ")
         return labels
 
@@ -178,7 +196,7 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
     def _prepare(self, points: np.ndarray, seed: int, name: str = "X") -> Prepared:
         """Sort the rows, scale them, and choose the ones that the network will see."""
         # Sorted rows make everything that follows, rounding included, independent of the input's order.
-        order = np.lexsort(points.T[::-1])
+        order = _sorted_order(points)
         weights = self._weights()
         feature_map = fit_feature_map(
             points[order], weights.model.n_features, weights.name, self.projection, self.scaling, name
@@ -213,13 +231,15 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _finish(self, prepared: Prepared, inference: Inference, labels: Tensor, zoomed: Tensor) -> Fitted:
         """Summarize one data set; zooming must not lead beyond the cap on the clusters."""
-        mixture = self._summarize(prepared, inference, to_numpy(zoomed, np.int64))
+        mixture, membership = self._summarize(prepared, inference, to_numpy(zoomed, np.int64))
         beyond = mixture.n_clusters > self.max_clusters
         if beyond:
-            mixture = self._summarize(prepared, inference, to_numpy(labels, np.int64))
-        return Fitted(inference, mixture, inference.cap_reached or beyond)
+            mixture, membership = self._summarize(prepared, inference, to_numpy(labels, np.int64))
+        return Fitted(inference, mixture, membership, inference.cap_reached or beyond)
 
-    def _summarize(self, prepared: Prepared, inference: Inference, labels: np.ndarray) -> DiagonalMixture:
+    def _summarize(
+        self, prepared: Prepared, inference: Inference, labels: np.ndarray
+    ) -> tuple[DiagonalMixture, np.ndarray]:
         """Turn the network's partition into one Gaussian per cluster, all of them in use."""
         shown = prepared.features[prepared.shown]
         if self.refine_steps == 0 and self.zoom_levels == 0 and inference.summaries is not None:
@@ -235,17 +255,16 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
                 mixture = merge_indistinct(shown, mixture, self.refine_steps)
         return clusters_in_use(prepared, mixture)
 
-    def _store(self, points: np.ndarray, prepared: Prepared, fitted: Fitted, seed: int) -> None:
+    def _store(self, prepared: Prepared, fitted: Fitted, seed: int) -> None:
         self._prepared = prepared
         self._feature_map = prepared.feature_map
         self._mixture = fitted.mixture
         self._seed = seed
-        features = self._feature_map.apply(points)
-        self.membership_ = self._mixture.memberships(features)
+        self.membership_ = self._in_input_order(fitted.membership)
         self.labels_ = self.membership_.argmax(axis=1)
         self.n_clusters_ = self._mixture.n_clusters
         self.probabilities_ = self.membership_.max(axis=1)
-        self.outlier_scores_ = _outlier_scores(self._mixture, features, self.labels_)
+        self.outlier_scores_ = self._in_input_order(_outlier_scores(prepared, fitted))
         self.means_ = self._feature_map.undo(self._mixture.means)
         self.variances_ = self._feature_map.undo_variances(self._mixture.variances)
         self.proportions_ = self._mixture.proportions
@@ -334,22 +353,33 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
         return self._feature_map.undo(features), labels
 
 
-def clusters_in_use(prepared: Prepared, mixture: DiagonalMixture) -> DiagonalMixture:
-    """Keep the clusters that some row prefers, in the order of first appearance."""
+def _sorted_order(points: np.ndarray) -> np.ndarray:
+    """Order of the rows (n, d) by value, the first column first."""
+    order = np.argsort(points[:, 0], kind="stable")
+    leading = points[order, 0]
+    # Sorting by all columns takes several times as long, and ties in the first are rare.
+    return np.lexsort(points.T[::-1]) if (leading[1:] == leading[:-1]).any() else order
+
+
+def clusters_in_use(prepared: Prepared, mixture: DiagonalMixture) -> tuple[DiagonalMixture, np.ndarray]:
+    """Keep the clusters that some row prefers, in the order of first appearance; and the memberships."""
     while True:
-        preferred = np.empty(len(prepared.order), dtype=np.int64)
-        preferred[prepared.order] = mixture.memberships(prepared.features).argmax(axis=1)
-        used, first = np.unique(preferred, return_index=True)
-        by_appearance = used[np.argsort(first)]
+        membership = mixture.memberships(prepared.features)
+        preferred = membership.argmax(axis=1)
+        first = np.full(mixture.n_clusters, len(preferred))
+        np.minimum.at(first, preferred, prepared.order)
+        by_appearance = np.argsort(first, kind="stable")[: np.count_nonzero(first < len(preferred))]
         if np.array_equal(by_appearance, np.arange(mixture.n_clusters)):
-            return mixture
+            return mixture, membership
         # A row between two clusters prefers the first of them: look again after they changed places.
         mixture = mixture.select(by_appearance)
 
 
-def _outlier_scores(mixture: DiagonalMixture, features: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Outlier scores of the rows (n,); a cluster of one row does not make that row an ordinary one."""
-    shared = np.flatnonzero(np.bincount(labels, minlength=mixture.n_clusters) > 1)
+def _outlier_scores(prepared: Prepared, fitted: Fitted) -> np.ndarray:
+    """Outlier scores of the sorted rows (n,); a cluster of one row does not make it an ordinary one."""
+    mixture, features = fitted.mixture, prepared.features
+    sizes = np.bincount(fitted.membership.argmax(axis=1), minlength=mixture.n_clusters)
+    shared = np.flatnonzero(sizes > 1)
     if len(shared) > 0:
         mixture = mixture.select(shared)
     return mixture.outlier_scores(features, len(features))
@@ -359,11 +389,13 @@ def _steps_in_input_order(prepared: Prepared, inference: Inference) -> Iterator[
     """Translate the network's steps to the rows of the input; rows that it did not see joined nothing."""
     rows = prepared.order[prepared.shown]
     for step in inference.steps:
-        members = np.zeros(len(prepared.order), dtype=bool)
-        members[rows] = to_numpy(step.members)[: len(rows)]
-        probabilities = np.zeros(len(prepared.order))
-        probabilities[rows] = to_numpy(step.probabilities)[: len(rows)]
-        yield ClusteringStep(members, probabilities, None if step.anchor is None else int(rows[step.anchor]))
+        yield ClusteringStep(
+            len(prepared.order),
+            rows,
+            to_numpy(step.members)[: len(rows)],
+            to_numpy(step.probabilities)[: len(rows)],
+            None if step.anchor is None else int(rows[step.anchor]),
+        )
 
 
 def _network_labels(prepared: Prepared, inference: Inference, labels: np.ndarray) -> np.ndarray:

@@ -145,8 +145,8 @@ class DAC(AmortizedClusterer):
             )
         return weights
 
-    def _store(self, points: np.ndarray, prepared: Prepared, fitted: Fitted, seed: int) -> None:
-        super()._store(points, prepared, fitted, seed)
+    def _store(self, prepared: Prepared, fitted: Fitted, seed: int) -> None:
+        super()._store(prepared, fitted, seed)
         self._k_posterior: dict[int, float] | None = None
 
     @available_unless(_one_answer)

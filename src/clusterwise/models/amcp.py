@@ -13,29 +13,36 @@ Objective (``AMCP.loss``; Eq 11), unrolled over the T steps:
     - log p(C_k | .)                      cross-entropy of the plan against the true columns
     - w sum_j q_ij log(pi_j p_ij / q_ij)  the bound of IntraCM (Eq 4)
 
-=====================  ==========================================================  ==========================
-symbol                 meaning                                                     here
-=====================  ==========================================================  ==========================
-x_i                    encoding of a point                                         ``AMCP.encode``
-phi_j, f_theta(phi_j)  reference of a component, its decoded centre                ``Decoder``
-log p(x_i | phi_j)     Gaussian with fixed covariance; the rest: a constant        ``log_densities`` (Eq 3)
-q_ij                   responsibility, or transport plan                           ``e_step`` (Eqs 4-6)
-phi_j, pi_j updates    gradient step or closed form; mean of q                     ``m_step`` (Eq 7)
-M, its column sums     similarity of unassigned to assigned points                 ``similarity_to_assigned`` (Eq 9)
-seed of C_k            one draw of Eq 10                                           ``seed_logits``, ``_draw``
-=====================  ==========================================================  ==========================
+=====================  ================================================  =================================
+symbol                 meaning                                           here
+=====================  ================================================  =================================
+x_i                    encoding of a point                               ``AMCP.encode``
+phi_j, f_theta(phi_j)  reference of a component, its decoded centre      ``Decoder``
+log p(x_i | phi_j)     Gaussian, fixed covariance; the rest: a constant  ``log_densities`` (Eq 3)
+q_ij                   responsibility, or transport plan                 ``e_step`` (Eqs 4-6)
+phi_j, pi_j updates    gradient step or closed form; mean of q           ``m_step`` (Eq 7)
+M, its column sums     similarity of unassigned to assigned points       ``similarity_to_assigned`` (Eq 9)
+seed of C_k            one draw of Eq 10                                 ``seed_logits``, ``_draw``
+=====================  ================================================  =================================
 
-Corrections of the paper and readings of ours. (1) Eq 6 puts p where log p belongs. (2) Eq 7's sign is that of
-ascent on the error; we step along sum_i q_ij (x_i - f(phi_j)) grad f, divided by the mass of component j, or
-the step would grow with N. (3) Columns of the plan sum to pi, re-estimated in each step; 1/k, as printed, forces
-equal clusters and stays as an option. (4) Eq 9 does not type-check; barycentric projections of assigned
-and unassigned points are compared, on rows centred in the cube and normalized. (5) Eq 10 needs column sums of M
-only, one product with the mean projection of the assigned points: linear cost. (6) One draw of
-Eq 10 is a point, so it is the seed of C_k; whether a point makes a good seed is learned beside it, from
-the loss of the clusters that seeds lead to. (7) Algorithm 1 loops while S_k is *not* empty; its first cluster
-comes from the same step with nothing assigned, k-means stays as an option. (8) The component of the rest has a
-constant density on the cube: what is left is many clusters, which no single reference describes. (9) With a linear
-f_theta the M-step has a closed form, in which W cancels: the centre is the mean of the encodings under q.
+Corrections of the paper and readings of ours.
+
+(1) Eq 6 puts p where log p belongs.
+(2) Eq 7's sign is that of ascent on the error; we step along sum_i q_ij (x_i - f(phi_j)) grad f, divided by
+    the mass of component j, or the step would grow with N.
+(3) Columns of the plan sum to pi, re-estimated in each step; 1/k, as printed, forces equal clusters and
+    stays as an option.
+(4) Eq 9 does not type-check; barycentric projections of assigned and unassigned points are compared, on
+    rows centred in the cube and normalized.
+(5) Eq 10 needs column sums of M only, one product with the mean projection of the assigned points.
+(6) One draw of Eq 10 is a point, so it is the seed of C_k; whether a point makes a good seed is learned
+    beside it, from the loss of the clusters that seeds lead to.
+(7) Algorithm 1 loops while S_k is *not* empty; its first cluster comes from the same step with nothing
+    assigned, k-means stays as an option.
+(8) The component of the rest has a constant density on the cube: what is left is many clusters, which no
+    single reference describes.
+(9) With a linear f_theta the M-step has a closed form, in which W cancels: the centre is the mean of the
+    encodings under q.
 """
 
 from __future__ import annotations
@@ -172,7 +179,7 @@ class AMCP(AmortizedModel):
         return True
 
     def encode(self, points: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Encodings x (B, N, D), and the log loss that each point is expected to lead to as a seed, (B, N)."""
+        """Encodings x (B, N, D), and the log loss expected of each point as a seed, (B, N)."""
         h = self.encoder(points, mask)
         # The head reads the encoding but does not shape it.
         return torch.sigmoid(self.to_encoding(h)), self.log_seed_loss(h.detach()).squeeze(-1)
@@ -201,7 +208,8 @@ class AMCP(AmortizedModel):
                 log_columns = _log_shares(mass, mask)
             n_points = mask.sum(1, keepdim=True)
             log_rows = torch.where(mask, -torch.log(n_points.to(x.dtype)), -torch.inf)
-            log_plan = sinkhorn(log_joint, log_rows, log_columns, options.epsilon, options.sinkhorn_iterations)
+            iterations = options.sinkhorn_iterations
+            log_plan = sinkhorn(log_joint, log_rows, log_columns, options.epsilon, iterations)
             log_plan = torch.log_softmax(log_plan.masked_fill(~mask.unsqueeze(-1), 0.0), dim=-1)
         return log_plan, log_evidence
 
@@ -223,8 +231,8 @@ class AMCP(AmortizedModel):
         """Run T EM steps from the present columns of the points.
 
         ``columns`` (B, N) is the cluster of each assigned point, ``n_columns`` - 1 = k - 1 of them, and
-        ``n_columns`` for unassigned ones; ``seeds`` (B,) starts the component n_columns - 1. Returns the mixing
-        after each step and the log evidence (B, N) of the last.
+        ``n_columns`` for unassigned ones; ``seeds`` (B,) starts the component n_columns - 1. Returns the
+        mixing after each step and the log evidence (B, N) of the last.
         """
         members = functional.one_hot(columns, n_columns + 1).to(x.dtype) * mask.unsqueeze(-1)  # (B, N, J)
         mass = members.sum(1)
@@ -255,19 +263,20 @@ class AMCP(AmortizedModel):
         n_states = self.config.n_states
         x, expected = self.encode(task.points, None)
         x, labels, n_clusters, expected = (
-            tensor.repeat_interleave(n_states, dim=0) for tensor in (x, task.labels, task.n_clusters, expected)
+            t.repeat_interleave(n_states, dim=0) for t in (x, task.labels, task.n_clusters, expected)
         )
         columns, target, seeds, n_columns = random_state(labels, n_clusters, generator)
         mask = torch.ones_like(columns, dtype=torch.bool)
         path, log_evidence = self.intra_cluster_mixing(x, mask, columns, seeds, n_columns, Options())
         weights = torch.arange(1, len(path) + 1, device=x.device, dtype=x.dtype)
         weights = weights / weights.sum()
-        of_state = torch.stack([-_picked(mixing.log_plan, target).mean(1) for mixing in path], dim=1) @ weights
+        of_step = [-_picked(mixing.log_plan, target).mean(1) for mixing in path]
+        of_state = torch.stack(of_step, dim=1) @ weights
         # Eq 4 with the components' width held fixed: it draws encodings to their references.
         bound = log_evidence.mean() / x.shape[-1]
         rows = torch.arange(len(x), device=x.device)
-        last = -_picked(path[-1].log_plan, target).mean(1).detach()
-        of_head = functional.mse_loss(expected[rows, seeds], torch.log(last + SMALLEST_LOSS))
+        foretold = torch.log(of_step[-1].detach() + SMALLEST_LOSS)
+        of_head = functional.mse_loss(expected[rows, seeds], foretold)
         return of_state.mean() - BOUND_WEIGHT * bound + HEAD_WEIGHT * of_head
 
     # -- inference -------------------------------------------------------------------------------
@@ -282,7 +291,7 @@ class AMCP(AmortizedModel):
         options: Options | None = None,
         n_draws: int = 0,
     ) -> list[Inference]:
-        """Partition B data sets; the first path takes the likeliest seeds, ``n_draws`` more draw them (Eq 10)."""
+        """Partition B data sets; one path takes the likeliest seeds, ``n_draws`` more draw them (Eq 10)."""
         options = options or Options()
         seeds = seeds or [0] * len(points)
         x, expected = self.encode(points, mask)
@@ -371,9 +380,8 @@ def _first_by_k_means(points: Tensor, mask: Tensor, k: int = 8, steps: int = 10)
         distances = torch.cdist(points, means).square()
         members = functional.one_hot(distances.argmin(2), k).to(points.dtype) * mask.unsqueeze(-1)
         sizes = members.sum(1)
-        means = torch.where(
-            sizes.unsqueeze(-1) > 0, members.transpose(1, 2) @ points / sizes.clamp(min=1).unsqueeze(-1), means
-        )
+        new = members.transpose(1, 2) @ points / sizes.clamp(min=1).unsqueeze(-1)
+        means = torch.where(sizes.unsqueeze(-1) > 0, new, means)
     spread = (members * distances).sum(1) / sizes.clamp(min=1)
     spread = spread.masked_fill(sizes < mask.sum(1, keepdim=True) / (2 * k), torch.inf)
     return (members[rows, :, spread.argmin(1)] > 0) & mask
@@ -418,7 +426,7 @@ class _Loop:
         self.steps: list[list[Step]] = [[] for _ in range(len(x) // paths)]
 
     def run(self, first: Tensor | None, points: Tensor) -> list[Inference]:
-        """Generate clusters until no point is left; ``first`` (R, N) marks a first cluster found otherwise."""
+        """Generate clusters until no point is left; ``first`` (R, N) marks a cluster found otherwise."""
         k = 0
         if first is not None:
             self.columns[first] = 0
@@ -475,10 +483,10 @@ class _Loop:
             centres = (mean_of.T @ self.x[row]) / mean_of.sum(0).clamp(min=1).unsqueeze(1)
             distances = torch.cdist(self.x[row], centres).masked_fill(mean_of.sum(0) == 0, torch.inf)
             self.columns[row] = torch.where(left[row], distances.argmin(1), self.columns[row])
-        labels = [_compact(columns, present) for columns, present in zip(self.columns, self.present, strict=True)]
+        labels = [_compact(*row) for row in zip(self.columns, self.present, strict=True)]
         capped = left[:: self.paths].any(1).tolist()
         return [
-            _inference(points[b], present, labels[b * self.paths : (b + 1) * self.paths], self.steps[b], capped[b])
+            _inference(points[b], present, labels[b * self.paths :][: self.paths], self.steps[b], capped[b])
             for b, present in enumerate(self.present[:: self.paths])
         ]
 

@@ -34,7 +34,10 @@ def _make_blend(n_features: int = 2, parts: Any = ()) -> Blend:
         make_prior(**{"n_features": n_features, **{k: v for k, v in part.items() if k != "share"}})
         for part in parts
     ]
-    return Blend(priors, [part.get("share", 1.0) for part in parts])
+    shares = [part.get("share", 1.0) for part in parts]
+    if not all(isinstance(share, int | float) for share in shares):
+        raise RecipeError(f"Each part of a blend needs a share above 0, got {shares}.")
+    return Blend(priors, shares)
 
 
 def make_prior(name: str, **options: Any) -> Prior:
@@ -46,6 +49,11 @@ def make_prior(name: str, **options: Any) -> Prior:
     6
     """
     if name == "blend":
+        unknown = options.keys() - {"n_features", "parts"}
+        if unknown:
+            raise RecipeError(
+                f"The prior 'blend' has no option {_listed(unknown)}, only n_features and parts."
+            )
         return _make_blend(**options)
     if name not in PRIORS:
         raise RecipeError(f"There is no prior {name!r}: choose one of {_listed([*PRIORS, 'blend'])}.")

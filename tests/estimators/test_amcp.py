@@ -1,0 +1,82 @@
+"""AMCP's own options and its posterior; what all estimators promise is in tests/contracts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+import clusterwise as cw
+
+
+@pytest.fixture
+def weights(tiny_networks: Path) -> Path:
+    return tiny_networks / "tiny-amcp.safetensors"
+
+
+@pytest.fixture(scope="module")
+def close_pair() -> np.ndarray:
+    """Two clusters so close that one could doubt them, and a third far away; (120, 2)."""
+    rng = np.random.default_rng(5)
+    centres = np.repeat([[0.0, 0.0], [2.6, 0.0], [20.0, 5.0]], 40, axis=0)
+    return centres + rng.normal(size=(120, 2))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"e_step": "sinkhorn"},
+        {"n_em_steps": 1},
+        {"proportions": "balanced"},
+        {"update": False},
+        {"first_cluster": "k-means"},
+        {"n_draws": 3},
+    ],
+)
+def test_options_reach_the_loop(weights: Path, monkeypatch: pytest.MonkeyPatch, options: Any) -> None:
+    from clusterwise.models.amcp import AMCP as Network
+
+    seen: dict[str, Any] = {}
+    original = Network.infer
+
+    def spy(self: Network, *args: Any, **kwargs: Any) -> Any:
+        seen.update(kwargs)
+        return original(self, *args, **kwargs)
+
+    monkeypatch.setattr(Network, "infer", spy)
+    cw.AMCP(weights=weights, random_state=0, **options).fit(cw.datasets.load_demo()[0][::10])
+    ((name, value),) = options.items()
+    assert (seen["n_draws"] if name == "n_draws" else getattr(seen["options"], name)) == value
+
+
+def test_the_posterior_doubts_what_is_doubtful(weights: Path, close_pair: np.ndarray) -> None:
+    posterior = cw.AMCP(weights=weights, random_state=0).fit(close_pair).k_posterior_
+    assert sum(posterior.values()) == pytest.approx(1.0)
+    assert max(posterior.values()) < 1.0
+    assert posterior.get(2, 0.0) + posterior.get(3, 0.0) > 0.8
+
+
+def test_samples_agree_with_the_posterior(weights: Path, close_pair: np.ndarray) -> None:
+    estimator = cw.AMCP(weights=weights, random_state=0).fit(close_pair)
+    samples = estimator.sample_partitions(200)
+    # Drawn memberships may leave a cluster of a few rows empty, so this is a comparison, not an equality.
+    for k, probability in estimator.k_posterior_.items():
+        if probability > 0.05:
+            assert abs(samples.k_posterior.get(k, 0.0) - probability) < 0.25
+    assert adjusted_rand_score(samples.consensus().labels, estimator.labels_) > 0.5
+
+
+def test_network_alone(weights: Path, close_pair: np.ndarray) -> None:
+    alone = cw.AMCP(weights=weights, random_state=0, refine_steps=0, merge=False).fit(close_pair)
+    assert alone.n_clusters_ <= len(np.unique(alone.network_labels_))
+    assert np.isfinite(alone.score(close_pair))
+
+
+def test_more_paths_do_not_lose_the_best(weights: Path, close_pair: np.ndarray) -> None:
+    """The likeliest path is among the candidates whatever else is drawn."""
+    one = cw.AMCP(weights=weights, random_state=0).fit(close_pair)
+    many = cw.AMCP(weights=weights, random_state=0, n_draws=10).fit(close_pair)
+    np.testing.assert_array_equal(one.network_labels_, many.network_labels_)
