@@ -143,7 +143,7 @@ def _splits(data: Data, state: State, steps: int) -> Iterator[State]:
     for option in ([promising] if len(promising) > 1 else []) + [[item] for item in ranked]:
         trial = refined(data, divided(data, state, option), steps)
         pairs = zip((j for j, _ in option), range(state.n_clusters, trial.n_clusters), strict=False)
-        if not any([concentric(trial, *pair) for pair in pairs]):  # EM may have moved them
+        if not any([concentric(data, trial, *pair) for pair in pairs]):  # EM may have moved them
             yield trial
             if trial.log_evidence > state.log_evidence:
                 break

@@ -114,12 +114,12 @@ def convincing(data: Data, parts: np.ndarray, hyper: HyperParameters) -> bool:
     return all(oddness(points, part)[0] < ODD for part in parts)
 
 
-def concentric(state: State, first: int, second: int) -> bool:
-    """Whether two clusters are the core and the tails of one."""
+def concentric(data: Data, state: State, first: int, second: int) -> bool:
+    """Whether two clusters are the core and the tails of one: Gaussians, and in the same place."""
     means, scales = state.moments.means, shrunk_variances(state.moments, state.hyper)
-    return bool(
-        (np.square(means[first] - means[second]) / (scales[first] + scales[second])).sum() < CLOSE / 2
-    )
+    distance = (np.square(means[first] - means[second]) / (scales[first] + scales[second])).sum()
+    pair = state.memberships[[first, second]]
+    return bool(distance < CLOSE / 2) and all([oddness(data.points, part)[0] < ODD for part in pair])
 
 
 def _starts(
