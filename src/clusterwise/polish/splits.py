@@ -30,19 +30,23 @@ from clusterwise.polish.evidence import (
 
 __all__ = ["Split", "best_split", "concentric", "convincing", "divided", "oddness"]
 
-# Correlation, skewness and kurtosis beyond this, as chi-squared, call for a trial.
-SUSPICIOUS = 12.0
+# Correlation, skewness and kurtosis beyond this, as chi-squared, are not those of one Gaussian.
+SUSPICIOUS = 9.0
+# Edges of the eighths of a Gaussian; their chi-squared has five degrees of freedom and is brought to the
+# scale of one with two; clusters must have this many points for it.
+EIGHTHS = norm.ppf(np.arange(1, 8) / 8)
+AS_TWO_DEGREES = 0.6
+ENOUGH = 40.0
 # Being wider than the others is measured as if variances differed like those of so many points do anyway.
 ALIKE = 50.0
-# Parts beyond this, in the same units, are not Gaussians themselves.
-ODD = 15.0
 # A cluster overlaps with others if this share of its points is not its own.
 OVERLAP = 0.02
 # There is a valley if a third of the way between two means has less than this share of the points on
 # either side of it; these are the thirds.
 VALLEY = 0.3
+DEEP_VALLEY = 0.1
 BOTTOMS = np.linspace(0.3, 0.7, 9) + np.array([[-1 / 6], [1 / 6]])
-# Without a valley two Gaussians must lie this far apart, squared and in standard deviations.
+# Two clusters must lie this far apart, squared and in standard deviations.
 CLOSE = 2.0
 # A split whose evidence falls short by no more than this before the other clusters adapt is tried.
 WORTH_A_TRIAL = 5.0
@@ -71,7 +75,8 @@ def oddness(points: np.ndarray, weights: np.ndarray) -> tuple[float, np.ndarray]
     """How little weighted points (n, d) look like a Gaussian, and their projections (m, n).
 
     The projections are those on the axes and the principal directions, in standard deviations. Correlation
-    of the axes, skewness and kurtosis of the projections are all measured as chi-squared; the largest counts.
+    of the axes, skewness and kurtosis of the projections, and how many points lie in each eighth of a
+    Gaussian are all measured as chi-squared; the largest counts.
     """
     count, d = weights.sum(), points.shape[1]
     centred = points - weights @ points / count
@@ -87,14 +92,21 @@ def oddness(points: np.ndarray, weights: np.ndarray) -> tuple[float, np.ndarray]
     skewness = (squares * projections) @ weights / count / second**1.5
     kurtosis = np.square(squares) @ weights / count / second**2 - 3
     shape = count / 6 * (np.square(skewness) + np.square(kurtosis) / 4)
-    return max(suspicion, float(shape.max())), projections
+    suspicion = max(suspicion, float(shape.max()))
+    if count > ENOUGH:  # three clusters in a row may have the moments of one
+        eighths = np.searchsorted(EIGHTHS, projections / np.sqrt(second)[:, None])
+        eighths += 8 * np.arange(len(projections))[:, None]
+        counts = np.bincount(eighths.ravel(), np.tile(weights, len(projections)), 8 * len(projections))
+        excess = np.square(counts - count / 8).reshape(-1, 8).sum(axis=1) / (count / 8)
+        suspicion = max(suspicion, AS_TWO_DEGREES * float(excess.max()))
+    return suspicion, projections
 
 
 def convincing(data: Data, parts: np.ndarray, hyper: HyperParameters) -> bool:
     """Whether two parts with weights (2, n) are clusters of their own, rather than pieces of one odd shape.
 
-    They are if there is a valley between them, or if both look like Gaussians that lie apart, unless they
-    overlap with a third cluster: then they are pieces of a longer shape already.
+    They are if they lie apart with a valley between them, or as two Gaussians. Parts that overlap with a
+    third cluster may be pieces of a longer shape: there only a deep valley counts.
     """
     both = parts.sum(axis=0)
     rows = np.nonzero(both > SMALLEST_SHARE)[0]
@@ -103,15 +115,17 @@ def convincing(data: Data, parts: np.ndarray, hyper: HyperParameters) -> bool:
     gap = moments.means[1] - moments.means[0]
     scale = shrunk_variances(moments, hyper).mean(axis=0)
     distance = (np.square(gap) / scale).sum()
-    place = (points - moments.means[0]) @ (gap / scale) / max(distance, 1e-12)  # 0 and 1 at the means
+    if distance < CLOSE:
+        return False
+    place = (points - moments.means[0]) @ (gap / scale) / distance  # 0 and 1 at the means
     order = np.argsort(place, kind="stable")
     passed = np.concatenate([[0.0], np.cumsum(both[order])])
     left, right = passed[np.searchsorted(place[order], BOTTOMS)]  # (2, bottoms)
-    if (right - left < VALLEY * np.minimum(left, passed[-1] - right)).any():
+    isolated = 1 - np.square(both).sum() / both.sum() < OVERLAP
+    valley = VALLEY if isolated else DEEP_VALLEY
+    if (right - left < valley * np.minimum(left, passed[-1] - right)).any():
         return True
-    if distance < CLOSE or 1 - np.square(both).sum() / both.sum() > OVERLAP:
-        return False
-    return all(oddness(points, part)[0] < ODD for part in parts)
+    return isolated and all(oddness(points, part)[0] < SUSPICIOUS for part in parts)
 
 
 def concentric(data: Data, state: State, first: int, second: int) -> bool:
@@ -119,11 +133,11 @@ def concentric(data: Data, state: State, first: int, second: int) -> bool:
     means, scales = state.moments.means, shrunk_variances(state.moments, state.hyper)
     distance = (np.square(means[first] - means[second]) / (scales[first] + scales[second])).sum()
     pair = state.memberships[[first, second]]
-    return bool(distance < CLOSE / 2) and all([oddness(data.points, part)[0] < ODD for part in pair])
+    return bool(distance < CLOSE / 2) and all([oddness(data.points, part)[0] < SUSPICIOUS for part in pair])
 
 
 def _starts(
-    columns: np.ndarray, weights: np.ndarray, projections: np.ndarray, hyper: HyperParameters
+    columns: np.ndarray, weights: np.ndarray, projections: np.ndarray, variance: np.ndarray
 ) -> np.ndarray:
     """Hard cuts of one cluster across each direction, (starts, n) bool: the best one in the bulk
     compared with a cut Gaussian, and the best one at the edges."""
@@ -137,7 +151,7 @@ def _starts(
     for part in (left[:, :-1], whole - left[:, :-1], whole):
         counts = np.maximum(part[..., :1], 1e-9)
         scatter = np.maximum(part[..., 1 + d :] - np.square(part[..., 1 : 1 + d]) / counts, 0.0)
-        variances = (scatter + hyper.strength * hyper.variance) / (counts + hyper.strength)
+        variances = (scatter + variance) / (counts + 1)  # one point's worth: a part of one point has a width
         value = 0.5 * counts[..., 0] * np.log(np.maximum(variances, SMALLEST_VARIANCE)).sum(axis=-1)
         value -= counts[..., 0] * np.log(counts[..., 0] / count)
         gains = gains + (value if part is whole else -value)
@@ -183,7 +197,7 @@ def best_split(data: Data, state: State, j: int, steps: int) -> Split | None:
     columns = data.columns[rows]
     others = Moments(*(np.delete(values, j, axis=0) for values in state.moments))
     rest = others.scatters.sum(axis=0)
-    side = _starts(columns, weights, projections, state.hyper)
+    side = _starts(columns, weights, projections, state.hyper.variance)
     shares = np.stack([side, ~side], axis=1) * 1.0  # (starts, 2, n)
     for _ in range(max(1, steps)):
         moments = data.moments(shares * weights, columns)
