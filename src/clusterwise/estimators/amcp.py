@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
 from clusterwise._arrays import to_numpy
 from clusterwise.estimators.amortized import AmortizedClusterer, Fitted, Prepared, clusters_in_use
@@ -18,7 +19,7 @@ from clusterwise.estimators.validation import require_positive
 from clusterwise.mixture import DiagonalMixture, mixture_from_labels, refine
 from clusterwise.models.amcp import Options
 from clusterwise.models.base import Inference
-from clusterwise.polish import Scored, polish
+from clusterwise.polish import SUSPICIOUS, Scored, oddness, polish
 from clusterwise.posterior import PartitionPosterior
 
 __all__ = ["AMCP"]
@@ -70,7 +71,8 @@ class AMCP(AmortizedClusterer):
         One scale for all features, which keeps the shape of the data, or one for each, for columns
         in different units.
     zoom_levels : int
-        How often each found cluster is shown to the network again, by itself and at its own scale.
+        How often found clusters that do not look like one Gaussian are shown to the network again, each by
+        itself and at its own scale.
     refine_steps : int
         Number of EM steps on the summaries of the clusters after the network's steps.
     merge : bool
@@ -143,7 +145,7 @@ class AMCP(AmortizedClusterer):
         weights: str | Path | None = None,
         projection: Literal["pca"] | None = None,
         scaling: Literal["joint", "feature"] = "joint",
-        zoom_levels: int = 0,
+        zoom_levels: int = 1,
         refine_steps: int = 10,
         merge: bool = True,
         max_clusters: int = 100,
@@ -185,6 +187,10 @@ class AMCP(AmortizedClusterer):
         n_draws = min(n_draws, PATH_POINTS // largest)
         return super()._run(prepared, seeds, options=self._options(), n_draws=n_draws, **options)
 
+    def _deserves_a_second_look(self, points: Tensor) -> bool:
+        rows = to_numpy(points, np.float64)
+        return not self.merge or oddness(rows, np.ones(len(rows)))[0] > SUSPICIOUS
+
     def _summarize(
         self, prepared: Prepared, inference: Inference, labels: np.ndarray
     ) -> tuple[DiagonalMixture, np.ndarray]:
@@ -198,8 +204,8 @@ class AMCP(AmortizedClusterer):
     def _polish(self, prepared: Prepared, inference: Inference, labels: np.ndarray) -> tuple[Scored, ...]:
         """Mixtures that the partitions of all paths lead to, the best first."""
         shown = prepared.features[prepared.shown]
-        draws = [to_numpy(draw, np.int64)[: len(shown)] for draw in inference.draws]
-        return polish(shown, [labels, *draws], max(1, self.refine_steps)).scored
+        paths = [to_numpy(path, np.int64)[: len(shown)] for path in (inference.labels, *inference.draws)]
+        return polish(shown, [labels, *paths], max(1, self.refine_steps)).scored
 
     def _store(self, prepared: Prepared, fitted: Fitted, seed: int) -> None:
         super()._store(prepared, fitted, seed)

@@ -226,8 +226,12 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
         labels = [inference.labels[:n] for inference, n in zip(inferences, sizes, strict=True)]
         zoomed = labels
         for _ in range(self.zoom_levels):
-            zoomed = zoom_in(model, sets, zoomed, seeds, POINTS_PER_BATCH)
+            zoomed = zoom_in(model, sets, zoomed, seeds, POINTS_PER_BATCH, self._deserves_a_second_look)
         return [self._finish(*results) for results in zip(prepared, inferences, labels, zoomed, strict=True)]
+
+    def _deserves_a_second_look(self, points: Tensor) -> bool:
+        """Whether zooming should look at a cluster with these points, (n, d)."""
+        return True
 
     def _finish(self, prepared: Prepared, inference: Inference, labels: Tensor, zoomed: Tensor) -> Fitted:
         """Summarize one data set; zooming must not lead beyond the cap on the clusters."""

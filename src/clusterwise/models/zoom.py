@@ -7,7 +7,7 @@ more passes over its own points. Any method can use it; the papers do not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -48,16 +48,20 @@ def zoom_in(
     labels: Sequence[Tensor],
     seeds: Sequence[int],
     points_per_batch: int,
+    is_worth_it: Callable[[Tensor], bool] | None = None,
 ) -> list[Tensor]:
     """Split every cluster of B partitions as the network would partition it alone.
 
     ``sets`` are (n_b, d) points, ``labels`` (n_b,) labels 0 .. K_b - 1; new labels are returned.
+    ``is_worth_it`` may spare clusters, told by their points, a second look.
     """
     parts = [
         (b, members)
         for b, (points, of_set) in enumerate(zip(sets, labels, strict=True))
         for members in (torch.nonzero(of_set == j).squeeze(1) for j in range(int(of_set.max()) + 1))
-        if len(members) >= SMALLEST_CLUSTER and bool((points[members] != points[members[0]]).any())
+        if len(members) >= SMALLEST_CLUSTER
+        and bool((points[members] != points[members[0]]).any())
+        and (is_worth_it is None or is_worth_it(points[members]))
     ]
     found = [of_set.clone() for of_set in labels]
     for batch in batches_of_similar_size([len(members) for _, members in parts], points_per_batch):

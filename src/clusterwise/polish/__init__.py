@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from clusterwise.polish.search import Polished, Scored, polish
+from clusterwise.polish.splits import SUSPICIOUS, oddness
 
-__all__ = ["Polished", "Scored", "polish"]
+__all__ = ["SUSPICIOUS", "Polished", "Scored", "oddness", "polish"]

@@ -13,6 +13,7 @@ from clusterwise.partition import canonical_labels
 from clusterwise.polish.em import refined
 from clusterwise.polish.evidence import Data, State, judge, shrunk_variances
 from clusterwise.polish.mergers import DEPTH, gains_of_mergers, merged
+from clusterwise.polish.shatter import shattered
 from clusterwise.polish.splits import best_split, concentric, divided
 
 __all__ = ["Polished", "Scored", "polish"]
@@ -135,7 +136,7 @@ def _mergers(data: Data, state: State, steps: int) -> Iterator[State]:
 
 def _splits(data: Data, state: State, steps: int) -> Iterator[State]:
     """Split all clusters that seem to gain at once, and if that fails one by one until one gains."""
-    splits = {j: best_split(data, state, j, steps) for j in range(state.n_clusters)}
+    splits = {j: best_split(data, state, j, steps) or shattered(data, state, j) for j in range(state.n_clusters)}
     ranked = sorted(
         [(j, split) for j, split in splits.items() if split is not None], key=lambda item: -item[1].gain
     )

@@ -177,7 +177,7 @@ def _joined(others: Moments, parts: Moments) -> Moments:
 
 
 class Split(NamedTuple):
-    """A split of one cluster: what it adds to the evidence, and memberships (2, n) of the parts."""
+    """A split of one cluster: what it adds to the evidence, and memberships (parts, n) of the parts."""
 
     gain: float
     parts: np.ndarray
@@ -225,11 +225,12 @@ def best_split(data: Data, state: State, j: int, steps: int) -> Split | None:
 
 
 def divided(data: Data, state: State, splits: Sequence[tuple[int, Split]]) -> State:
-    """Replace clusters by two parts: the first takes the cluster's place, the second goes to the end."""
-    memberships = np.concatenate([state.memberships, np.stack([split.parts[1] for _, split in splits])])
+    """Replace clusters by their parts: the first takes the cluster's place, the others go to the end."""
+    memberships = np.concatenate([state.memberships, *(split.parts[1:] for _, split in splits)])
     entropy = state.entropy
     for j, split in splits:
-        first = state.memberships[j] - split.parts[1]
-        entropy -= float((plogp(first) + plogp(split.parts[1]) - plogp(state.memberships[j])).sum())
+        first = state.memberships[j] - split.parts[1:].sum(axis=0)
+        terms = plogp(first) + plogp(split.parts[1:]).sum(axis=0) - plogp(state.memberships[j])
+        entropy -= float(terms.sum())
         memberships[j] = first
     return judge(data, memberships, entropy)

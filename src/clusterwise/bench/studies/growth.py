@@ -71,7 +71,7 @@ STAGES = {
     "encoder": ("clusterwise.models.amcp:AMCP.encode", "clusterwise.models.dac:DAC.encode"),
     "cluster-wise loop": ("clusterwise.models.amcp:AMCP.infer", "clusterwise.models.dac:DAC.infer"),
     "polishing": (
-        "clusterwise.polish:polish",
+        "clusterwise.polish.search:polish",
         f"{_MIXTURE}:mixture_from_labels",
         f"{_MIXTURE}:refine",
         f"{_MIXTURE}:merge_indistinct",
