@@ -13,6 +13,7 @@ from clusterwise.models.amcp import (
     AMCP,
     AMCPConfig,
     Decoder,
+    Encoded,
     Mixing,
     Options,
     random_state,
@@ -56,7 +57,8 @@ def mixing_of(model: AMCP, n_components: int = 4, n_sets: int = 2, seed: int = 1
 def test_regular_e_step_is_bayes_rule_point_by_point() -> None:
     model, mixing = build(), mixing_of(build())
     x, _ = model.encode(heaps()[0], None)
-    log_plan, log_evidence = model.e_step(x, torch.ones(x.shape[:2], dtype=torch.bool), mixing, Options())
+    encoded = Encoded.of(x, torch.ones(x.shape[:2], dtype=torch.bool))
+    log_plan, log_evidence = model.e_step(encoded, mixing, Options()), model.log_evidence(encoded, mixing)
     variance = torch.exp(2 * model.log_sd)
     for b, i in [(0, 0), (1, 17), (1, 35)]:
         centres = mixing.references[b, :-1]
@@ -76,8 +78,8 @@ def test_columns_of_the_transport_plan(proportions: Any) -> None:
     x, _ = model.encode(heaps()[0], None)
     mask = torch.ones(x.shape[:2], dtype=torch.bool)
     mask[1, 20:] = False
-    regular, _ = model.e_step(x, mask, mixing, Options())
-    plan, _ = model.e_step(x, mask, mixing, options)
+    regular = model.e_step(Encoded.of(x, mask), mixing, Options())
+    plan = model.e_step(Encoded.of(x, mask), mixing, options)
     share = (torch.exp(plan) * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
     expected = (torch.exp(regular) * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
     if proportions == "balanced":
@@ -90,8 +92,9 @@ def test_closed_form_m_step_is_the_weighted_mean() -> None:
     x, _ = model.encode(heaps()[0], None)
     mask = torch.ones(x.shape[:2], dtype=torch.bool)
     mask[0, ::3] = False
-    log_plan, _ = model.e_step(x, mask, mixing, Options())
-    new = model.m_step(x, mask, mixing._replace(log_plan=log_plan), Options())
+    encoded = Encoded.of(x, mask)
+    log_plan = model.e_step(encoded, mixing, Options())
+    new = model.m_step(encoded, mixing._replace(log_plan=log_plan), Options())
     for b, j in [(0, 0), (0, 3), (1, 2)]:
         weights = torch.exp(log_plan[b, :, j]) * mask[b]
         mean = (weights[:, None] * x[b]).sum(0) / weights.sum()
@@ -121,8 +124,9 @@ def test_em_steps_raise_the_evidence(decoder: Any) -> None:
     evidences = []
     for n_steps in range(1, 8):
         options = Options(n_em_steps=n_steps)
-        _, evidence = model.intra_cluster_mixing(x, mask, columns, torch.tensor([0, 5]), 1, options)
-        evidences.append(evidence.mean(1))
+        encoded = Encoded.of(x, mask)
+        path = model.intra_cluster_mixing(encoded, columns, torch.tensor([0, 5]), 1, options)
+        evidences.append(model.log_evidence(encoded, path[-1]).mean(1))
     rises = torch.stack(evidences).diff(dim=0)
     assert (rises > -1e-6).all()
     assert (rises > 1e-4).any()

@@ -19,13 +19,18 @@ from clusterwise.estimators.validation import require_positive
 from clusterwise.mixture import DiagonalMixture, mixture_from_labels, refine
 from clusterwise.models.amcp import Options
 from clusterwise.models.base import Inference
-from clusterwise.polish import SUSPICIOUS, Scored, oddness, polish
+from clusterwise.partition import canonical_labels
+from clusterwise.polish import Scored, oddness, polish
 from clusterwise.posterior import PartitionPosterior
 
 __all__ = ["AMCP"]
 
 # Paths times points of one data set that the loop treats at once: more paths for small sets only.
 PATH_POINTS = 60_000
+# Clusters odder than this, in the units of ``oddness``, are shown to the network again.
+WORTH_A_LOOK = 15.0
+# Rows that take part in polishing.
+MOST_POLISHED = 10_000
 # Mixtures less probable than this beside the others are left out of the posterior.
 LEAST_PROBABILITY = 1e-4
 
@@ -80,8 +85,8 @@ class AMCP(AmortizedClusterer):
     max_clusters : int
         Cap on the steps; a warning says when it was reached.
     max_network_points : int
-        The network sees at most this many rows, drawn at random; the others are labelled by the
-        cluster summaries. Memory and time of the network are bounded by it.
+        The network sees at most this many rows, spread over the data; up to 10,000 rows take part in
+        polishing, and all are labelled by the cluster summaries.
     random_state : int, RandomState or None
         Seed of the starting rows, of the choice of rows, and of ``sample``.
     verbose : int
@@ -149,7 +154,7 @@ class AMCP(AmortizedClusterer):
         refine_steps: int = 10,
         merge: bool = True,
         max_clusters: int = 100,
-        max_network_points: int = 10_000,
+        max_network_points: int = 256,
         random_state: Any = None,
         verbose: int = 0,
         device: str = "cpu",
@@ -177,6 +182,9 @@ class AMCP(AmortizedClusterer):
     def _default_weights(self) -> str:
         return "amcp-2d"
 
+    def _max_summarized(self) -> int:
+        return max(MOST_POLISHED, self.max_network_points)
+
     def _options(self) -> Options:
         return Options(self.e_step, self.n_em_steps, self.proportions, self.update, self.first_cluster)
 
@@ -189,7 +197,7 @@ class AMCP(AmortizedClusterer):
 
     def _deserves_a_second_look(self, points: Tensor) -> bool:
         rows = to_numpy(points, np.float64)
-        return not self.merge or oddness(rows, np.ones(len(rows)))[0] > SUSPICIOUS
+        return not self.merge or oddness(rows, np.ones(len(rows)))[0] > WORTH_A_LOOK
 
     def _summarize(
         self, prepared: Prepared, inference: Inference, labels: np.ndarray
@@ -203,9 +211,9 @@ class AMCP(AmortizedClusterer):
 
     def _polish(self, prepared: Prepared, inference: Inference, labels: np.ndarray) -> tuple[Scored, ...]:
         """Mixtures that the partitions of all paths lead to, the best first."""
-        shown = prepared.features[prepared.shown]
-        paths = [to_numpy(path, np.int64)[: len(shown)] for path in (inference.labels, *inference.draws)]
-        return polish(shown, [labels, *paths], max(1, self.refine_steps)).scored
+        paths = [to_numpy(path, np.int64) for path in (inference.labels, *inference.draws)]
+        candidates = [_labels_of_all(prepared, path) for path in (labels, *paths)]
+        return polish(prepared.features[prepared.summarized], candidates, max(1, self.refine_steps)).scored
 
     def _store(self, prepared: Prepared, fitted: Fitted, seed: int) -> None:
         super()._store(prepared, fitted, seed)
@@ -259,3 +267,13 @@ class AMCP(AmortizedClusterer):
             for row in np.nonzero(drawn == chosen)[0]:
                 labels[row] = self._in_input_order((rng.random((len(edges), 1)) > edges[:, :-1]).sum(axis=1))
         return PartitionPosterior(labels)
+
+
+def _labels_of_all(prepared: Prepared, labels: np.ndarray) -> np.ndarray:
+    """Extend labels of the rows that the network saw to all rows that take part in polishing."""
+    labels = canonical_labels(labels[: len(prepared.shown)])
+    if len(prepared.shown) == len(prepared.summarized):
+        return labels
+    mixture = mixture_from_labels(prepared.features[prepared.shown], labels)
+    extended: np.ndarray = mixture.memberships(prepared.features[prepared.summarized]).argmax(axis=1)
+    return extended

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+import torch
 from sklearn.base import BaseEstimator, ClusterMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -71,7 +72,8 @@ class Prepared:
     order: np.ndarray  # (n,) rows of the input, sorted by value
     feature_map: FeatureMap
     features: np.ndarray  # (n, f) scaled features in sorted order
-    shown: np.ndarray  # (m,) sorted positions that the network sees, all of them unless n is large
+    summarized: np.ndarray  # (s,) sorted positions that the clusters are summarized from
+    shown: np.ndarray  # (m,) those among them that the network sees; all of them unless n is large
 
 
 @dataclass(frozen=True)
@@ -202,17 +204,25 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
             points[order], weights.model.n_features, weights.name, self.projection, self.scaling, name
         )
         features = feature_map.apply(points[order])
-        shown = np.arange(len(points))
-        if len(points) > self.max_network_points:
-            chosen = np.random.default_rng(seed).choice(len(points), self.max_network_points, replace=False)
-            shown = np.sort(chosen)
-        return Prepared(order, feature_map, features, shown)
+        summarized = np.arange(len(points))
+        if len(points) > self._max_summarized():
+            chosen = np.random.default_rng(seed).choice(len(points), self._max_summarized(), replace=False)
+            summarized = np.sort(chosen)
+        shown = summarized
+        if len(shown) > self.max_network_points:
+            shown = shown[_one_of_each_stretch(len(shown), self.max_network_points)]
+        return Prepared(order, feature_map, features, summarized, shown)
+
+    def _max_summarized(self) -> int:
+        """Most rows that the clusters' summaries are made from."""
+        return int(self.max_network_points)
 
     def _run(self, prepared: Sequence[Prepared], seeds: Sequence[int], **options: Any) -> list[Fitted]:
         """Run the network on all data sets as one batch and summarize what it found."""
         model = self._weights().model
         try:
-            model = model.to(self.device)
+            if next(model.parameters()).device != torch.device(self.device):  # moving nothing takes a while
+                model = model.to(self.device)
         except (AssertionError, RuntimeError) as error:  # torch's ways to say that there is no such device
             raise ClusterwiseError(
                 f"The network cannot run on device {self.device!r} ({str(error).splitlines()[0]}); "
@@ -272,8 +282,9 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
         self.means_ = self._feature_map.undo(self._mixture.means)
         self.variances_ = self._feature_map.undo_variances(self._mixture.variances)
         self.proportions_ = self._mixture.proportions
-        self.weights_name_ = self._weights().name
-        self._has_density = self._weights().model.has_density
+        weights = self._weights()
+        self.weights_name_ = weights.name
+        self._has_density = weights.model.has_density
         self.cap_reached_ = fitted.cap_reached
         self.n_network_points_ = len(prepared.shown)
         self.steps_ = tuple(_steps_in_input_order(prepared, fitted.inference))
@@ -355,6 +366,14 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
         rng = np.random.default_rng(self._draw_seed())
         features, labels = self._mixture.sample(rng, n_samples)
         return self._feature_map.undo(features), labels
+
+
+def _one_of_each_stretch(n: int, m: int) -> np.ndarray:
+    """Choose m of n positions, one in each of m stretches of equal length; the same ones for the same n."""
+    edges = np.linspace(0, n, m + 1)
+    # At random within a stretch: a fixed step could fall in with a pattern of the sorted rows.
+    within = np.random.default_rng(n).random(m)
+    return np.minimum((edges[:-1] + within * np.diff(edges)).astype(np.int64), n - 1)
 
 
 def _sorted_order(points: np.ndarray) -> np.ndarray:

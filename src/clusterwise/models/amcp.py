@@ -59,7 +59,7 @@ from clusterwise.models.base import AmortizedModel, GaussianSummaries, Inference
 from clusterwise.nn.encoder import SetEncoder
 from clusterwise.nn.sinkhorn import sinkhorn
 
-__all__ = ["AMCP", "AMCPConfig", "Decoder", "Mixing", "Options", "similarity_to_assigned"]
+__all__ = ["AMCP", "AMCPConfig", "Decoder", "Encoded", "Mixing", "Options", "similarity_to_assigned"]
 
 # Log of "never": finite, so that no gradient is NaN.
 NEVER = -1e4
@@ -101,6 +101,37 @@ class Mixing(NamedTuple):
     references: Tensor  # phi, (B, J, D)
     log_proportions: Tensor  # log pi, (B, J)
     log_plan: Tensor  # log q, (B, N, J), rows sum to one
+
+
+class Encoded(NamedTuple):
+    """Encodings of B data sets, with what every EM step needs of them."""
+
+    x: Tensor  # (B, N, D)
+    mask: Tensor  # (B, N), True where a point is present
+    extended: Tensor  # (B, N, D + 1), x and a one, zero for absent points
+    half_squares: Tensor  # (B, N, 1), |x|^2 / 2
+    n_points: Tensor  # (B, 1)
+
+    @classmethod
+    def of(cls, x: Tensor, mask: Tensor) -> Encoded:
+        """Prepare encodings (B, N, D) of the points that ``mask`` (B, N) marks."""
+        present = mask.unsqueeze(-1).to(x.dtype)
+        extended = torch.cat([x * present, present], dim=-1)
+        half_squares = 0.5 * x.square().sum(-1, keepdim=True)
+        return cls(x, mask, extended, half_squares, mask.sum(1, keepdim=True).to(x.dtype))
+
+    def rows(self, index: Tensor) -> Encoded:
+        """Select some of the data sets."""
+        return Encoded(*(tensor[index] for tensor in self))
+
+    def mass_and_means(self, log_plan: Tensor) -> tuple[Tensor, Tensor]:
+        """Mass (B, J) of each component under a plan, and the mean of its encodings (B, J, D)."""
+        sums = torch.exp(log_plan).transpose(1, 2) @ self.extended
+        return sums[..., -1], sums[..., :-1] / (sums[..., -1:] + 1e-6)
+
+    def log_shares(self, mass: Tensor) -> Tensor:
+        """Log proportions (B, J) of components with this mass; one without any gets no point ever."""
+        return torch.where(mass > 0, torch.log(mass.clamp(min=1e-9) / self.n_points), NEVER)
 
 
 class Decoder(nn.Module):
@@ -186,57 +217,64 @@ class AMCP(AmortizedModel):
 
     # -- IntraCM ---------------------------------------------------------------------------------
 
-    def log_densities(self, x: Tensor, references: Tensor) -> Tensor:
-        """log p(x_i | f(phi_j)) of Eq 3 relative to its peak, (B, N, J); the last component is the rest."""
-        centres = self.decoder(references)
-        precision = torch.exp(-2 * self.log_sd)
-        product = torch.baddbmm(centres.square().sum(-1).unsqueeze(1), x, centres.transpose(1, 2), beta=-0.5)
-        gaussian = precision * (product - 0.5 * x.square().sum(-1, keepdim=True))
-        rest = self.log_density_of_rest.expand(*x.shape[:2], 1)
-        return torch.cat([gaussian[..., :-1], rest], dim=-1)
+    def log_densities(self, points: Encoded, references: Tensor) -> Tensor:
+        """log p(x_i | f(phi_j)) of Eq 3, (B, N, J), up to a term that depends on the point alone.
 
-    def e_step(self, x: Tensor, mask: Tensor, mixing: Mixing, options: Options) -> tuple[Tensor, Tensor]:
-        """Return log q of Eq 4 or Eq 6 and log p(x_i) under the mixture, (B, N, J) and (B, N)."""
-        log_joint = self.log_densities(x, mixing.references) + mixing.log_proportions.unsqueeze(1)
-        log_evidence = torch.logsumexp(log_joint, dim=-1)
-        log_plan = log_joint - log_evidence.unsqueeze(-1)
+        Densities are relative to a component's peak; the last component is the rest. What is left out is
+        -|x_i|^2 / (2 sd^2), so the constant of the rest has the opposite.
+        """
+        centres = self.decoder(references[:, :-1])
+        precision = torch.exp(-2 * self.log_sd)
+        scaled = precision * centres
+        offsets = -0.5 * (scaled * centres).sum(-1).unsqueeze(1)
+        gaussian = torch.baddbmm(offsets, points.x, scaled.transpose(1, 2))
+        rest = self.log_density_of_rest + precision * points.half_squares
+        return torch.cat([gaussian, rest], dim=-1)
+
+    def e_step(self, points: Encoded, mixing: Mixing, options: Options) -> Tensor:
+        """Return log q of Eq 4 or Eq 6, (B, N, J)."""
+        log_joint = self.log_densities(points, mixing.references) + mixing.log_proportions.unsqueeze(1)
+        log_plan = torch.log_softmax(log_joint, dim=-1)
         if options.e_step == "sinkhorn":
+            mask = points.mask
             log_columns = mixing.log_proportions
             if options.proportions == "free":
                 # The columns are the proportions that this very step re-estimates (reading 3).
-                mass = (mask.to(x.dtype).unsqueeze(1) @ torch.exp(log_plan)).squeeze(1)
-                log_columns = _log_shares(mass, mask)
-            n_points = mask.sum(1, keepdim=True)
-            log_rows = torch.where(mask, -torch.log(n_points.to(x.dtype)), -torch.inf)
+                log_columns = points.log_shares(points.mass_and_means(log_plan)[0])
+            log_rows = torch.where(mask, -torch.log(points.n_points), -torch.inf)
             iterations = options.sinkhorn_iterations
             log_plan = sinkhorn(log_joint, log_rows, log_columns, options.epsilon, iterations)
             log_plan = torch.log_softmax(log_plan.masked_fill(~mask.unsqueeze(-1), 0.0), dim=-1)
-        return log_plan, log_evidence
+        return log_plan
 
-    def m_step(self, x: Tensor, mask: Tensor, mixing: Mixing, options: Options) -> Mixing:
+    def log_evidence(self, points: Encoded, mixing: Mixing) -> Tensor:
+        """log sum_j pi_j p(x_i | f(phi_j)), (B, N): the bound of Eq 4 at its best q."""
+        log_joint = self.log_densities(points, mixing.references) + mixing.log_proportions.unsqueeze(1)
+        own = torch.exp(-2 * self.log_sd) * points.half_squares.squeeze(-1)
+        return torch.logsumexp(log_joint, dim=-1) - own
+
+    def m_step(self, points: Encoded, mixing: Mixing, options: Options) -> Mixing:
         """Eq 7 (or the closed form) for the references, and the mean of q for the proportions."""
-        weights = torch.exp(mixing.log_plan) * mask.unsqueeze(-1)
-        mass = weights.sum(1)  # (B, J)
-        means = (weights.transpose(1, 2) @ x) / (mass + 1e-6).unsqueeze(-1)
+        mass, means = points.mass_and_means(mixing.log_plan)
         # A component that no point wants stays where it is.
         means = torch.where(mass.unsqueeze(-1) > 1e-3, means, self.decoder(mixing.references))
         log_proportions = mixing.log_proportions
         if options.proportions == "free":
-            log_proportions = _log_shares(mass, mask)
+            log_proportions = points.log_shares(mass)
         return Mixing(self.decoder.m_step(mixing.references, means), log_proportions, mixing.log_plan)
 
     def intra_cluster_mixing(
-        self, x: Tensor, mask: Tensor, columns: Tensor, seeds: Tensor, n_columns: int, options: Options
-    ) -> tuple[list[Mixing], Tensor]:
-        """Run T EM steps from the present columns of the points.
+        self, points: Encoded, columns: Tensor, seeds: Tensor, n_columns: int, options: Options
+    ) -> list[Mixing]:
+        """Run T EM steps from the present columns of the points; return the mixing after each.
 
         ``columns`` (B, N) is the cluster of each assigned point, ``n_columns`` - 1 = k - 1 of them, and
-        ``n_columns`` for unassigned ones; ``seeds`` (B,) starts the component n_columns - 1. Returns the
-        mixing after each step and the log evidence (B, N) of the last.
+        ``n_columns`` for unassigned ones; ``seeds`` (B,) starts the component n_columns - 1.
         """
-        members = functional.one_hot(columns, n_columns + 1).to(x.dtype) * mask.unsqueeze(-1)  # (B, N, J)
-        mass = members.sum(1)
-        means = (members.transpose(1, 2) @ x) / mass.clamp(min=1).unsqueeze(-1)
+        x = points.x
+        members = functional.one_hot(columns, n_columns + 1).to(x.dtype)  # (B, N, J)
+        sums = members.transpose(1, 2) @ points.extended
+        mass, means = sums[..., -1], sums[..., :-1] / sums[..., -1:].clamp(min=1)
         rows = torch.arange(len(x), device=x.device)
         means = torch.cat([means[:, :-2], x[rows, seeds].unsqueeze(1), means[:, -1:]], dim=1)
         if options.proportions == "balanced":
@@ -244,17 +282,15 @@ class AMCP(AmortizedModel):
         else:
             # What is unassigned is half the new cluster's until the first E-step says more.
             unassigned = 0.5 * mass[:, -1:]
-            mass = torch.cat([mass[:, :-2], unassigned, unassigned], dim=1)
-            log_proportions = _log_shares(mass, mask)
+            log_proportions = points.log_shares(torch.cat([mass[:, :-2], unassigned, unassigned], dim=1))
         mixing = Mixing(self.decoder.start(means), log_proportions, x.new_zeros(0))
         n_steps = options.n_em_steps or self.config.n_em_steps
         path = []
         for step in range(n_steps):
-            log_plan, log_evidence = self.e_step(x, mask, mixing, options)
-            path.append(Mixing(mixing.references, mixing.log_proportions, log_plan))
+            path.append(mixing._replace(log_plan=self.e_step(points, mixing, options)))
             if step + 1 < n_steps:  # nobody reads the references after the last E-step
-                mixing = self.m_step(x, mask, path[-1], options)
-        return path, log_evidence
+                mixing = self.m_step(points, path[-1], options)
+        return path
 
     # -- training --------------------------------------------------------------------------------
 
@@ -266,14 +302,14 @@ class AMCP(AmortizedModel):
             t.repeat_interleave(n_states, dim=0) for t in (x, task.labels, task.n_clusters, expected)
         )
         columns, target, seeds, n_columns = random_state(labels, n_clusters, generator)
-        mask = torch.ones_like(columns, dtype=torch.bool)
-        path, log_evidence = self.intra_cluster_mixing(x, mask, columns, seeds, n_columns, Options())
+        encoded = Encoded.of(x, torch.ones_like(columns, dtype=torch.bool))
+        path = self.intra_cluster_mixing(encoded, columns, seeds, n_columns, Options())
         weights = torch.arange(1, len(path) + 1, device=x.device, dtype=x.dtype)
         weights = weights / weights.sum()
         of_step = [-_picked(mixing.log_plan, target).mean(1) for mixing in path]
         of_state = torch.stack(of_step, dim=1) @ weights
         # Eq 4 with the components' width held fixed: it draws encodings to their references.
-        bound = log_evidence.mean() / x.shape[-1]
+        bound = self.log_evidence(encoded, path[-1]).mean() / x.shape[-1]
         rows = torch.arange(len(x), device=x.device)
         foretold = torch.log(of_step[-1].detach() + SMALLEST_LOSS)
         of_head = functional.mse_loss(expected[rows, seeds], foretold)
@@ -297,11 +333,14 @@ class AMCP(AmortizedModel):
         x, expected = self.encode(points, mask)
         paths = 1 + n_draws
         uniform = torch.stack([_uniform(seed, n_draws, max_clusters) for seed in seeds])  # (B, paths, steps)
-        x, expected, present = (t.repeat_interleave(paths, dim=0) for t in (x, expected, mask))
+        present = mask
+        if paths > 1:
+            x, expected, present = (t.repeat_interleave(paths, dim=0) for t in (x, expected, mask))
         first = _first_by_k_means(points, mask) if options.first_cluster == "k-means" else None
         if first is not None:
             first = first.repeat_interleave(paths, dim=0)
-        loop = _Loop(self, x, expected, present, uniform.flatten(0, 1), options, max_clusters, paths)
+        encoded = Encoded.of(x, present)
+        loop = _Loop(self, encoded, expected, uniform.flatten(0, 1), options, max_clusters, paths)
         return loop.run(first, points)
 
 
@@ -311,12 +350,6 @@ BOUND_WEIGHT = 0.02
 HEAD_WEIGHT = 0.1
 # Losses below this are all the same to it.
 SMALLEST_LOSS = 0.01
-
-
-def _log_shares(mass: Tensor, mask: Tensor) -> Tensor:
-    """Log proportions (B, J) of components with this mass; one without any gets no point ever."""
-    shares = mass / mask.sum(1, keepdim=True)
-    return torch.where(shares > 0, torch.log(shares.clamp(min=1e-12)), NEVER)
 
 
 def _picked(log_plan: Tensor, columns: Tensor) -> Tensor:
@@ -411,19 +444,21 @@ class _Loop:
     def __init__(
         self,
         model: AMCP,
-        x: Tensor,
+        encoded: Encoded,
         log_seed_loss: Tensor,
-        present: Tensor,
         uniform: Tensor,
         options: Options,
         max_clusters: int,
         paths: int,
     ) -> None:
         self.model, self.options, self.max_clusters, self.paths = model, options, max_clusters, paths
-        self.x, self.log_seed_loss, self.present, self.uniform = x, log_seed_loss, present, uniform
-        self.columns = torch.full_like(present, -1, dtype=torch.int64)  # the cluster of each point so far
+        self.encoded, self.log_seed_loss, self.uniform = encoded, log_seed_loss, uniform
+        self.x, self.present = encoded.x, encoded.mask
+        self.columns = torch.full_like(
+            self.present, -1, dtype=torch.int64
+        )  # the cluster of each point so far
         self.similarity = torch.zeros_like(log_seed_loss)
-        self.steps: list[list[Step]] = [[] for _ in range(len(x) // paths)]
+        self.steps: list[list[Step]] = [[] for _ in range(len(self.x) // paths)]
 
     def run(self, first: Tensor | None, points: Tensor) -> list[Inference]:
         """Generate clusters until no point is left; ``first`` (R, N) marks a cluster found otherwise."""
@@ -442,15 +477,13 @@ class _Loop:
 
     def _step(self, rows: Tensor, k: int) -> None:
         """InterCC and IntraCM for cluster number k (from 0) of the paths that have points left."""
-        every = len(rows) == len(self.x)
-        x, present, columns = (t if every else t[rows] for t in (self.x, self.present, self.columns))
+        encoded = self.encoded if len(rows) == len(self.x) else self.encoded.rows(rows)
+        present, columns = encoded.mask, self.columns[rows]
         unassigned = (columns < 0) & present
         logits = seed_logits(self.similarity[rows], self.log_seed_loss[rows], unassigned)
         seeds = _draw(logits, self.uniform[rows, k])
-        path, _ = self.model.intra_cluster_mixing(
-            x, present, torch.where(columns < 0, k + 1, columns), seeds, k + 1, self.options
-        )
-        mixing = path[-1]
+        columns_now = torch.where(columns < 0, k + 1, columns)
+        mixing = self.model.intra_cluster_mixing(encoded, columns_now, seeds, k + 1, self.options)[-1]
         best = mixing.log_plan.argmax(-1)
         if self.options.update:
             # Earlier clusters keep their points or exchange them among each other and with the new one.
@@ -462,8 +495,9 @@ class _Loop:
         columns = columns.masked_fill(~present, -1)
         self.columns[rows] = columns
         assigned = columns >= 0
-        centres = self.model.decoder(mixing.references)
-        self.similarity[rows] = similarity_to_assigned(mixing.log_plan, centres, assigned)
+        if not bool((assigned | ~present).all()):  # somebody will need a seed
+            centres = self.model.decoder(mixing.references)
+            self.similarity[rows] = similarity_to_assigned(mixing.log_plan, centres, assigned)
         probabilities = torch.exp(mixing.log_plan[..., k]) * unassigned
         self._record(rows, columns == k, probabilities, seeds)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from clusterwise.polish.search import Polished, Scored, polish
-from clusterwise.polish.splits import SUSPICIOUS, oddness
+from clusterwise.polish.shatter import VERY_ODD
+from clusterwise.polish.splits import oddness
 
-__all__ = ["SUSPICIOUS", "Polished", "Scored", "oddness", "polish"]
+__all__ = ["VERY_ODD", "Polished", "Scored", "oddness", "polish"]

@@ -13,8 +13,8 @@ from clusterwise.partition import canonical_labels
 from clusterwise.polish.em import refined
 from clusterwise.polish.evidence import Data, State, judge, shrunk_variances
 from clusterwise.polish.mergers import DEPTH, gains_of_mergers, merged
-from clusterwise.polish.shatter import shattered
-from clusterwise.polish.splits import best_split, concentric, divided
+from clusterwise.polish.shatter import VERY_ODD, shattered
+from clusterwise.polish.splits import Split, concentric, divided, split_of_suspect, suspect
 
 __all__ = ["Polished", "Scored", "polish"]
 
@@ -136,10 +136,15 @@ def _mergers(data: Data, state: State, steps: int) -> Iterator[State]:
 
 def _splits(data: Data, state: State, steps: int) -> Iterator[State]:
     """Split all clusters that seem to gain at once, and if that fails one by one until one gains."""
-    splits = {j: best_split(data, state, j, steps) or shattered(data, state, j) for j in range(state.n_clusters)}
-    ranked = sorted(
-        [(j, split) for j, split in splits.items() if split is not None], key=lambda item: -item[1].gain
-    )
+    found: list[tuple[int, Split]] = []
+    for j in range(state.n_clusters):
+        suspected = suspect(data, state, j)
+        if suspected is not None:
+            split = split_of_suspect(data, state, j, steps, suspected)
+            if split is None and suspected.oddness > VERY_ODD:
+                split = shattered(data, state, j)
+            found += [(j, split)] if split is not None else []
+    ranked = sorted(found, key=lambda item: -item[1].gain)
     promising = [item for item in ranked if item[1].gain > 0]
     for option in ([promising] if len(promising) > 1 else []) + [[item] for item in ranked]:
         trial = refined(data, divided(data, state, option), steps)

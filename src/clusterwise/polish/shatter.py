@@ -10,10 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from clusterwise.polish.evidence import Data, Moments, State, log_evidence
-from clusterwise.polish.splits import SMALLEST_SHARE, SUSPICIOUS, Split, oddness
+from clusterwise.polish.splits import Split
 
-__all__ = ["shattered"]
+__all__ = ["VERY_ODD", "shattered"]
 
+# Clusters less odd than this, in the units of ``oddness``, are not worth the trouble.
+VERY_ODD = 30.0
 # Numbers of pieces that are tried, each for clusters with at least so many points per piece.
 PIECES = (4, 12, 36, 108, 324)
 POINTS_PER_PIECE = 15
@@ -100,13 +102,11 @@ def _put_together(points: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def shattered(data: Data, state: State, j: int) -> Split | None:
-    """Best split of cluster ``j`` in parts with valleys between them, if it is odd and has such parts."""
+    """Best split of a suspect cluster ``j`` in parts with valleys between them, if it has such parts."""
     rows = np.nonzero(state.memberships[j] > 0.5)[0]
     if len(rows) < PIECES[0] * POINTS_PER_PIECE:
         return None
     points = data.points[rows]
-    if oddness(points, np.ones(len(rows)))[0] < SUSPICIOUS:
-        return None
     scaled = points / np.sqrt(np.maximum(points.var(axis=0), 1e-300))
     others = Moments(*(np.delete(values, j, axis=0) for values in state.moments))
     alone = state.log_evidence - state.entropy

@@ -28,7 +28,18 @@ from clusterwise.polish.evidence import (
     shrunk_variances,
 )
 
-__all__ = ["Split", "best_split", "concentric", "convincing", "divided", "oddness"]
+__all__ = [
+    "SUSPICIOUS",
+    "Split",
+    "Suspect",
+    "best_split",
+    "concentric",
+    "convincing",
+    "divided",
+    "oddness",
+    "split_of_suspect",
+    "suspect",
+]
 
 # Correlation, skewness and kurtosis beyond this, as chi-squared, are not those of one Gaussian.
 SUSPICIOUS = 9.0
@@ -183,8 +194,17 @@ class Split(NamedTuple):
     parts: np.ndarray
 
 
-def best_split(data: Data, state: State, j: int, steps: int) -> Split | None:
-    """Best split of cluster ``j`` that convinces, if there is one that may gain."""
+class Suspect(NamedTuple):
+    """A cluster that does not look like one: its rows (m,), their weights (m,) and projections."""
+
+    oddness: float
+    rows: np.ndarray
+    weights: np.ndarray
+    projections: np.ndarray
+
+
+def suspect(data: Data, state: State, j: int) -> Suspect | None:
+    """Cluster ``j``, if its shape or width calls for a trial."""
     rows = np.nonzero(state.memberships[j] > SMALLEST_SHARE)[0]
     weights = state.memberships[j, rows]
     count = weights.sum()
@@ -194,6 +214,18 @@ def best_split(data: Data, state: State, j: int, steps: int) -> Split | None:
     suspicion, projections = oddness(data.points[rows], weights)
     if max(suspicion, 0.5 * width * count * ALIKE / (count + ALIKE)) < SUSPICIOUS:
         return None
+    return Suspect(suspicion, rows, weights, projections)
+
+
+def best_split(data: Data, state: State, j: int, steps: int) -> Split | None:
+    """Best split of cluster ``j`` that convinces, if it is suspect and there is one that may gain."""
+    suspected = suspect(data, state, j)
+    return None if suspected is None else split_of_suspect(data, state, j, steps, suspected)
+
+
+def split_of_suspect(data: Data, state: State, j: int, steps: int, suspected: Suspect) -> Split | None:
+    """Best split of a suspect cluster that convinces, if there is one that may gain."""
+    _, rows, weights, projections = suspected
     columns = data.columns[rows]
     others = Moments(*(np.delete(values, j, axis=0) for values in state.moments))
     rest = others.scatters.sum(axis=0)

@@ -13,6 +13,7 @@ from clusterwise.pretrained.weights_file import Weights, load_weights
 __all__ = ["describe", "get_weights", "list_weights", "weights_path"]
 
 
+@lru_cache(maxsize=1)
 def _shipped() -> Path:
     return Path(str(resources.files("clusterwise.pretrained")))
 

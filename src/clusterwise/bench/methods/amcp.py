@@ -18,7 +18,7 @@ __all__ = ["ABLATIONS", "BASE", "EM_STEPS", "NETWORK_ALONE", "with_em_steps"]
 WEIGHTS = "amcp-2d"
 
 # The clusters as the loop of Algorithm 1 gives them, on its likeliest path.
-NETWORK_ALONE: dict[str, Any] = {**AS_PRINTED, "n_draws": 0}
+NETWORK_ALONE: dict[str, Any] = {**AS_PRINTED, "n_draws": 0, "max_network_points": 10_000}
 
 EM_STEPS = (1, 2, 3, 4, 5)  # T
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +39,8 @@ def dac_polished() -> Callable[[Case], Outcome]:
     """The partition of DAC's network alone, polished as AMCP's is."""
     import clusterwise
 
-    estimator = clusterwise.DAC(weights="dac-minimum-loss-2d", **AS_PRINTED)
+    options: dict[str, Any] = {"weights": "dac-minimum-loss-2d", **AS_PRINTED}
+    estimator = clusterwise.DAC(**options)
 
     def run(case: Case) -> Outcome:
         estimator.set_params(random_state=case.seed).fit(case.points)

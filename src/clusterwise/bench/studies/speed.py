@@ -23,12 +23,12 @@ __all__ = ["run"]
 TITLE = "Time per data set"
 REFERENCE = "BayesianGaussianMixture"
 ONE_BY_ONE = ("AMCP", "DAC (minimum-loss)", "DAC (anchored)", "ACT-ST", REFERENCE, "HDBSCAN")
-N_SETS, QUICK_N_SETS, N_WARM_UP = 100, 5, 3
+N_SETS, QUICK_N_SETS, N_WARM_UP = 100, 10, 3
 INTRODUCTION = """\
 One thread. Seconds are wall times on one machine and mean little elsewhere; ratios are to
-BayesianGaussianMixture (20 diagonal components, at most 1000 iterations) on the same data sets. Its time has a
-long tail, so both the ratio of the sums and the median of the ratios per data set are given. *In one batch*
-means `fit_predict_many` on all sets of the setting."""
+BayesianGaussianMixture (20 diagonal components, at most 1000 iterations) on the same data sets. Its time
+has a long tail, so both the ratio of the sums and the median of the ratios per data set are given. *In one
+batch* means `fit_predict_many` on all sets of the setting."""
 
 
 @contextmanager
@@ -104,7 +104,10 @@ def run(out: Path, quick: bool, write: Callable[[str], object]) -> Path:
 def _table(setting: str, single: dict[str, np.ndarray], batched: dict[str, float]) -> list[str]:
     reference = single[REFERENCE]
     lines = [f"## {setting}, {len(reference)} data sets", ""]
-    lines += ["| method | mean ms | median ms | times less, by sums | times less, median |", "|---|---:|---:|---:|---:|"]
+    lines += [
+        "| method | mean ms | median ms | times less, by sums | times less, median |",
+        "|---|---:|---:|---:|---:|",
+    ]
     for name, seconds in single.items():
         ratios = f"{reference.sum() / seconds.sum():.2f} | {np.median(reference / seconds):.2f}"
         lines.append(f"| {name} | {1e3 * seconds.mean():.1f} | {1e3 * np.median(seconds):.1f} | {ratios} |")
