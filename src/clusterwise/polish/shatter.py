@@ -1,8 +1,8 @@
 """Splits of a cluster in many parts at once, where no cut in two would convince.
 
 Three clusters in a row, or a hundred scattered ones taken for a single cluster: whatever line cuts them, it
-passes through some of them. Such a cluster is cut in many small pieces by k-means, and pieces are put together
-again unless there is a valley between them. What remains in several parts was several clusters.
+passes through some of them. Such a cluster is cut in many small pieces by k-means, and pieces are put
+together again unless there is a valley between them. What remains in several parts was several clusters.
 """
 
 from __future__ import annotations
@@ -30,29 +30,26 @@ LLOYD_STEPS = 10
 
 def _pieces(points: np.ndarray, k: int) -> np.ndarray:
     """Labels (n,) of k-means; it starts from points far from each other, the first nearest to the centre."""
-    far = np.square(points).sum(axis=1)
-    start = [int(far.argmin())]
+    start = [int(np.square(points).sum(axis=1).argmin())]
     nearest = np.square(points - points[start[0]]).sum(axis=1)
-    # Not the farthest point, which would be an outlier, but one beyond most others.
+    # Not the farthest point, which would be an outlier, but one with a few others beyond it.
+    rank = len(points) - max(1, len(points) // (4 * k))
     for _ in range(k - 1):
-        chosen = int(
-            np.argpartition(nearest, -max(1, len(points) // (4 * k)))[-max(1, len(points) // (4 * k))]
-        )
-        start.append(chosen)
-        nearest = np.minimum(nearest, np.square(points - points[chosen]).sum(axis=1))
+        start.append(int(np.argpartition(nearest, rank)[rank]))
+        nearest = np.minimum(nearest, np.square(points - points[start[-1]]).sum(axis=1))
     means = points[start]
     for _ in range(LLOYD_STEPS):
-        distances = np.square(means).sum(axis=1) - 2 * points @ means.T
-        labels = distances.argmin(axis=1)
+        labels = _nearest(points, means)
         counts = np.bincount(labels, minlength=len(means))
-        means = (
-            np.stack([np.bincount(labels, column, minlength=len(means)) for column in points.T], axis=1)[
-                counts > 0
-            ]
-            / counts[counts > 0, None]
-        )
-    distances = np.square(means).sum(axis=1) - 2 * points @ means.T
-    return np.unique(distances.argmin(axis=1), return_inverse=True)[1]
+        sums = np.stack([np.bincount(labels, column, minlength=len(means)) for column in points.T], axis=1)
+        means = sums[counts > 0] / counts[counts > 0, None]
+    return np.unique(_nearest(points, means), return_inverse=True)[1]
+
+
+def _nearest(points: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """Index of the mean nearest to each point, (n,)."""
+    nearest: np.ndarray = (np.square(means).sum(axis=1) - 2 * points @ means.T).argmin(axis=1)
+    return nearest
 
 
 def has_valley(first: np.ndarray, second: np.ndarray) -> bool:
