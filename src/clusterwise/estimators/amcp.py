@@ -20,7 +20,7 @@ from clusterwise.mixture import DiagonalMixture, mixture_from_labels, refine
 from clusterwise.models.amcp import Options
 from clusterwise.models.base import Inference
 from clusterwise.partition import canonical_labels
-from clusterwise.polish import Scored, oddness, polish
+from clusterwise.polish import Scored, k_posterior, oddness, polish, probabilities
 from clusterwise.posterior import PartitionPosterior
 
 __all__ = ["AMCP"]
@@ -226,15 +226,13 @@ class AMCP(AmortizedClusterer):
             labels = to_numpy(fitted.inference.labels, np.int64)[: len(self._prepared.shown)]
             if self.merge:
                 scored = self._polish(self._prepared, fitted.inference, labels)
-                logits = np.array([one.log_evidence for one in scored])
+                weights = probabilities([one.log_evidence for one in scored])
                 mixtures = [one.mixture for one in scored]
             else:
                 shown = self._prepared.features[self._prepared.shown]
                 draws = [to_numpy(draw, np.int64)[: len(shown)] for draw in fitted.inference.draws]
                 mixtures = [refine(shown, mixture_from_labels(shown, d), self.refine_steps) for d in draws]
-                logits = np.zeros(len(mixtures))
-            weights = np.exp(logits - logits.max())
-            weights /= weights.sum()
+                weights = np.full(len(mixtures), 1 / len(mixtures))
             likely = np.flatnonzero(weights >= LEAST_PROBABILITY)
             in_use = [clusters_in_use(self._prepared, mixtures[i])[0] for i in likely]
             self._beliefs[n_draws] = Beliefs(in_use, weights[likely] / weights[likely].sum())
@@ -242,9 +240,14 @@ class AMCP(AmortizedClusterer):
 
     @property
     def k_posterior_(self) -> dict[int, float]:
-        """Probability of each number of clusters, from 20 paths with drawn seeds."""
+        """Probability of each number of clusters, from 20 paths with drawn seeds.
+
+        It allows for clusters that hide within others; see ``polish.posterior``.
+        """
         check_is_fitted(self)
         beliefs = self._believe(20)
+        if self.merge:
+            return k_posterior(beliefs.mixtures, beliefs.weights, len(self._prepared.summarized))
         shares: dict[int, float] = {}
         for mixture, weight in zip(beliefs.mixtures, beliefs.weights, strict=True):
             shares[mixture.n_clusters] = shares.get(mixture.n_clusters, 0.0) + float(weight)

@@ -26,6 +26,7 @@ __all__ = [
     "log_evidence",
     "log_marginals",
     "log_partition",
+    "log_restaurant_odds",
     "log_sizes",
     "plogp",
     "pooled_variance",
@@ -152,6 +153,14 @@ def log_partition(sums: np.ndarray, k: int | np.ndarray, n: float) -> np.ndarray
     uniform = gammaln(k + 1) + gammaln(k) - gammaln(n + k)
     restaurant = gammaln(k) - gammaln(n) - (k - 1) * np.log(np.log(n + 1) + np.euler_gamma)
     return np.logaddexp(uniform + sums[0], restaurant + sums[1]) - np.log(2)
+
+
+def log_restaurant_odds(counts: np.ndarray) -> float:
+    """Log odds that clusters of these sizes (k,) come from a restaurant rather than from Dirichlet(1)."""
+    k, n = len(counts), counts.sum()
+    uniform = gammaln(k + 1) - gammaln(n + k)
+    restaurant = -gammaln(n) - (k - 1) * np.log(np.log(n + 1) + np.euler_gamma) - np.log(counts).sum()
+    return float(restaurant - uniform)
 
 
 def log_sizes(counts: np.ndarray) -> np.ndarray:

@@ -49,15 +49,6 @@ class Polished:
         """The mixture with the largest evidence."""
         return self.best.mixture
 
-    @property
-    def k_posterior(self) -> dict[int, float]:
-        """Probability of each number of clusters among the mixtures that were tried."""
-        weights = np.exp([one.log_evidence - self.best.log_evidence for one in self.scored])
-        shares: dict[int, float] = {}
-        for one, weight in zip(self.scored, weights / weights.sum(), strict=True):
-            shares[one.mixture.n_clusters] = shares.get(one.mixture.n_clusters, 0.0) + float(weight)
-        return dict(sorted(shares.items()))
-
 
 def polish(points: np.ndarray, candidates: Sequence[np.ndarray], refine_steps: int) -> Polished:
     """Polish candidate partitions and rank all mixtures that were tried by their evidence.
