@@ -5,6 +5,7 @@ halved. And nobody can list clusters that hide within others; each pair of clust
 so close that it looks like one, the more so where sizes are unlike and some clusters therefore tiny. The
 three numbers below were chosen on validation sets of both kinds of mixtures, by the log score of the true
 number.
+"""
 
 from __future__ import annotations
 
