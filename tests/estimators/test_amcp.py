@@ -70,7 +70,9 @@ def test_samples_agree_with_the_posterior(weights: Path, close_pair: np.ndarray)
 
 
 def test_network_alone(weights: Path, close_pair: np.ndarray) -> None:
-    alone = cw.AMCP(weights=weights, random_state=0, refine_steps=0, merge=False).fit(close_pair)
+    alone = cw.AMCP(weights=weights, random_state=0, zoom_levels=0, refine_steps=0, merge=False).fit(
+        close_pair
+    )
     assert alone.n_clusters_ <= len(np.unique(alone.network_labels_))
     assert np.isfinite(alone.score(close_pair))
 

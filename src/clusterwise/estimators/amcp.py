@@ -65,7 +65,8 @@ class AMCP(AmortizedClusterer):
     first_cluster : {"learned", "k-means"}
         Whether the first cluster comes from the network's own step or from k-means, as the paper prints it.
     n_draws : int
-        Further paths whose starting rows are drawn at random. 0 takes the likeliest path alone.
+        Further paths whose starting rows are drawn at random; the best of all is the answer. 0 takes the
+        likeliest path alone, which is quick; ``k_posterior_`` looks at 20 drawn paths in any case.
     weights : str, path or None
         Name of shipped weights (see ``clusterwise.list_weights()``) or a ``.safetensors`` file; None
         stands for "amcp-2d".

@@ -369,11 +369,11 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
 
 
 def _one_of_each_stretch(n: int, m: int) -> np.ndarray:
-    """Choose m of n positions, one in each of m stretches of equal length; the same ones for the same n."""
-    edges = np.linspace(0, n, m + 1)
+    """Choose m < n positions, one in each of m stretches of equal length; the same for the same n."""
+    edges = np.arange(m + 1) * n // m
     # At random within a stretch: a fixed step could fall in with a pattern of the sorted rows.
     within = np.random.default_rng(n).random(m)
-    return np.minimum((edges[:-1] + within * np.diff(edges)).astype(np.int64), n - 1)
+    return edges[:-1] + (within * np.diff(edges)).astype(np.int64)
 
 
 def _sorted_order(points: np.ndarray) -> np.ndarray:

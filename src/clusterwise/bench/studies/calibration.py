@@ -33,7 +33,7 @@ from clusterwise.priors.base import LabelledSet
 __all__ = ["FAMILIES", "METHODS", "SETTINGS", "Candidate", "draw", "run"]
 
 TITLE = "Calibration of the number of clusters and of memberships"
-N_SETS, QUICK_N_SETS = 300, 10
+N_SETS, QUICK_N_SETS = 100, 10
 _CALIBRATION = 43  # second word of the seeds
 # Bins with fewer data sets than this say nothing and are left out of the picture.
 FEWEST_SETS = 3
