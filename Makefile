@@ -48,8 +48,9 @@ lint: $(VENV)/.installed types  ## ruff, the import contracts, mypy
 types: $(VENV)/.installed  ## mypy
 	$(BIN)/mypy
 
-bench: $(VENV)/.installed  ## measure ourselves and our peers on mixtures of Gaussians
-	$(BIN)/clusterwise bench mog --out benchmarks/results
+bench: $(VENV)/.installed  ## measure ourselves and our peers (hours); NAME=speed for one benchmark
+	for name in $(or $(NAME),mog crp amcp-ablations calibration growth speed); do \
+		$(BIN)/clusterwise bench $$name --out benchmarks/results || exit 1; done
 
 docs: $(VENV)/.installed-docs  ## build the documentation; warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
