@@ -225,11 +225,11 @@ class AMCP(AmortizedModel):
         """
         centres = self.decoder(references[:, :-1])
         precision = torch.exp(-2 * self.log_sd)
-        scaled = precision * centres
-        offsets = -0.5 * (scaled * centres).sum(-1).unsqueeze(1)
-        gaussian = torch.baddbmm(offsets, points.x, scaled.transpose(1, 2))
-        rest = self.log_density_of_rest + precision * points.half_squares
-        return torch.cat([gaussian, rest], dim=-1)
+        # The offset of a component is -|c|^2 / 2, all in units of the precision.
+        offsets = centres.square().sum(-1).unsqueeze(1)
+        gaussian = torch.baddbmm(offsets, points.x, centres.transpose(1, 2), beta=-0.5)
+        relative = torch.cat([gaussian, points.half_squares + self.log_density_of_rest / precision], dim=-1)
+        return precision * relative
 
     def e_step(self, points: Encoded, mixing: Mixing, options: Options) -> Tensor:
         """Return log q of Eq 4 or Eq 6, (B, N, J)."""
@@ -433,9 +433,13 @@ def seed_logits(similarity: Tensor, log_seed_loss: Tensor, unassigned: Tensor) -
 
 def _draw(logits: Tensor, uniform: Tensor) -> Tensor:
     """One point per row (R,): where the cumulative probability passes ``uniform``; -1 takes the likeliest."""
+    likeliest = logits.argmax(1)
+    takes_likeliest = uniform < 0
+    if bool(takes_likeliest.all()):
+        return likeliest
     cumulative = torch.softmax(logits.to(torch.float64), dim=1).cumsum(1)
     passed = cumulative > uniform[:, None] * cumulative[:, -1:]
-    return torch.where(uniform < 0, logits.argmax(1), passed.to(torch.uint8).argmax(1))
+    return torch.where(takes_likeliest, likeliest, passed.to(torch.uint8).argmax(1))
 
 
 class _Loop:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -39,14 +40,14 @@ def weights_path(weights: str | Path) -> Path:
 
 
 @lru_cache(maxsize=16)
-def _load(path: Path, modified: int) -> Weights:
-    return load_weights(path)
+def _load(path: str, modified: int) -> Weights:
+    return load_weights(Path(path))
 
 
 def get_weights(weights: str | Path, method: str | None = None) -> Weights:
     """Load weights once per process; ``method`` is what they must have been trained for."""
-    path = weights_path(weights).resolve()
-    loaded = _load(path, path.stat().st_mtime_ns)
+    path = weights_path(weights)
+    loaded = _load(os.path.abspath(path), path.stat().st_mtime_ns)
     if method is not None and loaded.model.method != method:
         raise WeightsFileError(
             f"The weights {loaded.name!r} are for {loaded.model.method}, not for {method}; "
