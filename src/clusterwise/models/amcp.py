@@ -330,7 +330,7 @@ class AMCP(AmortizedModel):
         """Partition B data sets; one path takes the likeliest seeds, ``n_draws`` more draw them (Eq 10)."""
         options = options or Options()
         seeds = seeds or [0] * len(points)
-        x, expected = self.encode(points, mask)
+        x, expected = self.encode(points, None if bool(mask.all()) else mask)
         paths = 1 + n_draws
         uniform = torch.stack([_uniform(seed, n_draws, max_clusters) for seed in seeds])  # (B, paths, steps)
         present = mask
