@@ -11,7 +11,7 @@ import pytest
 from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
-from clusterwise import ACTST, DAC
+from clusterwise import ACTST, AMCP, DAC
 from clusterwise.exceptions import FeatureCountError
 
 # The checks come with one to ten features, the weights take two: by contract that is an error unless
@@ -21,6 +21,8 @@ ESTIMATORS = [
     DAC("anchored", weights="tiny-anchored.safetensors", projection="pca"),
     DAC(weights="tiny-without-density.safetensors", projection="pca"),
     ACTST(weights="tiny-act-st.safetensors", projection="pca"),
+    AMCP(weights="tiny-amcp.safetensors", projection="pca"),
+    AMCP(weights="tiny-amcp.safetensors", projection="pca", merge=False, n_draws=2),
 ]
 
 
@@ -40,7 +42,7 @@ def _chain(error: BaseException | None) -> list[type[BaseException]]:
     return [] if error is None else [type(error), *_chain(error.__cause__ or error.__context__)]
 
 
-@pytest.mark.parametrize("estimator", [DAC(), ACTST()])
+@pytest.mark.parametrize("estimator", [AMCP(), DAC(), ACTST()])
 def test_without_projection_only_the_number_of_features_stands_in_the_way(estimator: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
