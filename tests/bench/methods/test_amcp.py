@@ -12,7 +12,7 @@ from clusterwise.bench.methods.amcp import ABLATIONS, BASE, EM_STEPS, NETWORK_AL
 from clusterwise.bench.registry import METHODS, Case, discover
 
 discover()
-ENTRIES = [name for name in METHODS if name.startswith("AMCP")]
+ENTRIES = [name for name in METHODS if name.startswith(("AMCP,", "AMCP*")) or name == "AMCP"]
 
 
 def options_of(name: str) -> dict[str, Any]:
