@@ -87,8 +87,8 @@ def test_equal_points_are_one_cluster(make_golden: ModuleType, name: str) -> Non
 
 @pytest.mark.parametrize("name", cw.list_weights())
 def test_a_far_row_is_an_outlier(make_golden: ModuleType, cases: list[Case], name: str) -> None:
-    spread = cases[0].points.std()
-    points = np.vstack([cases[0].points, cases[0].points.mean(axis=0) + [[10 * spread, 10 * spread]]])
+    several = cases[1].points  # four clusters
+    points = np.vstack([several, several.mean(axis=0) + [[25.0, 25.0]]])
     scores = make_golden.estimator_for(name).fit(points).outlier_scores_
     assert scores[-1] > 0.99
     assert np.mean(scores[:-1] > 0.5) < 0.01
