@@ -40,7 +40,7 @@ register(
         "AMCP with one choice changed at a time",
         draw_case,
         tuple(SETTINGS),
-        n_sets=200,
+        n_sets=100,
         quick_n_sets=10,
         methods=("oracle", "AMCP", *ABLATIONS),
         time_reference=BASE,
