@@ -221,7 +221,7 @@ class AMCP(AmortizedModel):
         """log p(x_i | f(phi_j)) of Eq 3, (B, N, J), up to a term that depends on the point alone.
 
         Densities are relative to a component's peak; the last component is the rest. What is left out is
-        -|x_i|^2 / (2 sd^2), so the constant of the rest has the opposite.
+        ``-|x_i|^2 / (2 sd^2)``, so the constant of the rest has the opposite.
         """
         centres = self.decoder(references[:, :-1])
         precision = torch.exp(-2 * self.log_sd)
