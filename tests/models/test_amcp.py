@@ -17,9 +17,8 @@ from clusterwise.models.amcp import (
     Mixing,
     Options,
     random_state,
-    seed_logits,
-    similarity_to_assigned,
 )
+from clusterwise.models.amcp_loop import first_by_k_means, seed_logits, similarity_to_assigned
 from clusterwise.models.base import TrainingTask
 
 SMALL = AMCPConfig(
@@ -257,12 +256,10 @@ def test_draws_depend_on_the_seed_alone() -> None:
 
 
 def test_k_means_finds_a_first_cluster() -> None:
-    from clusterwise.models.amcp import _first_by_k_means
-
     points, labels = heaps(2, 30)
     mask = torch.ones(points.shape[:2], dtype=torch.bool)
     mask[1, :30] = False
-    first = _first_by_k_means(points, mask, k=3)
+    first = first_by_k_means(points, mask, k=3)
     assert (first & ~mask).sum() == 0
     assert all(len(labels[b][first[b]].unique()) == 1 for b in range(2))
     assert first[0].sum() == 30  # a whole cluster where k is right

@@ -76,11 +76,13 @@ def exponents(points: Sequence[Point], axis: Axis) -> dict[str, tuple[float, flo
     found = {}
     for method in dict.fromkeys(point.method for point in points):
         chosen = [(point.size(axis), point.median) for point in _of(points, method, axis) if point.is_right]
-        upper = chosen[len(chosen) // 2 :]
-        found[method] = tuple(
-            exponent(*zip(*part, strict=True)) if part else math.nan for part in (chosen, upper)
-        )
-    return found  # type: ignore[return-value]
+        found[method] = (_exponent_of(chosen), _exponent_of(chosen[len(chosen) // 2 :]))
+    return found
+
+
+def _exponent_of(measured: Sequence[tuple[float, float]]) -> float:
+    """Exponent over pairs of a size and a time; not a number where there are none."""
+    return exponent(*zip(*measured, strict=True)) if measured else math.nan
 
 
 # -- the page ----------------------------------------------------------------------------------------

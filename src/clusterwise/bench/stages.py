@@ -24,10 +24,10 @@ def code_of(name: str) -> CodeType | None:
     """Return the code of ``module:function`` or ``module:Class.method``; None if there is no such thing."""
     module, _, path = name.partition(":")
     try:
-        found = functools.reduce(getattr, path.split("."), importlib.import_module(module))
+        found: Any = functools.reduce(getattr, path.split("."), importlib.import_module(module))
     except (ImportError, AttributeError):
         return None
-    code = getattr(inspect.unwrap(found), "__code__", None)  # type: ignore[arg-type]
+    code = getattr(inspect.unwrap(found), "__code__", None)
     return code if isinstance(code, CodeType) else None
 
 

@@ -189,12 +189,14 @@ class AMCP(AmortizedClusterer):
     def _options(self) -> Options:
         return Options(self.e_step, self.n_em_steps, self.proportions, self.update, self.first_cluster)
 
-    def _run(self, prepared: Sequence[Prepared], seeds: Sequence[int], **options: Any) -> list[Fitted]:
+    def _infer(
+        self, prepared: Sequence[Prepared], seeds: Sequence[int], **options: Any
+    ) -> tuple[list[Tensor], list[Inference]]:
         """Run the network with ``n_draws`` further paths, as many as memory should bear."""
         largest = max(len(p.shown) for p in prepared)
         n_draws = options.pop("n_draws", self.n_draws if self.merge else 0)
-        n_draws = min(n_draws, PATH_POINTS // largest)
-        return super()._run(prepared, seeds, options=self._options(), n_draws=n_draws, **options)
+        n_draws = min(n_draws, max(1, PATH_POINTS // largest))
+        return super()._infer(prepared, seeds, options=self._options(), n_draws=n_draws, **options)
 
     def _deserves_a_second_look(self, points: Tensor) -> bool:
         rows = to_numpy(points, np.float64)
@@ -223,15 +225,14 @@ class AMCP(AmortizedClusterer):
     def _believe(self, n_draws: int) -> Beliefs:
         """Mixtures that ``n_draws`` paths with drawn seeds (Eq 10) lead to, and their probabilities."""
         if n_draws not in self._beliefs:
-            (fitted,) = self._run([self._prepared], [self._seed], n_draws=n_draws)
-            labels = to_numpy(fitted.inference.labels, np.int64)[: len(self._prepared.shown)]
+            _, (inference,) = self._infer([self._prepared], [self._seed], n_draws=n_draws)
             if self.merge:
-                scored = self._polish(self._prepared, fitted.inference, labels)
+                scored = self._polish(self._prepared, inference, to_numpy(inference.labels, np.int64))
                 weights = probabilities([one.log_evidence for one in scored])
                 mixtures = [one.mixture for one in scored]
             else:
                 shown = self._prepared.features[self._prepared.shown]
-                draws = [to_numpy(draw, np.int64)[: len(shown)] for draw in fitted.inference.draws]
+                draws = [to_numpy(draw, np.int64)[: len(shown)] for draw in inference.draws]
                 mixtures = [refine(shown, mixture_from_labels(shown, d), self.refine_steps) for d in draws]
                 weights = np.full(len(mixtures), 1 / len(mixtures))
             likely = np.flatnonzero(weights >= LEAST_PROBABILITY)

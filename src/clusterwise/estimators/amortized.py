@@ -26,7 +26,7 @@ from clusterwise.estimators.outside_prior import describe_far_rows
 from clusterwise.estimators.validation import as_points, require_positive
 from clusterwise.exceptions import CapReachedWarning, ClusterwiseError, FeatureCountError, OutsidePriorWarning
 from clusterwise.mixture import DiagonalMixture, merge_indistinct, mixture_from_labels, refine
-from clusterwise.models.base import Inference
+from clusterwise.models.base import AmortizedModel, Inference
 from clusterwise.models.zoom import batches_of_similar_size, zoom_in
 from clusterwise.partition import canonical_labels
 from clusterwise.pretrained import get_weights
@@ -217,8 +217,8 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
         """Most rows that the clusters' summaries are made from."""
         return int(self.max_network_points)
 
-    def _run(self, prepared: Sequence[Prepared], seeds: Sequence[int], **options: Any) -> list[Fitted]:
-        """Run the network on all data sets as one batch and summarize what it found."""
+    def _model(self) -> AmortizedModel:
+        """Return the network on the device that it is to run on."""
         model = self._weights().model
         try:
             if next(model.parameters()).device != torch.device(self.device):  # moving nothing takes a while
@@ -228,15 +228,25 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
                 f"The network cannot run on device {self.device!r} ({str(error).splitlines()[0]}); "
                 "pass device='cpu'."
             ) from error
+        return model
+
+    def _infer(
+        self, prepared: Sequence[Prepared], seeds: Sequence[int], **options: Any
+    ) -> tuple[list[Tensor], list[Inference]]:
+        """Run the network on all data sets as one batch; return what it saw, (m, f) each, and its answers."""
+        model = self._model()
         shown = [pad_features(p.features[p.shown], model.n_features) for p in prepared]
-        tensors = pad_sets(shown, self.device)
-        inferences = model.infer(*tensors, seeds=seeds, max_clusters=self.max_clusters, **options)
-        sizes = [len(p.shown) for p in prepared]
-        sets = [points[:n] for points, n in zip(tensors[0], sizes, strict=True)]
-        labels = [inference.labels[:n] for inference, n in zip(inferences, sizes, strict=True)]
-        zoomed = labels
+        points, mask = pad_sets(shown, self.device)
+        inferences = model.infer(points, mask, seeds=seeds, max_clusters=self.max_clusters, **options)
+        return [of_set[: len(p.shown)] for of_set, p in zip(points, prepared, strict=True)], inferences
+
+    def _run(self, prepared: Sequence[Prepared], seeds: Sequence[int], **options: Any) -> list[Fitted]:
+        """Run the network on all data sets and summarize what it found."""
+        sets, inferences = self._infer(prepared, seeds, **options)
+        labels = [inference.labels[: len(s)] for inference, s in zip(inferences, sets, strict=True)]
+        zoomed, look = labels, self._deserves_a_second_look
         for _ in range(self.zoom_levels):
-            zoomed = zoom_in(model, sets, zoomed, seeds, POINTS_PER_BATCH, self._deserves_a_second_look)
+            zoomed = zoom_in(self._model(), sets, zoomed, seeds, POINTS_PER_BATCH, look)
         return [self._finish(*results) for results in zip(prepared, inferences, labels, zoomed, strict=True)]
 
     def _deserves_a_second_look(self, points: Tensor) -> bool:

@@ -21,8 +21,8 @@ phi_j, f_theta(phi_j)  reference of a component, its decoded centre      ``Decod
 log p(x_i | phi_j)     Gaussian, fixed covariance; the rest: a constant  ``log_densities`` (Eq 3)
 q_ij                   responsibility, or transport plan                 ``e_step`` (Eqs 4-6)
 phi_j, pi_j updates    gradient step or closed form; mean of q           ``m_step`` (Eq 7)
-M, its column sums     similarity of unassigned to assigned points       ``similarity_to_assigned`` (Eq 9)
-seed of C_k            one draw of Eq 10                                 ``seed_logits``, ``_draw``
+M, its column sums     similarity of unassigned to assigned points       ``amcp_loop`` (Eq 9)
+seed of C_k            one draw of Eq 10                                 ``amcp_loop`` (Eq 10)
 =====================  ================================================  =================================
 
 Corrections of the paper and readings of ours.
@@ -55,11 +55,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clusterwise.models.base import AmortizedModel, GaussianSummaries, Inference, Step, TrainingTask
+from clusterwise.models.amcp_loop import Loop, first_by_k_means, uniform_numbers
+from clusterwise.models.base import AmortizedModel, Inference, TrainingTask
 from clusterwise.nn.encoder import SetEncoder
 from clusterwise.nn.sinkhorn import sinkhorn
 
-__all__ = ["AMCP", "AMCPConfig", "Decoder", "Encoded", "Mixing", "Options", "similarity_to_assigned"]
+__all__ = ["AMCP", "AMCPConfig", "Decoder", "Encoded", "Mixing", "Options", "random_state"]
 
 # Log of "never": finite, so that no gradient is NaN.
 NEVER = -1e4
@@ -167,19 +168,6 @@ class Decoder(nn.Module):
         back = (back @ self.outer.weight) * (1 - hidden.square())
         back = (back @ self.inner.weight) * squashed * (1 - squashed)
         return references + torch.exp(self.log_step) * back
-
-
-def similarity_to_assigned(log_plan: Tensor, centres: Tensor, assigned: Tensor) -> Tensor:
-    """Column means of M (Eq 9) for every point, (B, N), without M.
-
-    ``log_plan`` is (B, N, J), ``centres`` (B, J, D), ``assigned`` (B, N). With r_i the normalized
-    barycentric projection sum_j q_ij centre_j, the mean over assigned a of r_a . r_i is one product
-    with the mean of the r_a.
-    """
-    projected = functional.normalize(torch.exp(log_plan) @ (centres - 0.5), dim=-1)  # (B, N, D)
-    weights = assigned.to(projected.dtype)
-    mean = (weights.unsqueeze(1) @ projected) / weights.sum(1).clamp(min=1)[:, None, None]  # (B, 1, D)
-    return (projected @ mean.transpose(1, 2)).squeeze(-1)
 
 
 class AMCP(AmortizedModel):
@@ -332,15 +320,17 @@ class AMCP(AmortizedModel):
         seeds = seeds or [0] * len(points)
         x, expected = self.encode(points, None if bool(mask.all()) else mask)
         paths = 1 + n_draws
-        uniform = torch.stack([_uniform(seed, n_draws, max_clusters) for seed in seeds])  # (B, paths, steps)
+        uniform = torch.stack(
+            [uniform_numbers(seed, n_draws, max_clusters) for seed in seeds]
+        )  # (B, paths, steps)
         present = mask
         if paths > 1:
             x, expected, present = (t.repeat_interleave(paths, dim=0) for t in (x, expected, mask))
-        first = _first_by_k_means(points, mask) if options.first_cluster == "k-means" else None
+        first = first_by_k_means(points, mask) if options.first_cluster == "k-means" else None
         if first is not None:
             first = first.repeat_interleave(paths, dim=0)
         encoded = Encoded.of(x, present)
-        loop = _Loop(self, encoded, expected, uniform.flatten(0, 1), options, max_clusters, paths)
+        loop = Loop(self, encoded, expected, uniform.flatten(0, 1), options, max_clusters, paths)
         return loop.run(first, points)
 
 
@@ -387,167 +377,3 @@ def random_state(
     missed &= sizes.gather(1, labels) >= 8  # a cluster that was assigned has some points
     columns = torch.where(taken & ~missed, rank_of_point, rest)
     return columns, target, seeds.squeeze(1), k
-
-
-def _uniform(seed: int, n_draws: int, n_steps: int) -> Tensor:
-    """Random numbers of the seeds: one row per path; the first path takes the likeliest, marked by -1."""
-    generator = torch.Generator().manual_seed(seed)
-    drawn = torch.rand(n_draws, n_steps, generator=generator)
-    return torch.cat([torch.full((1, n_steps), -1.0), drawn])
-
-
-def _first_by_k_means(points: Tensor, mask: Tensor, k: int = 8, steps: int = 10) -> Tensor:
-    """Members (B, N) of the first cluster as Algorithm 1 prints it: the likeliest cluster of k-means.
-
-    Centres start far from each other; the tightest cluster with at least a fair share of the points wins.
-    """
-    rows = torch.arange(len(points), device=points.device)
-    far = torch.where(mask, torch.inf, -torch.inf)
-    start = mask.to(torch.int64).argmax(1)
-    centres = [points[rows, start]]
-    for _ in range(k - 1):
-        far = torch.minimum(far, (points - centres[-1].unsqueeze(1)).square().sum(-1))
-        centres.append(points[rows, far.argmax(1)])
-    means = torch.stack(centres, dim=1)  # (B, k, d)
-    for _ in range(steps):
-        distances = torch.cdist(points, means).square()
-        members = functional.one_hot(distances.argmin(2), k).to(points.dtype) * mask.unsqueeze(-1)
-        sizes = members.sum(1)
-        new = members.transpose(1, 2) @ points / sizes.clamp(min=1).unsqueeze(-1)
-        means = torch.where(sizes.unsqueeze(-1) > 0, new, means)
-    spread = (members * distances).sum(1) / sizes.clamp(min=1)
-    spread = spread.masked_fill(sizes < mask.sum(1, keepdim=True) / (2 * k), torch.inf)
-    return (members[rows, :, spread.argmin(1)] > 0) & mask
-
-
-# Temperatures of Eq 10: of the dissimilarity to what is assigned, and of the log loss expected from a seed.
-SIMILARITY_TEMPERATURE = 0.1
-SEED_TEMPERATURE = 0.5
-
-
-def seed_logits(similarity: Tensor, log_seed_loss: Tensor, unassigned: Tensor) -> Tensor:
-    """Logits of Eq 10 over the points, (B, N): dissimilar to what is assigned, and a good seed."""
-    logits = (1 - similarity) / SIMILARITY_TEMPERATURE - log_seed_loss / SEED_TEMPERATURE
-    return logits.masked_fill(~unassigned, -torch.inf)
-
-
-def _draw(logits: Tensor, uniform: Tensor) -> Tensor:
-    """One point per row (R,): where the cumulative probability passes ``uniform``; -1 takes the likeliest."""
-    likeliest = logits.argmax(1)
-    takes_likeliest = uniform < 0
-    if bool(takes_likeliest.all()):
-        return likeliest
-    cumulative = torch.softmax(logits.to(torch.float64), dim=1).cumsum(1)
-    passed = cumulative > uniform[:, None] * cumulative[:, -1:]
-    return torch.where(takes_likeliest, likeliest, passed.to(torch.uint8).argmax(1))
-
-
-class _Loop:
-    """Algorithm 1 for R paths at once; paths of one data set stand together, ``paths`` of them."""
-
-    def __init__(
-        self,
-        model: AMCP,
-        encoded: Encoded,
-        log_seed_loss: Tensor,
-        uniform: Tensor,
-        options: Options,
-        max_clusters: int,
-        paths: int,
-    ) -> None:
-        self.model, self.options, self.max_clusters, self.paths = model, options, max_clusters, paths
-        self.encoded, self.log_seed_loss, self.uniform = encoded, log_seed_loss, uniform
-        self.x, self.present = encoded.x, encoded.mask
-        self.columns = torch.full_like(
-            self.present, -1, dtype=torch.int64
-        )  # the cluster of each point so far
-        self.similarity = torch.zeros_like(log_seed_loss)
-        self.steps: list[list[Step]] = [[] for _ in range(len(self.x) // paths)]
-
-    def run(self, first: Tensor | None, points: Tensor) -> list[Inference]:
-        """Generate clusters until no point is left; ``first`` (R, N) marks a cluster found otherwise."""
-        k = 0
-        if first is not None:
-            self.columns[first] = 0
-            self._record(torch.arange(len(self.x)), first, first.to(self.x.dtype), None)
-            k = 1
-        while k < self.max_clusters:
-            rows = ((self.columns < 0) & self.present).any(1).nonzero().squeeze(1)
-            if len(rows) == 0:
-                break
-            self._step(rows, k)
-            k += 1
-        return self._finish(points)
-
-    def _step(self, rows: Tensor, k: int) -> None:
-        """InterCC and IntraCM for cluster number k (from 0) of the paths that have points left."""
-        encoded = self.encoded if len(rows) == len(self.x) else self.encoded.rows(rows)
-        present, columns = encoded.mask, self.columns[rows]
-        unassigned = (columns < 0) & present
-        logits = seed_logits(self.similarity[rows], self.log_seed_loss[rows], unassigned)
-        seeds = _draw(logits, self.uniform[rows, k])
-        columns_now = torch.where(columns < 0, k + 1, columns)
-        mixing = self.model.intra_cluster_mixing(encoded, columns_now, seeds, k + 1, self.options)[-1]
-        best = mixing.log_plan.argmax(-1)
-        if self.options.update:
-            # Earlier clusters keep their points or exchange them among each other and with the new one.
-            revised = mixing.log_plan[..., :-1].argmax(-1)
-            columns = torch.where(unassigned, torch.where(best > k, -1, best), revised)
-        else:
-            columns = torch.where(unassigned & (best == k), k, columns)
-        columns[torch.arange(len(rows)), seeds] = k  # so that every step makes progress
-        columns = columns.masked_fill(~present, -1)
-        self.columns[rows] = columns
-        assigned = columns >= 0
-        if not bool((assigned | ~present).all()):  # somebody will need a seed
-            centres = self.model.decoder(mixing.references)
-            self.similarity[rows] = similarity_to_assigned(mixing.log_plan, centres, assigned)
-        probabilities = torch.exp(mixing.log_plan[..., k]) * unassigned
-        self._record(rows, columns == k, probabilities, seeds)
-
-    def _record(self, rows: Tensor, members: Tensor, probabilities: Tensor, seeds: Tensor | None) -> None:
-        """Keep the steps of the first path of each data set."""
-        for position, row in enumerate(rows.tolist()):
-            if row % self.paths == 0:
-                anchor = None if seeds is None else int(seeds[position])
-                self.steps[row // self.paths].append(Step(members[position], probabilities[position], anchor))
-
-    def _finish(self, points: Tensor) -> list[Inference]:
-        """Label every point; what a cap left over joins the cluster with the nearest mean encoding."""
-        left = (self.columns < 0) & self.present
-        for row in left.any(1).nonzero().squeeze(1).tolist():
-            mean_of = functional.one_hot(self.columns[row].clamp(min=0)).to(self.x.dtype)
-            mean_of = mean_of * (self.columns[row] >= 0).unsqueeze(1)
-            centres = (mean_of.T @ self.x[row]) / mean_of.sum(0).clamp(min=1).unsqueeze(1)
-            distances = torch.cdist(self.x[row], centres).masked_fill(mean_of.sum(0) == 0, torch.inf)
-            self.columns[row] = torch.where(left[row], distances.argmin(1), self.columns[row])
-        labels = [_compact(*row) for row in zip(self.columns, self.present, strict=True)]
-        capped = left[:: self.paths].any(1).tolist()
-        return [
-            _inference(points[b], present, labels[b * self.paths :][: self.paths], self.steps[b], capped[b])
-            for b, present in enumerate(self.present[:: self.paths])
-        ]
-
-
-def _compact(columns: Tensor, present: Tensor) -> Tensor:
-    """Number the clusters in use 0 .. K-1; absent points get 0."""
-    labels = torch.zeros_like(columns)
-    labels[present] = torch.unique(columns[present], return_inverse=True)[1]
-    return labels
-
-
-def _inference(
-    points: Tensor, present: Tensor, paths: list[Tensor], steps: list[Step], cap_reached: bool
-) -> Inference:
-    """Summarize each cluster of the first path by its moments, as if one point had the pooled variance."""
-    inside, labels = points[present], paths[0][present]
-    members = functional.one_hot(labels).to(points.dtype)  # (n, K)
-    counts = members.sum(0).unsqueeze(1)
-    means = members.T @ inside / counts
-    scatter = members.T @ (inside - means[labels]).square()
-    log_variances = torch.log((scatter + scatter.sum(0) / len(inside)) / (counts + 1))
-    summaries = GaussianSummaries(means, 0.5 * log_variances.clamp(min=-14.0))
-    log_proportions = torch.log(counts.squeeze(1) / len(inside))
-    return Inference(
-        paths[0], summaries, log_proportions, tuple(steps), cap_reached=cap_reached, draws=tuple(paths[1:])
-    )

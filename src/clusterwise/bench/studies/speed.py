@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -60,7 +61,7 @@ def _measure_one_by_one(cases: list[Case]) -> dict[str, np.ndarray]:
     seconds: dict[str, list[float]] = {name: [] for name in runners}
     for case in cases:
         for name, runner in runners.items():
-            seconds[name].append(_seconds(lambda runner=runner, case=case: runner(case)))  # type: ignore[misc]
+            seconds[name].append(_seconds(partial(runner, case)))
     return {name: np.array(values) for name, values in seconds.items()}
 
 
@@ -76,7 +77,7 @@ def _measure_batches(cases: list[Case]) -> dict[str, float]:
     }
     sets = [case.points for case in cases]
     return {
-        name: min(_seconds(lambda e=estimator: e.fit_predict_many(sets)) for _ in range(3)) / len(sets)  # type: ignore[misc]
+        name: min(_seconds(partial(estimator.fit_predict_many, sets)) for _ in range(3)) / len(sets)
         for name, estimator in estimators.items()
     }
 
