@@ -50,6 +50,7 @@ class Inference:
     log_k_posterior: Tensor | None = None  # (k_max,), log P(K = 1), log P(K = 2), ...
     cap_reached: bool = False
     draws: tuple[Tensor, ...] = ()  # labels (N,) of further partitions, where a method draws several
+    log_probability: float | None = None  # of the partition in ``labels``, where a method gives one
 
 
 class AmortizedModel(nn.Module, ABC):

@@ -11,10 +11,11 @@ from clusterwise.models.act_st import ACTST
 from clusterwise.models.amcp import AMCP
 from clusterwise.models.base import AmortizedModel
 from clusterwise.models.dac import DAC
+from clusterwise.models.ncp import NCP
 
 __all__ = ["MODELS", "make_model"]
 
-MODELS: dict[str, type[AmortizedModel]] = {model.method: model for model in (AMCP, DAC, ACTST)}
+MODELS: dict[str, type[AmortizedModel]] = {model.method: model for model in (AMCP, DAC, ACTST, NCP)}
 
 
 def make_model(method: str, options: Mapping[str, Any]) -> AmortizedModel:
