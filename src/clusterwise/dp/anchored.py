@@ -1,0 +1,131 @@
+"""Exact splits and merges of whole clusters, started from two anchor points.
+
+After Jain & Neal (2004): two points are chosen without looking at the partition. If they share a cluster, it
+is proposed to split it, one anchor on either side; if not, to merge their two clusters. Both proposals
+use the same two Gaussians, fitted by a few EM steps from the anchors to the cluster (or to the union), which
+depend on the anchors and on the *set* of points only; a split gives each point to a side by itself, with
+probability r_i. The Hastings ratio of a split into parts of n_1 and n_2 points is then
+
+    H = alpha Gamma(n_1) f(X_1) Gamma(n_2) f(X_2) / (Gamma(n) f(X)) / prod_i r_i(side of i)
+
+and that of a merge its inverse, with the r of the present sides. The first factor is the ratio in the slides
+of DeepDPM; without the last one, the probability of this very proposal, the moves would not leave the
+posterior unchanged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import expit, gammaln, log_expit
+
+from clusterwise.dp.niw import NormalInverseWishart
+from clusterwise.dp.rows import Rows
+from clusterwise.dp.state import State
+
+__all__ = ["draw_anchors", "log_split_odds", "split_or_merge"]
+
+EM_STEPS = 4
+
+
+def draw_anchors(rng: np.random.Generator, rows: Rows) -> tuple[int, int]:
+    """Choose two rows, far apart or near to each other, whatever the partition is.
+
+    The second is the nearest to the first among a random number of random rows, so that pairs of
+    neighbouring clusters, and pairs within small ones, come up as often as distant pairs.
+    """
+    n = len(rows)
+    n_candidates = 4 ** int(rng.integers(0, 1 + max(1, int(np.log2(n) / 2))))
+    first = int(rng.integers(n))
+    candidates = np.sort(rng.integers(n - 1, size=min(n_candidates, 4096)))
+    candidates += candidates >= first
+    offsets = rows.take(candidates) - rows.take(slice(first, first + 1))
+    return first, int(candidates[np.square(offsets).sum(axis=1).argmin()])
+
+
+def log_split_odds(parts: np.ndarray, alpha: float, prior: NormalInverseWishart) -> np.ndarray:
+    """Log of alpha Gamma(n_1) f(X_1) Gamma(n_2) f(X_2) / (Gamma(n) f(X)) for statistics (..., 2, p)."""
+    both = np.concatenate([parts, parts.sum(axis=-2, keepdims=True)], axis=-2)
+    log_marginal = prior.log_marginal(both.reshape(-1, both.shape[-1])).reshape(both.shape[:-1])
+    log_weight = log_marginal + gammaln(np.maximum(both[..., 0], 1e-300))
+    odds: np.ndarray = np.log(alpha) + log_weight[..., 0] + log_weight[..., 1] - log_weight[..., 2]
+    return odds
+
+
+def _launch(
+    rows: Rows, members: np.ndarray, anchors: tuple[int, int], prior: NormalInverseWishart
+) -> np.ndarray:
+    """Natural parameters (p,) of the log odds of the second anchor's side, from EM on rows ``members``."""
+    first, second = rows.take(np.array(anchors))
+    # nearer to the second anchor: 2 x . (b - a) > b . b - a . a
+    direction, threshold = second - first, (second @ second - first @ first) / 2
+    odds: np.ndarray | None = None
+    for _ in range(EM_STEPS):
+        parts = np.zeros((2, prior.n_statistics))
+        for _, points in rows.chunks_of(members, prior.n_statistics):
+            lifted = prior.lift(points)
+            share = points @ direction > threshold if odds is None else expit(lifted @ odds)
+            side = share @ lifted
+            parts[1] += side
+            parts[0] += lifted.sum(axis=0) - side
+        eta = prior.expected(parts)
+        eta[:, 0] += np.log(np.maximum(parts[:, 0], 0.5))
+        odds = eta[1] - eta[0]
+    assert odds is not None
+    return odds
+
+
+def split_or_merge(
+    rng: np.random.Generator, rows: Rows, state: State, prior: NormalInverseWishart, anchors: tuple[int, int]
+) -> tuple[State, bool]:
+    """Propose to split or to merge the clusters of two rows; return the state and whether it changed."""
+    labels, (first, second) = state.labels, anchors
+    a, b = int(labels[first]), int(labels[second])
+    members = np.flatnonzero(labels == a if a == b else (labels == a) | (labels == b))
+    odds = _launch(rows, members, anchors, prior)
+    pins = np.searchsorted(members, anchors)
+    sides = np.empty(len(members), dtype=bool) if a == b else labels[members] == b
+    log_proposal, statistics = 0.0, np.zeros((2, prior.n_statistics))
+    for part, points in rows.chunks_of(members, prior.n_statistics):
+        lifted = prior.lift(points)
+        logits = lifted @ odds
+        if a == b:
+            sides[part] = rng.random(len(logits)) < expit(logits)
+        free = np.ones(len(logits), dtype=bool)
+        for pin, side in zip(pins, (False, True), strict=True):
+            if part.start <= pin < part.stop:
+                sides[pin], free[pin - part.start] = side, False
+        log_proposal += float(log_expit(np.where(sides[part], logits, -logits))[free].sum())
+        upper = sides[part] @ lifted
+        statistics += np.stack([lifted.sum(axis=0) - upper, upper])
+    # Counts are whole numbers; what is left of rounding would be a point or no point at all.
+    statistics[:, 0] = np.round(statistics[:, 0])
+    log_ratio = float(log_split_odds(statistics, state.hyper.alpha, prior)) - log_proposal
+    if a == b:
+        if np.log(rng.random()) >= log_ratio:
+            return state, False
+        return _with_split(state, a, members[sides], statistics), True
+    if np.log(rng.random()) >= -log_ratio:
+        return state, False
+    return _with_merge(state, a, b, statistics.sum(axis=0)), True
+
+
+def _with_split(state: State, cluster: int, leaving: np.ndarray, statistics: np.ndarray) -> State:
+    """Give the rows ``leaving`` a cluster of their own, the last one."""
+    labels, kept = state.labels.copy(), state.statistics.copy()
+    labels[leaving] = state.n_clusters
+    kept[cluster] = statistics[0]
+    return replace(state, labels=labels, statistics=np.concatenate([kept, statistics[1:]]))
+
+
+def _with_merge(state: State, a: int, b: int, statistics: np.ndarray) -> State:
+    """Join clusters a and b; the last label fills the gap."""
+    last = state.n_clusters - 1
+    keep, gap = min(a, b), max(a, b)
+    labels, kept = state.labels.copy(), state.statistics.copy()
+    labels[labels == gap] = keep
+    labels[labels == last] = gap
+    kept[keep] = statistics
+    kept[gap] = kept[last]
+    return replace(state, labels=labels, statistics=kept[:last])

@@ -1,0 +1,91 @@
+"""Have the chains seen the same thing? Split R-hat and effective sample size (Gelman et al., BDA3, 11.4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Convergence", "effective_sample_size", "r_hat", "summarize"]
+
+LARGEST_R_HAT = 1.1
+LEAST_SAMPLES = 20.0
+
+
+def _split_chains(draws: np.ndarray) -> np.ndarray:
+    """Cut each of m chains (m, n) into halves, (2m, n // 2)."""
+    half = draws.shape[1] // 2
+    return np.concatenate([draws[:, :half], draws[:, -half:]])
+
+
+def r_hat(draws: np.ndarray) -> float:
+    """Potential scale reduction of m chains of n draws each, (m, n), every chain cut in two.
+
+    1 if all halves agree, 1 also for a quantity that never moves, infinity if it rests at different values.
+
+    Examples
+    --------
+    >>> r_hat(np.array([[1.0, 2.0, 1.0, 2.0], [2.0, 1.0, 2.0, 1.0]])) < 1.1
+    True
+    >>> r_hat(np.array([[1.0, 1.0, 1.0, 1.0], [2.0, 2.0, 2.0, 2.0]]))
+    inf
+    """
+    chains = _split_chains(draws)
+    n = chains.shape[1]
+    if n < 2:
+        return float("inf")
+    within = chains.var(axis=1, ddof=1).mean()
+    between = chains.mean(axis=1).var(ddof=1)
+    if within <= 0:
+        return 1.0 if between <= 0 else float("inf")
+    return float(np.sqrt((n - 1) / n + between / within))
+
+
+def effective_sample_size(draws: np.ndarray) -> float:
+    """Number of independent draws that m chains (m, n) are worth, by Geyer's initial positive sequence."""
+    chains = _split_chains(draws)
+    m, n = chains.shape
+    if n < 2:
+        return 0.0
+    centred = chains - chains.mean(axis=1, keepdims=True)
+    spectrum = np.fft.rfft(centred, 2 * n, axis=1)
+    covariance = np.fft.irfft(np.square(np.abs(spectrum)), axis=1)[:, :n].mean(axis=0) / n
+    within = covariance[0] * n / (n - 1)
+    pooled = covariance[0] + chains.mean(axis=1).var(ddof=1)
+    if pooled <= 0:
+        return float(m * n)  # it never moves: one draw says it all
+    correlation = 1 - (within - covariance) / pooled
+    pairs = correlation[: n // 2 * 2].reshape(-1, 2).sum(axis=1)
+    positive = np.minimum.accumulate(pairs[: int(np.argmax(pairs < 0)) if (pairs < 0).any() else len(pairs)])
+    return float(min(m * n, m * n / max(2 * positive.sum() - 1, 1 / np.log10(max(m * n, 10)))))
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """R-hat and effective sample size by quantity."""
+
+    r_hat: dict[str, float]
+    effective_sample_size: dict[str, float]
+
+    @property
+    def worst_r_hat(self) -> float:
+        """The largest R-hat."""
+        return max(self.r_hat.values())
+
+    @property
+    def least_samples(self) -> float:
+        """The smallest effective sample size."""
+        return min(self.effective_sample_size.values())
+
+    @property
+    def is_poor(self) -> bool:
+        """Whether the summaries of the chains should not be trusted."""
+        return self.worst_r_hat > LARGEST_R_HAT or self.least_samples < LEAST_SAMPLES
+
+
+def summarize(traces: dict[str, np.ndarray]) -> Convergence:
+    """Judge traces (chains, draws) of several quantities."""
+    return Convergence(
+        {name: r_hat(draws) for name, draws in traces.items()},
+        {name: effective_sample_size(draws) for name, draws in traces.items()},
+    )

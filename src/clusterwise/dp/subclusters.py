@@ -1,0 +1,176 @@
+"""Warming up by sub-clusters: every cluster is always ready to fall into two, all of them at once.
+
+After Chang & Fisher (2013), the "DPM sampler" of DeepDPM's tables: each cluster has two sub-clusters with
+labels of their own; all labels and sub-labels are drawn in parallel, and now and then every cluster may split
+into its sub-clusters and every pair of neighbours may merge, by the ratio H of ``anchored.log_split_odds``
+without the probability of the proposal. That is quick and finds the clusters from a single one, but it
+favours few clusters; so it only finds the place where the exact moves start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import expit
+
+from clusterwise.dp.anchored import log_split_odds
+from clusterwise.dp.niw import NormalInverseWishart, sum_by_label
+from clusterwise.dp.rows import Rows
+from clusterwise.dp.state import State, draw_categories
+
+__all__ = ["Halves", "halve", "nearest_pairs", "warm_up_step"]
+
+NEIGHBOURS = 3
+# Sub-clusters get this many sweeps to settle before a split is tried, and are drawn anew after twice as many.
+PATIENCE = 4
+
+
+@dataclass(frozen=True)
+class Halves:
+    """The sub-clusters: sides (n,) of all points, statistics (K, 2, p), and ages of the pairs (K,)."""
+
+    sides: np.ndarray
+    statistics: np.ndarray
+    ages: np.ndarray
+
+
+def halve(
+    rng: np.random.Generator,
+    rows: Rows,
+    labels: np.ndarray,
+    statistics: np.ndarray,
+    prior: NormalInverseWishart,
+    fresh: np.ndarray,
+    sides: np.ndarray,
+) -> np.ndarray:
+    """Cut the clusters in ``fresh`` (K,) bool by planes through their centres; returns all sides (n,).
+
+    The plane's normal is the offset of a random member from the centre, so it follows the cluster's spread.
+    """
+    sides = sides.copy()
+    for cluster in np.flatnonzero(fresh):
+        members = np.flatnonzero(labels == cluster)
+        centre = prior.means(statistics[cluster : cluster + 1])[0]
+        few = rows.take(np.sort(rng.choice(members, size=min(5, len(members)), replace=False))) - centre
+        normal = few[np.square(few).sum(axis=1).argmax()]
+        for part, points in rows.chunks_of(members, prior.n_statistics):
+            sides[members[part]] = (points - centre) @ normal > 0
+    return sides
+
+
+def nearest_pairs(means: np.ndarray) -> list[tuple[int, int]]:
+    """Pairs of clusters of which one is among the other's three nearest, the closest pair first."""
+    k = len(means)
+    squares = np.square(means).sum(axis=1)
+    distances = squares[:, None] + squares - 2 * means @ means.T
+    np.fill_diagonal(distances, np.inf)
+    nearest = np.argsort(distances, axis=1)[:, : min(NEIGHBOURS, k - 1)]
+    pairs = {(min(a, int(b)), max(a, int(b))) for a in range(k) for b in nearest[a]}
+    return sorted(pairs, key=lambda pair: distances[pair])
+
+
+def warm_up_step(
+    rng: np.random.Generator, rows: Rows, state: State, halves: Halves, prior: NormalInverseWishart
+) -> tuple[State, Halves]:
+    """Draw labels and sides, then split and merge where H says so."""
+    state, halves = _parallel_sweep(rng, rows, state, halves, prior)
+    state, halves = _split(rng, rows, state, halves, prior)
+    return _merge(rng, state, halves, prior)
+
+
+def _parallel_sweep(
+    rng: np.random.Generator, rows: Rows, state: State, halves: Halves, prior: NormalInverseWishart
+) -> tuple[State, Halves]:
+    k, p = state.n_clusters, prior.n_statistics
+    eta = prior.draw(rng, state.statistics)
+    eta[:, 0] += np.log(rng.standard_gamma(state.counts) + 1e-300)
+    of_halves = halves.statistics.reshape(2 * k, p)
+    # expected rather than drawn: two halves of few points should not be torn apart by chance
+    eta_halves = prior.expected(of_halves)
+    eta_halves[:, 0] += np.log(of_halves[:, 0] + 0.5)
+    odds = eta_halves[1::2] - eta_halves[::2]
+    labels, sides = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=bool)
+    statistics = np.zeros((2 * k, p))
+    for part, points in rows.chunks(p + k):
+        lifted = prior.lift(points)
+        drawn = draw_categories(rng, lifted @ eta.T)
+        log_odds = np.einsum("np,np->n", lifted, odds[drawn])
+        side = rng.random(len(drawn)) < expit(log_odds)
+        labels[part], sides[part] = drawn, side
+        statistics += sum_by_label(lifted, 2 * drawn + side, 2 * k)
+    by_cluster = statistics.reshape(k, 2, p)
+    in_use = by_cluster[:, :, 0].sum(axis=1) > 0.5
+    labels = (in_use.cumsum() - 1)[labels]
+    by_cluster = by_cluster[in_use]
+    return (
+        replace(state, labels=labels, statistics=by_cluster.sum(axis=1)),
+        Halves(sides, by_cluster, halves.ages[in_use] + 1),
+    )
+
+
+def _split(
+    rng: np.random.Generator, rows: Rows, state: State, halves: Halves, prior: NormalInverseWishart
+) -> tuple[State, Halves]:
+    k = state.n_clusters
+    ready = (halves.ages >= PATIENCE) & (halves.statistics[:, :, 0].min(axis=1) > 0.5)
+    log_odds = log_split_odds(halves.statistics, state.hyper.alpha, prior)
+    accepted = ready & (np.log(rng.random(k)) < log_odds)
+    new_label = np.arange(2 * k).reshape(k, 2)
+    new_label[:, 0] = np.arange(k)
+    new_label[:, 1] = np.where(accepted, k + accepted.cumsum() - 1, np.arange(k))
+    labels = new_label[state.labels, halves.sides.astype(np.int64)]
+    parents = np.flatnonzero(accepted)
+    statistics = np.concatenate([state.statistics, halves.statistics[parents, 1]])
+    statistics[parents] = halves.statistics[parents, 0]
+    # Clusters that have just been made, and those whose halves led nowhere, are cut anew.
+    stale = accepted | (halves.ages >= 2 * PATIENCE)
+    fresh = np.concatenate([stale, np.ones(len(parents), dtype=bool)])
+    state = replace(state, labels=labels, statistics=statistics)
+    if not fresh.any():
+        return state, halves
+    sides = halve(rng, rows, labels, statistics, prior, fresh, halves.sides)
+    by_cluster = np.zeros((len(fresh), 2, prior.n_statistics))
+    by_cluster[:k] = halves.statistics
+    for cluster in np.flatnonzero(fresh):
+        members = np.flatnonzero(labels == cluster)
+        upper = np.zeros(prior.n_statistics)
+        for part, points in rows.chunks_of(members[sides[members]], prior.n_statistics):
+            del part
+            upper += prior.lift(points).sum(axis=0)
+        by_cluster[cluster] = statistics[cluster] - upper, upper
+    ages = np.where(fresh, 0, np.concatenate([halves.ages, np.zeros(len(parents), dtype=np.int64)]))
+    return state, Halves(sides, by_cluster, ages)
+
+
+def _merge(
+    rng: np.random.Generator, state: State, halves: Halves, prior: NormalInverseWishart
+) -> tuple[State, Halves]:
+    if state.n_clusters == 1:
+        return state, halves
+    pairs = np.array(nearest_pairs(prior.means(state.statistics)))
+    log_odds = -log_split_odds(state.statistics[pairs], state.hyper.alpha, prior)
+    accepted = np.log(rng.random(len(pairs))) < log_odds
+    partner: dict[int, int] = {}
+    for a, b in pairs[accepted]:
+        if a not in partner and b not in partner:  # never three at once
+            partner[int(a)], partner[int(b)] = int(b), int(a)
+    gone = np.array(sorted(b for b, a in partner.items() if a < b), dtype=np.int64)
+    if len(gone) == 0:
+        return state, halves
+    kept = np.array([partner[int(b)] for b in gone])
+    sides, by_cluster = halves.sides.copy(), halves.statistics.copy()
+    new_label = np.arange(state.n_clusters)
+    new_label[gone] = kept
+    merged = np.isin(state.labels, np.concatenate([gone, kept]))
+    sides[merged] = np.isin(state.labels[merged], gone)  # what has just been merged is ready to split again
+    statistics = state.statistics.copy()
+    by_cluster[kept, 0], by_cluster[kept, 1] = statistics[kept], statistics[gone]
+    statistics[kept] += statistics[gone]
+    ages = halves.ages.copy()
+    ages[kept] = 0
+    remain = np.ones(state.n_clusters, dtype=bool)
+    remain[gone] = False
+    new_label = (remain.cumsum() - 1)[new_label]
+    state = replace(state, labels=new_label[state.labels], statistics=statistics[remain])
+    return state, Halves(sides, by_cluster[remain], ages[remain])

@@ -1,0 +1,90 @@
+"""The posterior over all partitions of a few points, by enumeration: the slow, obvious version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from clusterwise.dp.hyper import HyperParameters, HyperPrior, LogNormal
+from clusterwise.dp.niw import NormalInverseWishart
+from clusterwise.dp.restaurant import log_partition_probability
+from clusterwise.dp.rows import Rows
+from clusterwise.dp.state import State, state_of_labels
+from clusterwise.partition import canonical_labels
+
+
+def partitions(n: int) -> Iterator[tuple[int, ...]]:
+    """All partitions of n points, as canonical labels."""
+    if n == 0:
+        yield ()
+        return
+    for smaller in partitions(n - 1):
+        for label in range(max(smaller, default=-1) + 2):
+            yield (*smaller, label)
+
+
+def log_joint(
+    points: np.ndarray, labels: tuple[int, ...], prior: NormalInverseWishart, alpha: float
+) -> float:
+    """Log of P(partition) f(X | partition), cluster by cluster."""
+    total = log_partition_probability(np.bincount(labels).astype(float), alpha)
+    for label in set(labels):
+        members = points[np.array(labels) == label]
+        total += float(prior.log_marginal(prior.lift(members).sum(axis=0, keepdims=True))[0])
+    return total
+
+
+class ExactPosterior:
+    """Probabilities of all partitions of the points (n, d), n small, with fixed hyper-parameters."""
+
+    def __init__(self, points: np.ndarray, hyper: HyperParameters, hyper_prior: HyperPrior) -> None:
+        self.rows, self.hyper, self.hyper_prior = Rows(points), hyper, hyper_prior
+        self.prior = hyper.prior(hyper_prior)
+        self.partitions = list(partitions(len(points)))
+        self.index = {labels: i for i, labels in enumerate(self.partitions)}
+        logs = np.array([log_joint(points, z, self.prior, hyper.alpha) for z in self.partitions])
+        self.probabilities = np.exp(logs - logs.max())
+        self.probabilities /= self.probabilities.sum()
+
+    def draw(self, rng: np.random.Generator) -> State:
+        """Draw a state from the posterior."""
+        labels = self.partitions[rng.choice(len(self.partitions), p=self.probabilities)]
+        return self.state(labels)
+
+    def state(self, labels: tuple[int, ...]) -> State:
+        return state_of_labels(self.rows, np.array(labels), self.hyper, self.hyper_prior)
+
+    def number(self, state: State) -> int:
+        """Index of the state's partition."""
+        return self.index[tuple(canonical_labels(state.labels).tolist())]
+
+    def total_variation(self, visits: np.ndarray) -> float:
+        """Distance between the posterior and the relative frequencies of visits (partitions,)."""
+        return float(0.5 * np.abs(visits / visits.sum() - self.probabilities).sum())
+
+    def noise(self, n_draws: float, rng: np.random.Generator) -> float:
+        """Total variation that this many independent draws stay below, but for one time in a million or so."""
+        drawn = rng.multinomial(round(n_draws), self.probabilities, size=200)
+        distances = np.array([self.total_variation(visits) for visits in drawn])
+        return float(distances.mean() + 5 * distances.std())
+
+
+def fixed(covariance_type: str, n_features: int, alpha: float = 0.8) -> tuple[HyperParameters, HyperPrior]:
+    """Hyper-parameters that stay as they are."""
+    hyper = HyperParameters(alpha, 0.2, 3.5, np.full(n_features, 0.15))
+    prior = HyperPrior(
+        covariance_type,
+        n_features,
+        alpha,
+        LogNormal(hyper.kappa, 0.0),
+        LogNormal(hyper.degrees, 0.0),
+        LogNormal(0.15, 0.0),
+    )
+    return hyper, prior
+
+
+def few_points(n: int, n_features: int, seed: int = 3) -> np.ndarray:
+    """Points whose partition is uncertain: some near each other, some apart."""
+    rng = np.random.default_rng([seed, n, n_features])
+    return rng.normal(size=(3, n_features))[rng.integers(3, size=n)] + 0.5 * rng.normal(size=(n, n_features))
