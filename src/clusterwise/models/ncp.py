@@ -39,6 +39,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from clusterwise.exceptions import RecipeError
 from clusterwise.models.base import AmortizedModel, Inference, TrainingTask
 from clusterwise.models.ncp_loop import PartitionDraws, draw_partitions, inference_from_draws
 from clusterwise.nn.embedding import CoordinateEmbedding
@@ -140,18 +141,19 @@ class NCP(AmortizedModel):
         return reads_g @ self.g[-1].weight, reads_g @ self.g[-1].bias
 
     def cluster_votes(self, summed: Tensor, vote_map: tuple[Tensor, Tensor]) -> Tensor:
-        """V g(H_k), (..., width), from ``summed`` = W H_k (..., width)."""
-        hidden = _through(self.g, 1, len(self.g) - 1, summed + self.g[0].bias)
-        return functional.linear(hidden, *vote_map)
+        """V g(H_k), (..., width), from ``summed`` = W H_k with the bias of g's first layer, (..., width)."""
+        return functional.linear(_through(self.g, 1, len(self.g) - 1, summed), *vote_map)
 
     def logits(self, read: Tensor) -> Tensor:
-        """f(G, U), (...), from ``read`` (..., width), what its first layer reads in G and U together."""
-        return _through(self.f, 1, len(self.f), read + self.f[0].bias).squeeze(-1)
+        """f(G, U), (...), from what its first layer makes of G and U, bias included, (..., width)."""
+        hidden = _through(self.f, 1, len(self.f) - 1, read)
+        # Without the last bias, which would move all choices alike.
+        return functional.linear(hidden, self.f[-1].weight).squeeze(-1)
 
     def loss(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
         n_sets, n_points = task.labels.shape
         if n_points < 2:
-            raise ValueError("a data set of one point has no choice to learn from")
+            raise RecipeError("A data set of one point has no choice to learn from; set n_points from 2 up.")
         n_positions = -(-n_points // self.config.points_per_position)
         positions = draw_positions(n_sets, n_positions, n_points, generator)
         log_p, target = choice_log_probabilities(self, self.encode(task.points), task.labels, positions)
@@ -214,10 +216,10 @@ def choice_log_probabilities(
     exists, rest, own = exists.flatten(0, 1), rest.flatten(0, 1), own.flatten(0, 1)
     of, k = exists.nonzero(as_tuple=True)
     old = summed.flatten(0, 1)[of, k]
-    alone, before, after = model.cluster_votes(
-        torch.cat([own, old, old + own[of]]), model.vote_map()
-    ).split([len(own), len(of), len(of)])
-    everything = rest.index_add(0, of, before)  # f reads G and U as one sum
+    sums = torch.cat([own, old, old + own[of]]) + model.g[0].bias
+    votes = model.cluster_votes(sums, model.vote_map())
+    alone, before, after = votes.split([len(own), len(of), len(of)])
+    everything = rest.index_add(0, of, before) + model.f[0].bias  # f reads G and U as one sum
     logits = model.logits(torch.cat([everything + alone, everything[of] + after - before]))
     table = logits.new_full((len(own), n_clusters + 1), -torch.inf)
     table = table.index_put((of, k), logits[len(own) :])

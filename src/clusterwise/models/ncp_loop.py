@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["PartitionDraws", "draw_partitions", "inference_from_draws"]
 
+# Orders of different data sets that run as one batch: more of them no longer fit the processor's cache.
+ROWS_AT_ONCE = 256
+FIRST_SLOTS = 8  # doubled when an order has more clusters
+
 
 @dataclass(frozen=True)
 class PartitionDraws:
@@ -53,89 +57,120 @@ def draw_partitions(
     greedy: bool,
 ) -> list[PartitionDraws]:
     """Partition B data sets, points (B, N, d) and mask (B, N), in ``n_orders`` random orders each."""
-    sizes = mask.sum(1)
-    by_size = sizes.argsort(descending=True, stable=True)  # sets that are through drop off the end
-    drawn = [_random_orders(mask[b], seeds[b], n_orders) for b in by_size.tolist()]
-    orders = torch.cat([order for order, _ in drawn])  # (R, N), a row for each order of each data set
-    numbers = torch.cat([number for _, number in drawn]).to(points.device)
-    encoded = model.encode(points[by_size])
-    set_of_row = torch.arange(len(points), device=points.device).repeat_interleave(n_orders)
-    loop = _Loop(model, encoded.in_cluster, encoded.in_rest, mask[by_size], set_of_row, max_clusters)
-    n_rows = (n_orders * (sizes[:, None] > torch.arange(mask.shape[1], device=sizes.device)).sum(0)).tolist()
-    for place, rows in enumerate(n_rows):
-        if rows == 0:
-            break
-        loop.step(orders[:rows, place], None if greedy else numbers[:rows, place])
-    results: list[PartitionDraws | None] = [None] * len(points)
-    for position, b in enumerate(by_size.tolist()):
-        rows = slice(position * n_orders, (position + 1) * n_orders)
-        results[b] = PartitionDraws(
-            loop.labels[rows], loop.log_probability[rows], loop.probabilities[rows], loop.cap_reached[rows]
-        )
-    return [result for result in results if result is not None]
+    # Sets of similar size go together, and the smaller ones of a batch drop off its end when they are through.
+    by_size = mask.sum(1).argsort(descending=True, stable=True).tolist()
+    per_batch = max(1, ROWS_AT_ONCE // n_orders)
+    results: dict[int, PartitionDraws] = {}
+    for start in range(0, len(by_size), per_batch):
+        sets = by_size[start : start + per_batch]
+        some_seeds = [seeds[b] for b in sets]
+        loop = _Loop(model, points[sets], mask[sets], some_seeds, max_clusters, n_orders, greedy)
+        results.update(zip(sets, loop.run(), strict=True))
+    return [results[b] for b in range(len(points))]
 
 
 class _Loop:
-    """Running sums of R orders; ``step`` gives one more point of each order a label."""
+    """Running sums of R orders: ``n_orders`` of each of B data sets, the largest set first.
+
+    A slot holds one cluster of every order. The first slot without a cluster is the new one: its sum and
+    its vote are zero, so that it needs no treatment of its own.
+    """
 
     def __init__(
-        self, model: NCP, in_cluster: Tensor, in_rest: Tensor, mask: Tensor, set_of_row: Tensor, cap: int
+        self,
+        model: NCP,
+        points: Tensor,
+        mask: Tensor,
+        seeds: Sequence[int],
+        max_clusters: int,
+        n_orders: int,
+        greedy: bool,
     ) -> None:
-        self.model, self.cap, self.set_of_row = model, cap, set_of_row
-        self.in_cluster, self.in_rest = in_cluster, in_rest
-        self.vote_map = model.vote_map()
-        self.alone = model.cluster_votes(in_cluster, self.vote_map)  # votes of clusters of one point
-        n_rows, n_points, width = len(set_of_row), *in_cluster.shape[1:]
-        # Clusters come first, so that the ones in use are one block of memory.
-        self.summed = in_cluster.new_zeros(8, n_rows, width)
-        self.votes = in_cluster.new_zeros(8, n_rows, width)
-        # Thousands of additions and removals: in double precision the sum over nothing is nothing.
-        present = mask.unsqueeze(-1).to(torch.float64)
-        self.rest = (in_rest.to(torch.float64) * present).sum(1)[set_of_row]
-        self.total = torch.zeros_like(self.rest)  # of the votes
-        self.n_clusters = torch.zeros(n_rows, dtype=torch.int64, device=mask.device)
-        self.labels = torch.zeros(n_rows, n_points, dtype=torch.int64, device=mask.device)
-        self.probabilities = in_cluster.new_zeros(n_rows, n_points)
-        self.log_probability = torch.zeros(n_rows, dtype=torch.float64, device=mask.device)
-        self.cap_reached = torch.zeros(n_rows, dtype=torch.bool, device=mask.device)
-        self.k_max = 0  # over all rows
+        self.model, self.max_clusters, self.n_orders = model, max_clusters, n_orders
+        sizes = mask.sum(1)
+        n_points = int(sizes[0])
+        drawn = [_random_orders(of_set, seed, n_orders) for of_set, seed in zip(mask, seeds, strict=True)]
+        self.orders = torch.cat([order for order, _ in drawn])[:, :n_points]  # (R, N)
+        self.numbers = None if greedy else torch.cat([number for _, number in drawn]).to(points)
+        places = torch.arange(n_points, device=mask.device)
+        self.n_rows: list[int] = (n_orders * (sizes[:, None] > places).sum(0)).tolist()  # at every place
 
-    def step(self, point: Tensor, number: Tensor | None) -> None:
-        """Give ``point`` (r,) of the first r rows a label: drawn by ``number`` (r,), or the likeliest."""
-        r, k_max = len(point), self.k_max
-        row = torch.arange(r, device=point.device)
-        of_set = self.set_of_row[:r]
-        own, alone = self.in_cluster[of_set, point], self.alone[of_set, point]  # (r, width)
-        self.rest[:r] -= self.in_rest[of_set, point]
-        after = self.model.cluster_votes(self.summed[:k_max, :r] + own, self.vote_map)  # (K, r, width)
-        gain = torch.cat([after - self.votes[:k_max, :r], alone.unsqueeze(0)])
-        read = gain + (self.total[:r] + self.rest[:r]).to(gain.dtype)
-        logits = self.model.logits(read)  # (K + 1, r)
-        choice_exists = torch.arange(k_max + 1, device=point.device)[:, None] < self.n_clusters[:r]
-        choice_exists[k_max] = self.n_clusters[:r] < self.cap
-        # A cap that keeps the likeliest choice away is one that the user should hear of.
-        log_p = torch.log_softmax(logits.masked_fill(~choice_exists, -torch.inf), dim=0)
-        if number is None:
-            choice = log_p.argmax(0)
-        else:
-            choice = (log_p.exp().cumsum(0)[:-1] < number).sum(0)
-        chosen = log_p[choice, row]
-        is_new = choice == k_max
-        cluster = torch.where(is_new, self.n_clusters[:r], choice)
-        self.k_max = max(k_max, int(cluster.max()) + 1)
-        if self.k_max > len(self.summed):
-            self._make_room()
-        self.summed[cluster, row] += own
-        self.votes[cluster, row] += gain[choice, row]
-        self.total[:r] += gain[choice, row]
-        self.n_clusters[:r] += is_new
-        self.labels[row, point] = cluster
+        encoded = model.encode(points)
+        n_rows, width = len(self.orders), encoded.in_rest.shape[-1]
+        self.first_point = torch.arange(len(points), device=mask.device).repeat_interleave(n_orders)
+        self.first_point *= mask.shape[1]
+        # One look-up for both that a point adds.
+        self.added = torch.cat([encoded.in_cluster, encoded.in_rest], dim=-1).flatten(0, 1)
+        self.vote_map = model.vote_map()
+        self.summed = encoded.in_rest.new_zeros(FIRST_SLOTS, n_rows, width)  # W H_k
+        self.votes = torch.zeros_like(self.summed)  # V g(H_k)
+        # Thousands of additions and removals: in double precision the sum over nothing is nothing.
+        of_set = torch.where(mask.unsqueeze(-1), encoded.in_rest, 0.0).to(torch.float64).sum(1)
+        self.read = of_set.repeat_interleave(n_orders, dim=0) + model.f[0].bias  # what f reads in G and U
+
+        self.n_clusters = torch.zeros(n_rows, dtype=torch.int64, device=mask.device)
+        self.labels = torch.zeros(n_rows, mask.shape[1], dtype=torch.int64, device=mask.device)
+        self.probabilities = encoded.in_rest.new_zeros(n_rows, mask.shape[1])
+        self.log_probability = self.read.new_zeros(n_rows)
+        self.cap_reached = torch.zeros(n_rows, dtype=torch.bool, device=mask.device)
+        self.slots = torch.arange(FIRST_SLOTS, device=mask.device).unsqueeze(1)
+        self.rows = torch.arange(n_rows, device=mask.device)
+        self.n_slots = 1  # in use by any order, the new one included
+
+    def run(self) -> list[PartitionDraws]:
+        """Label all points of all orders; return the partitions of each data set."""
+        for place, n_rows in enumerate(self.n_rows):
+            self._step(place, n_rows)
+        kept = (self.labels, self.log_probability, self.probabilities, self.cap_reached)
+        by_set = zip(*(values.split(self.n_orders) for values in kept), strict=True)
+        return [PartitionDraws(*of_set) for of_set in by_set]
+
+    def _step(self, place: int, r: int) -> None:
+        """Give the point at this place of each of the first r orders a label."""
+        k, point, row = self.n_slots, self.orders[:r, place], self.rows[:r]
+        in_cluster, in_rest = self.added[self.first_point[:r] + point].tensor_split(2, dim=1)  # (r, width)
+        self.read[:r] -= in_rest
+        after = self.model.cluster_votes(
+            self.summed[:k, :r] + (in_cluster + self.model.g[0].bias), self.vote_map
+        )
+        gain = after.sub_(self.votes[:k, :r])  # (k, r, width)
+        logits = self.model.logits(gain + self.read[:r].to(gain.dtype))  # (k, r)
+        log_p = torch.log_softmax(
+            logits.masked_fill_(self.slots[:k] > self.n_clusters[:r], -torch.inf), dim=0
+        )
+        slot = self._choose(log_p, place)
+        if k > self.max_clusters:
+            # The cap is felt only where the choice is a cluster beyond it: then one of the others is chosen.
+            beyond = slot == self.max_clusters
+            if beyond.any():
+                self.cap_reached[:r] |= beyond
+                within = torch.log_softmax(log_p[: self.max_clusters], dim=0)
+                log_p = torch.where(beyond, torch.nn.functional.pad(within, (0, 0, 0, 1)), log_p)
+                slot = torch.where(beyond, self._choose(within, place), slot)
+        chosen, gain = log_p[slot, row], gain[slot, row]
+        self.summed[slot, row] += in_cluster
+        self.votes[slot, row] += gain
+        self.read[:r] += gain
+        self.n_clusters[:r] += slot == self.n_clusters[:r]
+        self.labels[row, point] = slot
         self.probabilities[row, point] = chosen.exp()
         self.log_probability[:r] += chosen
+        self.n_slots = max(k, int(slot.max()) + 2)
+        if self.n_slots > len(self.summed):
+            self._make_room()
+
+    def _choose(self, log_p: Tensor, place: int) -> Tensor:
+        """Slots (r,) by their log probabilities (k, r): the likeliest, or drawn by inversion."""
+        if self.numbers is None:
+            return log_p.argmax(0)
+        edges = log_p.exp().cumsum(0)
+        # Scaled to the last edge: a number above all of them would choose a slot that is none.
+        return (self.numbers[: log_p.shape[1], place] * edges[-1] >= edges[:-1]).sum(0)
 
     def _make_room(self) -> None:
         self.summed = torch.cat([self.summed, torch.zeros_like(self.summed)])
         self.votes = torch.cat([self.votes, torch.zeros_like(self.votes)])
+        self.slots = torch.arange(len(self.summed), device=self.slots.device).unsqueeze(1)
 
 
 def inference_from_draws(draws: PartitionDraws, points: Tensor, mask: Tensor) -> Inference:
@@ -153,7 +188,7 @@ def inference_from_draws(draws: PartitionDraws, points: Tensor, mask: Tensor) ->
         None,
         torch.log(counts / counts.sum()),
         steps,
-        cap_reached=bool(draws.cap_reached[best]),
+        cap_reached=bool(draws.cap_reached.any()),
         draws=tuple(draws.labels),
         log_probability=float(draws.log_probability[best]),
     )
