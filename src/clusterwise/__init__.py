@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from clusterwise import bench, datasets, metrics, plotting, pretrained, report
-    from clusterwise.estimators import ACTST, AMCP, DAC
+    from clusterwise.estimators import ACTST, AMCP, DAC, NCP
     from clusterwise.partition import Partition
     from clusterwise.posterior import PartitionPosterior
     from clusterwise.pretrained import list_weights
@@ -26,6 +26,7 @@ __all__ = [
     "ACTST",
     "AMCP",
     "DAC",
+    "NCP",
     "Partition",
     "PartitionPosterior",
     "__version__",
@@ -45,6 +46,7 @@ _MODULE_OF = {
     "ACTST": "clusterwise.estimators",
     "AMCP": "clusterwise.estimators",
     "DAC": "clusterwise.estimators",
+    "NCP": "clusterwise.estimators",
     "Partition": "clusterwise.partition",
     "PartitionPosterior": "clusterwise.posterior",
     "list_weights": "clusterwise.pretrained",

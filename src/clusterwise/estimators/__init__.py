@@ -3,5 +3,6 @@
 from clusterwise.estimators.act_st import ACTST
 from clusterwise.estimators.amcp import AMCP
 from clusterwise.estimators.dac import DAC
+from clusterwise.estimators.ncp import NCP
 
-__all__ = ["ACTST", "AMCP", "DAC"]
+__all__ = ["ACTST", "AMCP", "DAC", "NCP"]
