@@ -6,6 +6,7 @@ __all__ = [
     "FeatureCountError",
     "InvalidDataError",
     "MissingDependencyError",
+    "NotConvergedWarning",
     "OutsidePriorWarning",
     "RecipeError",
     "UnknownWeightsError",
@@ -47,3 +48,7 @@ class CapReachedWarning(UserWarning):
 
 class OutsidePriorWarning(UserWarning):
     """The data look unlike anything that the weights were trained on."""
+
+
+class NotConvergedWarning(UserWarning):
+    """Chains disagree, or a training was still moving when it ended."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import chdtr, chdtrc, gammaincinv, logsumexp
 
-__all__ = ["DiagonalMixture", "merge_indistinct", "mixture_from_labels", "refine"]
+__all__ = ["DiagonalMixture", "merge_indistinct", "mixture_from_labels", "outlier_scores", "refine"]
 
 # Rows are treated in chunks of about this many (row, cluster, feature) triples: bounded memory, and what a
 # chunk needs stays in the processor's cache.
@@ -70,11 +70,7 @@ class DiagonalMixture:
         nearest = np.empty(len(points))
         for rows in _chunks(len(points), self.means.size):
             nearest[rows] = self._squared_distances(points[rows]).min(axis=1)
-        d = self.means.shape[1]
-        scores = np.zeros(len(points))  # what nearly all of many points have
-        far = nearest >= 2 * gammaincinv(d / 2, np.exp(LOG_OF_ZERO / n_points))
-        scores[far] = np.exp(n_points * _log_chi_squared(d, nearest[far]))
-        return scores
+        return outlier_scores(nearest, self.means.shape[1], n_points)
 
     def sample(self, rng: np.random.Generator, n_samples: int) -> tuple[np.ndarray, np.ndarray]:
         """Draw points (n_samples, d) and their clusters (n_samples,), sorted by cluster."""
@@ -100,6 +96,14 @@ class DiagonalMixture:
             difference /= variances
             distances += difference
         return distances
+
+
+def outlier_scores(nearest: np.ndarray, d: int, n_points: int) -> np.ndarray:
+    """P(none of ``n_points`` is as far out) for squared distances (n,) in standard deviations, d features."""
+    scores = np.zeros(len(nearest))  # what nearly all of many points have
+    far = nearest >= 2 * gammaincinv(d / 2, np.exp(LOG_OF_ZERO / n_points))
+    scores[far] = np.exp(n_points * _log_chi_squared(d, nearest[far]))
+    return scores
 
 
 def _log_chi_squared(d: int, x: np.ndarray) -> np.ndarray:

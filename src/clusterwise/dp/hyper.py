@@ -18,6 +18,10 @@ from clusterwise.dp.restaurant import GammaPrior, draw_alpha
 __all__ = ["HyperParameters", "HyperPrior", "LogNormal", "first_guess", "update"]
 
 
+# Rows that repeat would otherwise draw the width of the clusters to zero without end.
+LARGEST_STEP = float(np.log(1e5))
+
+
 @dataclass(frozen=True)
 class LogNormal:
     """exp(Normal(log median, sd)), or just ``median`` if ``sd`` is 0."""
@@ -26,10 +30,11 @@ class LogNormal:
     sd: float
 
     def log_density(self, value: np.ndarray | float) -> np.ndarray:
-        """Log density of log(value), without the constant."""
+        """Log density of log(value), without the constant; it ends at LARGEST_STEP."""
         if self.sd == 0:
             return np.zeros(np.shape(value))
-        return -0.5 * np.square((np.log(value) - np.log(self.median)) / self.sd)
+        steps = np.abs(np.log(value) - np.log(self.median))
+        return np.where(steps < LARGEST_STEP, -0.5 * np.square(steps / self.sd), -np.inf)
 
 
 @dataclass(frozen=True)

@@ -109,6 +109,14 @@ class NormalInverseWishart(ABC):
         """Log density of a new point in each cluster, a Student t; (n, K), each row on its own."""
 
     @abstractmethod
+    def sample(self, rng: np.random.Generator, posterior: Posterior, labels: np.ndarray) -> np.ndarray:
+        """Draw a new point from the predictive t of each of the clusters ``labels`` (n,); (n, d)."""
+
+    @abstractmethod
+    def squared_distances(self, points: np.ndarray, posterior: Posterior) -> np.ndarray:
+        """Squared distances (n, K) in the standard deviations of ``covariances``, each row on its own."""
+
+    @abstractmethod
     def covariances(self, posterior: Posterior) -> np.ndarray:
         """Covariances of the predictive t, (K, d, d), or of a Normal of its shape where t has none."""
 
@@ -210,23 +218,34 @@ class Full(NormalInverseWishart):
         return eta
 
     def log_predictive(self, points: np.ndarray, posterior: Posterior) -> np.ndarray:
-        d = self.n_features
-        degrees = posterior.nu - d + 1
+        d, degrees = self.n_features, posterior.nu - self.n_features + 1
         scale = (posterior.kappa + 1) / (posterior.kappa * degrees)
         root = np.linalg.cholesky(posterior.psi)
-        log_det = _log_det(root) + d * np.log(scale)
-        identity = np.eye(d)
-        distances = np.empty((len(points), len(degrees)))
-        for k, mean in enumerate(posterior.mean):
-            whiten = solve_triangular(root[k], identity, lower=True) / np.sqrt(scale[k])
+        distances = self._distances(points, posterior.mean, root) / scale
+        return _student_log_density(distances, degrees, _log_det(root) + d * np.log(scale), d)
+
+    def _distances(self, points: np.ndarray, means: np.ndarray, root: np.ndarray) -> np.ndarray:
+        """Squared lengths of root^-1 (x - mean), (n, K)."""
+        distances = np.empty((len(points), len(means)))
+        for k, mean in enumerate(means):
+            whiten = solve_triangular(root[k], np.eye(self.n_features), lower=True)
             # einsum, no matrix product: each row must come out the same whatever rows stand beside it
-            white = np.einsum("nd,ed->ne", points - mean, whiten)
-            distances[:, k] = np.square(white).sum(axis=1)
-        return _student_log_density(distances, degrees, log_det, d)
+            distances[:, k] = np.square(np.einsum("nd,ed->ne", points - mean, whiten)).sum(axis=1)
+        return distances
+
+    def sample(self, rng: np.random.Generator, posterior: Posterior, labels: np.ndarray) -> np.ndarray:
+        degrees = posterior.nu - self.n_features + 1
+        scale = np.sqrt((posterior.kappa + 1) / (posterior.kappa * degrees))[labels]
+        noise = rng.standard_normal((len(labels), self.n_features))
+        noise *= (scale / np.sqrt(rng.chisquare(degrees[labels]) / degrees[labels]))[:, None]
+        root = np.linalg.cholesky(posterior.psi)
+        return posterior.mean[labels] + np.einsum("nde,ne->nd", root[labels], noise)
+
+    def squared_distances(self, points: np.ndarray, posterior: Posterior) -> np.ndarray:
+        return self._distances(points, posterior.mean, np.linalg.cholesky(self.covariances(posterior)))
 
     def covariances(self, posterior: Posterior) -> np.ndarray:
-        degrees = posterior.nu - self.n_features + 1
-        factor = (posterior.kappa + 1) / (posterior.kappa * np.where(degrees > 2, degrees - 2, degrees))
+        factor = _variance_factor(posterior, posterior.nu - self.n_features + 1)
         return posterior.psi * factor[:, None, None]
 
 
@@ -304,10 +323,24 @@ class Diagonal(NormalInverseWishart):
             result += _student_log_density(distances, posterior.nu, np.log(scales[:, a]), 1)
         return result
 
+    def sample(self, rng: np.random.Generator, posterior: Posterior, labels: np.ndarray) -> np.ndarray:
+        factor = (posterior.kappa + 1) / (posterior.kappa * posterior.nu)
+        scales = np.sqrt(posterior.psi * factor[:, None])[labels]
+        return posterior.mean[labels] + scales * rng.standard_t(posterior.nu[labels, None], scales.shape)
+
+    def _variances(self, posterior: Posterior) -> np.ndarray:
+        return posterior.psi * _variance_factor(posterior, posterior.nu)[:, None]
+
+    def squared_distances(self, points: np.ndarray, posterior: Posterior) -> np.ndarray:
+        distances = np.zeros((len(points), len(posterior.mean)))
+        for coordinate, mean, variance in zip(
+            points.T, posterior.mean.T, self._variances(posterior).T, strict=True
+        ):
+            distances += np.square(coordinate[:, None] - mean) / variance
+        return distances
+
     def covariances(self, posterior: Posterior) -> np.ndarray:
-        degrees = np.where(posterior.nu > 2, posterior.nu - 2, posterior.nu)
-        factor = (posterior.kappa + 1) / (posterior.kappa * degrees)
-        return (posterior.psi * factor[:, None])[:, :, None] * np.eye(self.n_features)
+        return self._variances(posterior)[:, :, None] * np.eye(self.n_features)
 
 
 class Spherical(NormalInverseWishart):
@@ -371,15 +404,28 @@ class Spherical(NormalInverseWishart):
     def log_predictive(self, points: np.ndarray, posterior: Posterior) -> np.ndarray:
         d = self.n_features
         scales = posterior.psi * (posterior.kappa + 1) / (posterior.kappa * posterior.nu)
-        distances = np.zeros((len(points), len(scales)))
-        for a in range(d):
-            distances += np.square(points[:, a, None] - posterior.mean[:, a])
-        return _student_log_density(distances / scales, posterior.nu, d * np.log(scales), d)
+        distances = self._distances(points, posterior.mean) / scales
+        return _student_log_density(distances, posterior.nu, d * np.log(scales), d)
+
+    def _distances(self, points: np.ndarray, means: np.ndarray) -> np.ndarray:
+        distances = np.zeros((len(points), len(means)))
+        for coordinate, mean in zip(points.T, means.T, strict=True):
+            distances += np.square(coordinate[:, None] - mean)
+        return distances
+
+    def sample(self, rng: np.random.Generator, posterior: Posterior, labels: np.ndarray) -> np.ndarray:
+        variances = posterior.psi * (posterior.kappa + 1) / (posterior.kappa * posterior.nu)
+        degrees = posterior.nu[labels]
+        scales = np.sqrt(variances[labels] / (rng.chisquare(degrees) / degrees))
+        return posterior.mean[labels] + scales[:, None] * rng.standard_normal((len(labels), self.n_features))
+
+    def squared_distances(self, points: np.ndarray, posterior: Posterior) -> np.ndarray:
+        variances = posterior.psi * _variance_factor(posterior, posterior.nu)
+        return self._distances(points, posterior.mean) / variances
 
     def covariances(self, posterior: Posterior) -> np.ndarray:
-        degrees = np.where(posterior.nu > 2, posterior.nu - 2, posterior.nu)
-        factor = posterior.psi * (posterior.kappa + 1) / (posterior.kappa * degrees)
-        return factor[:, None, None] * np.eye(self.n_features)
+        variances = posterior.psi * _variance_factor(posterior, posterior.nu)
+        return variances[:, None, None] * np.eye(self.n_features)
 
 
 PRIORS: dict[CovarianceType, type[NormalInverseWishart]] = {
@@ -393,6 +439,13 @@ def _log_det(root: np.ndarray) -> np.ndarray:
     """Log determinant of the matrices whose triangular roots (K, d, d) are given."""
     result: np.ndarray = 2 * np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
     return result
+
+
+def _variance_factor(posterior: Posterior, degrees: np.ndarray) -> np.ndarray:
+    """What Psi is multiplied by to give the variance of a t, or its squared scale where that is infinite."""
+    finite = np.where(degrees > 2, degrees - 2, degrees)
+    factor: np.ndarray = (posterior.kappa + 1) / (posterior.kappa * finite)
+    return factor
 
 
 def _student_log_density(

@@ -41,14 +41,14 @@ class Rows:
 
     def chunks(self, width: int) -> Iterator[tuple[slice, np.ndarray]]:
         """All rows in turn, as many at a time as ``width`` numbers for each allow."""
-        size = max(256, CHUNK // width)
+        size = max(16, CHUNK // width)
         for start in range(0, len(self), size):
             rows = slice(start, min(start + size, len(self)))
             yield rows, self.take(rows)
 
     def chunks_of(self, index: np.ndarray, width: int) -> Iterator[tuple[slice, np.ndarray]]:
         """The rows at ``index`` (m,) in turn; the slices are positions in ``index``."""
-        size = max(256, CHUNK // width)
+        size = max(16, CHUNK // width)
         for start in range(0, len(index), size):
             part = slice(start, min(start + size, len(index)))
             yield part, self.take(index[part])

@@ -22,6 +22,7 @@ from torch import Tensor
 from clusterwise._arrays import pad_sets, to_numpy
 from clusterwise.estimators.availability import available_unless
 from clusterwise.estimators.features import FeatureMap, fit_feature_map, pad_features
+from clusterwise.estimators.order import in_input_order, sorted_order
 from clusterwise.estimators.outside_prior import describe_far_rows
 from clusterwise.estimators.validation import as_points, require_positive
 from clusterwise.exceptions import CapReachedWarning, ClusterwiseError, FeatureCountError, OutsidePriorWarning
@@ -198,7 +199,7 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
     def _prepare(self, points: np.ndarray, seed: int, name: str = "X") -> Prepared:
         """Sort the rows, scale them, and choose the ones that the network will see."""
         # Sorted rows make everything that follows, rounding included, independent of the input's order.
-        order = _sorted_order(points)
+        order = sorted_order(points)
         weights = self._weights()
         feature_map = fit_feature_map(
             points[order], weights.model.n_features, weights.name, self.projection, self.scaling, name
@@ -328,9 +329,7 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _in_input_order(self, values: np.ndarray) -> np.ndarray:
         """Bring values of the sorted rows, (n, ...), to the order of the rows given to ``fit``."""
-        result = np.empty_like(values)
-        result[self._prepared.order] = values
-        return result
+        return in_input_order(values, self._prepared.order)
 
     # -- new points ------------------------------------------------------------------------------
 
@@ -384,14 +383,6 @@ def _one_of_each_stretch(n: int, m: int) -> np.ndarray:
     # At random within a stretch: a fixed step could fall in with a pattern of the sorted rows.
     within = np.random.default_rng(n).random(m)
     return edges[:-1] + (within * np.diff(edges)).astype(np.int64)
-
-
-def _sorted_order(points: np.ndarray) -> np.ndarray:
-    """Order of the rows (n, d) by value, the first column first."""
-    order = np.argsort(points[:, 0], kind="stable")
-    leading = points[order, 0]
-    # Sorting by all columns takes several times as long, and ties in the first are rare.
-    return np.lexsort(points.T[::-1]) if (leading[1:] == leading[:-1]).any() else order
 
 
 def clusters_in_use(prepared: Prepared, mixture: DiagonalMixture) -> tuple[DiagonalMixture, np.ndarray]:
