@@ -104,6 +104,14 @@ class NormalInverseWishart(ABC):
     def expected(self, statistics: np.ndarray) -> np.ndarray:
         """Natural parameters (K, p) of Gaussians with the posterior means of mu and of the precision."""
 
+    def most_probable(self, statistics: np.ndarray) -> np.ndarray:
+        """Natural parameters (K, p) of the MAP Gaussians; statistics may be weighted sums.
+
+        mu is the posterior mean and Sigma = Psi / (nu - d + 1), as in the slides of DeepDPM; a diagonal or
+        spherical covariance is d = 1 for this purpose, and so the same as the expected precision.
+        """
+        return self.expected(statistics)
+
     @abstractmethod
     def log_predictive(self, points: np.ndarray, posterior: Posterior) -> np.ndarray:
         """Log density of a new point in each cluster, a Student t; (n, K), each row on its own."""
@@ -198,10 +206,18 @@ class Full(NormalInverseWishart):
 
     def expected(self, statistics: np.ndarray) -> np.ndarray:
         posterior = self.posterior(statistics)
+        return self._with_precision(posterior, posterior.nu)
+
+    def most_probable(self, statistics: np.ndarray) -> np.ndarray:
+        posterior = self.posterior(statistics)
+        return self._with_precision(posterior, posterior.nu - self.n_features + 1)
+
+    def _with_precision(self, posterior: Posterior, degrees: np.ndarray) -> np.ndarray:
+        """Natural parameters of Gaussians with the posterior means and the precisions degrees / Psi."""
         root = np.linalg.cholesky(posterior.psi)
         identity = np.broadcast_to(np.eye(self.n_features), root.shape)
-        half = np.linalg.solve(root.transpose(0, 2, 1), identity) * np.sqrt(posterior.nu)[:, None, None]
-        log_det = self.n_features * np.log(posterior.nu) - _log_det(root)
+        half = np.linalg.solve(root.transpose(0, 2, 1), identity) * np.sqrt(degrees)[:, None, None]
+        log_det = self.n_features * np.log(degrees) - _log_det(root)
         return self._natural(posterior.mean, half, log_det)
 
     def _natural(self, means: np.ndarray, half: np.ndarray, log_det: np.ndarray) -> np.ndarray:
