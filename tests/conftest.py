@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ TINY_NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
     "tiny-without-density": ("dac", {"density": "none", "n_decoder_blocks": 1}),
     "tiny-act-st": ("act-st", {"k_max": 3, "n_decoder_blocks": 1}),
     "tiny-amcp": ("amcp", {"n_coordinates": 8}),
+    "tiny-ncp": ("ncp", {"h_size": 16, "u_size": 16, "g_size": 16}),
 }
 
 
@@ -28,18 +30,21 @@ def tiny_networks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     Small and hardly trained, but they tell some clusters apart: good for promises that hold for any weights.
     """
+    from clusterwise.models.registry import MODELS
     from clusterwise.training import train  # torch: only for the tests that need it
     from clusterwise.training.recipe import recipe_from_dict
 
     folder = tmp_path_factory.mktemp("networks")
     size = {"width": 16, "n_heads": 2, "n_inducing": 4, "n_encoder_blocks": 1}
     for name, (method, options) in TINY_NETWORKS.items():
+        known = {field.name for field in dataclasses.fields(MODELS[method].config_class)}
+        own_size = {key: value for key, value in size.items() if key in known}
         recipe = {
             "name": name,
             "method": method,
             "seed": 1,
             "description": "a network for tests",
-            "model": {"n_features": 2, "n_wavelengths": 4, **size, **options},
+            "model": {"n_features": 2, "n_wavelengths": 4, **own_size, **options},
             "prior": {"name": "mixture-of-gaussians", "n_features": 2, "k_max": 4},
             "sizes": {"n_points": [64], "points_per_batch": 1024},
             "optimizer": {"steps": 150, "learning_rate": 0.005, "warm_up": 10, "average_decay": 0.95},

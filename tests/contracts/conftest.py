@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clusterwise import ACTST, AMCP, DAC
+from clusterwise import ACTST, AMCP, DAC, NCP
 from clusterwise.estimators.amortized import AmortizedClusterer
 
 Make = Callable[..., AmortizedClusterer]
@@ -20,10 +20,13 @@ VARIANTS: dict[str, tuple[type[AmortizedClusterer], str, dict[str, Any]]] = {
     "without-density": (DAC, "tiny-without-density", {}),
     "act-st": (ACTST, "tiny-act-st", {}),
     "amcp": (AMCP, "tiny-amcp", {}),
+    "ncp": (NCP, "tiny-ncp", {"n_orders": 10}),
+    "ncp-drawn": (NCP, "tiny-ncp", {"n_orders": 10, "greedy": False}),
     "amcp-network-alone": (AMCP, "tiny-amcp", {"merge": False, "update": False}),
 }
-WITH_DENSITY = [name for name in VARIANTS if name != "without-density"]
-WITH_POSTERIOR = ["anchored", "act-st", "amcp", "amcp-network-alone"]
+WITHOUT_DENSITY = ["without-density", "ncp", "ncp-drawn"]
+WITH_DENSITY = [name for name in VARIANTS if name not in WITHOUT_DENSITY]
+WITH_POSTERIOR = ["anchored", "act-st", "amcp", "amcp-network-alone", "ncp", "ncp-drawn"]
 
 
 @pytest.fixture
