@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from clusterwise.models.base import GaussianSummaries, Inference, Step
+from clusterwise.models.base import Inference, Step
+from clusterwise.models.paths import compact_labels, summarized_paths
 
 if TYPE_CHECKING:
     from clusterwise.models.amcp import AMCP, Encoded, Options
@@ -165,33 +166,11 @@ class Loop:
             centres = (mean_of.T @ self.x[row]) / mean_of.sum(0).clamp(min=1).unsqueeze(1)
             distances = torch.cdist(self.x[row], centres).masked_fill(mean_of.sum(0) == 0, torch.inf)
             self.columns[row] = torch.where(left[row], distances.argmin(1), self.columns[row])
-        labels = [_compact(*row) for row in zip(self.columns, self.present, strict=True)]
+        labels = [compact_labels(*row) for row in zip(self.columns, self.present, strict=True)]
         capped = left[:: self.paths].any(1).tolist()
         return [
-            _inference(points[b], present, labels[b * self.paths :][: self.paths], self.steps[b], capped[b])
+            summarized_paths(
+                points[b], present, labels[b * self.paths :][: self.paths], self.steps[b], capped[b]
+            )
             for b, present in enumerate(self.present[:: self.paths])
         ]
-
-
-def _compact(columns: Tensor, present: Tensor) -> Tensor:
-    """Number the clusters in use 0 .. K-1; absent points get 0."""
-    labels = torch.zeros_like(columns)
-    labels[present] = torch.unique(columns[present], return_inverse=True)[1]
-    return labels
-
-
-def _inference(
-    points: Tensor, present: Tensor, paths: list[Tensor], steps: list[Step], cap_reached: bool
-) -> Inference:
-    """Summarize each cluster of the first path by its moments, as if one point had the pooled variance."""
-    inside, labels = points[present], paths[0][present]
-    members = functional.one_hot(labels).to(points.dtype)  # (n, K)
-    counts = members.sum(0).unsqueeze(1)
-    means = members.T @ inside / counts
-    scatter = members.T @ (inside - means[labels]).square()
-    log_variances = torch.log((scatter + scatter.sum(0) / len(inside)) / (counts + 1))
-    summaries = GaussianSummaries(means, 0.5 * log_variances.clamp(min=-14.0))
-    log_proportions = torch.log(counts.squeeze(1) / len(inside))
-    return Inference(
-        paths[0], summaries, log_proportions, tuple(steps), cap_reached=cap_reached, draws=tuple(paths[1:])
-    )

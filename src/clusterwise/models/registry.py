@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -10,12 +11,13 @@ from clusterwise.exceptions import RecipeError
 from clusterwise.models.act_st import ACTST
 from clusterwise.models.amcp import AMCP
 from clusterwise.models.base import AmortizedModel
+from clusterwise.models.chigac import CHiGac
 from clusterwise.models.dac import DAC
 from clusterwise.models.ncp import NCP
 
 __all__ = ["MODELS", "make_model"]
 
-MODELS: dict[str, type[AmortizedModel]] = {model.method: model for model in (AMCP, DAC, ACTST, NCP)}
+MODELS: dict[str, type[AmortizedModel]] = {model.method: model for model in (AMCP, CHiGac, DAC, ACTST, NCP)}
 
 
 def make_model(method: str, options: Mapping[str, Any]) -> AmortizedModel:
@@ -44,6 +46,9 @@ def _check_config(method: str, config: Any) -> None:
             is_legal, domain = value in get_args(hint), f"one of {', '.join(map(repr, get_args(hint)))}"
         elif hint is bool:
             is_legal, domain = isinstance(value, bool), "true or false"
+        elif hint is float:
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            is_legal, domain = is_number and 0 < value < math.inf, "a positive number"
         else:
             least = field.metadata.get("least", 1)
             is_legal = isinstance(value, int) and not isinstance(value, bool) and value >= least

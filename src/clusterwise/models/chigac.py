@@ -1,0 +1,384 @@
+"""Cluster-wise Hierarchical Generative Model (Liu, Wang & Jing, ICCV 2021): pioneer, cluster vector, members.
+
+An encoder runs once per data set. Step k of the cluster-wise loop (``chigac_loop``) then draws a pioneer I among
+the unassigned points S_k, a cluster vector z given the pioneer, and the membership h_i of every point given both,
+until no point is left. Training raises a bound on log p(C_k | C_1:k-1, S_k) (Eq 8), by one of five strategies
+(``chigac_inference``):
+
+    E_q(z) [log p(h | z)] - KL(q(z), p(z)) - KL(q(I), p(I))
+
+==================  ====================================================  ========================
+symbol              meaning                                               here
+==================  ====================================================  ========================
+h_i (of a network)  encoding of a point, in the light of all others       ``CHiGac.encode``
+e_i                 its representation on the unit sphere in R^D1         ``Encoded.sphere``
+m^k, s_j            prototype of step k, scores of pioneers (Eq 11)       ``CHiGac.prototypes``
+p(z | S_I)          prior of the cluster vector (Eq 12)                   ``CHiGac.prior``
+p(h_i | z, S_I)     decoder (Eq 13)                                       ``Scene.logits``
+q(I), q(z | h)      encoder (Eq 14)                                       ``CHiGac.posterior``
+==================  ====================================================  ========================
+
+Corrections of the paper and readings of ours.
+
+(1) The second term of Eq 11 does not depend on j, so the softmax cancels it. Separation acts per point here: the
+    mean over l < k of cos(e_j, m^l) / tau is subtracted. The printed term stays as a regularizer.
+(2) A table of K prototypes would bound K. m^k comes from a network over the mean encoding of what is
+    assigned and of what is left.
+(3) Attention from all points to all points would be quadratic. A cluster V_l enters by its mean encoding, and
+    U_k by a few inducing vectors; the pioneer alone attends to every point of U_k.
+(4) Sums over clusters V_l are one attention over their means, which does not grow with k.
+(5) The prior's mean is of unit length like the encoder's, and both add to a representation: the pioneer's, and the
+    mean of the cluster's.
+(6) The order of clusters is not given by the data: a training step assigns random clusters, and any
+    of the others may come next. Several are tried, the target is the cluster of the pioneer, and p(I) learns to
+    prefer those whose members the network finds easily.
+(7) A few points of assigned clusters are missed, as at test time. One more choice beside the pioneers says
+    that only such stragglers are left; the paper would open a cluster for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from clusterwise.models.base import AmortizedModel, Inference, TrainingTask
+from clusterwise.models.chigac_inference import TAU, Gaussian, Scene, Strategy, log_likelihood, objective
+from clusterwise.nn.attention import MultiheadAttentionBlock
+from clusterwise.nn.encoder import SetEncoder
+
+__all__ = ["CHiGac", "CHiGacConfig", "Context", "Encoded", "Prefix", "random_prefix"]
+
+# Temperature of the Gumbel-Softmax that draws pioneers in training.
+GUMBEL_TEMPERATURE = 0.5
+# How much pioneers of easy clusters are preferred: a power of their likelihood.
+EASE = 0.2
+# Weight of the printed second term of Eq 11, which pushes prototypes apart.
+SEPARATION_WEIGHT = 0.01
+
+
+@dataclass(frozen=True)
+class CHiGacConfig:
+    """What defines a CHiGac network; stored in the header of its weights file."""
+
+    n_features: int = 2
+    inference: Strategy = "ergodic"
+    width: int = 96
+    n_heads: int = 4
+    n_inducing: int = 16
+    n_encoder_blocks: int = 5
+    n_wavelengths: int = field(default=6, metadata={"least": 0})
+    n_coordinates: int = 64  # D1
+    n_hidden: int = 32  # of the decoder
+    n_summaries: int = 8  # inducing vectors that stand for U_k
+    n_inner_steps: int = field(default=10, metadata={"least": 0})  # M
+    inner_rate: float = 0.3  # eta_psi
+    n_states: int = 4  # pioneers that a training step looks at, per data set
+    hybrid: bool = True  # also score memberships given a draw of the prior, as at test time
+
+
+class Encoded(NamedTuple):
+    """A data set as the loop sees it."""
+
+    h: Tensor  # (R, N, width)
+    sphere: Tensor  # (R, N, D), e_i
+    pioneering: Tensor  # (R, N, D), e_i for the choice of pioneers
+
+    def rows(self, index: Tensor) -> Encoded:
+        """Select some of the data sets."""
+        return Encoded(*(tensor[index] for tensor in self))
+
+
+class Context(NamedTuple):
+    """What the assigned clusters and the points left over mean for step k."""
+
+    keys: Tensor  # (R, 1 + K, width), assigned clusters by their means, after a vector for "none"
+    key_mask: Tensor  # (R, 1 + K)
+    left: Tensor  # (R, N), True for points in S_k
+    hidden: Tensor  # (R, N, H)
+    offset: Tensor  # (R, N)
+
+
+class CHiGac(AmortizedModel):
+    """Pioneer selection, prior, decoder, encoder, and the bound on the likelihood of a cluster."""
+
+    method = "chigac"
+    config_class = CHiGacConfig
+
+    def __init__(self, config: CHiGacConfig) -> None:
+        super().__init__()
+        self.config = config
+        width, heads, d = config.width, config.n_heads, config.n_coordinates
+        self.encoder = SetEncoder(
+            config.n_features,
+            width,
+            heads,
+            config.n_inducing,
+            config.n_encoder_blocks,
+            config.n_wavelengths,
+        )
+        self.to_sphere = nn.Linear(width, 2 * d)
+
+        def perceptron(n_in: int, n_out: int) -> nn.Sequential:
+            return nn.Sequential(
+                nn.LayerNorm(n_in), nn.Linear(n_in, width), nn.ReLU(), nn.Linear(width, n_out)
+            )
+
+        # theta
+        self.prototype = perceptron(2 * width, d + 1)
+        self.nothing = nn.Parameter(torch.zeros(1, 1, width))
+        self.assigned = nn.Parameter(torch.zeros(1, 1, width))
+        self.pioneer_to_clusters = MultiheadAttentionBlock(width, heads)
+        self.pioneer_to_points = MultiheadAttentionBlock(width, heads)
+        self.to_prior = perceptron(width, 2 * d)
+        self.summaries = nn.Parameter(torch.empty(1, config.n_summaries, width))
+        nn.init.xavier_uniform_(self.summaries)
+        self.summarize_left = MultiheadAttentionBlock(width, heads)
+        self.points_to_summaries = MultiheadAttentionBlock(width, heads)
+        self.to_hidden = nn.Linear(width, config.n_hidden + 1)
+        with torch.no_grad():
+            self.to_hidden.bias[-1] = -8.0  # between the cosines of members and of others
+        self.slope = nn.Parameter(torch.randn(config.n_hidden) * 0.1)
+        self.out = nn.Parameter(torch.randn(config.n_hidden) * 0.1)
+        self.scale = nn.Parameter(torch.tensor(2.0))
+        # phi
+        self.posterior_prototype = perceptron(3 * width, d)
+        self.to_posterior = perceptron(width + d, 2 * d)
+        if config.inference == "iterative":
+            self.update = perceptron(4 * d, 2 * d)
+
+    @property
+    def has_density(self) -> bool:
+        return True
+
+    def encode(self, points: Tensor, mask: Tensor | None) -> Encoded:
+        """Encode (R, N, n_features) points once; all steps of the loop read it."""
+        h = self.encoder(points, mask)
+        raw = self.to_sphere(h)
+        # Points share most of what an encoder says of them; cosines should see how they differ.
+        everyone = torch.ones_like(h[..., 0], dtype=torch.bool) if mask is None else mask
+        sphere, pioneering = (raw - _mean(raw, everyone).unsqueeze(1)).chunk(2, dim=-1)
+        return Encoded(h, functional.normalize(sphere, dim=-1), functional.normalize(pioneering, dim=-1))
+
+    # -- theta -----------------------------------------------------------------------------------
+
+    def prototypes(self, mean_assigned: Tensor, mean_left: Tensor) -> tuple[Tensor, Tensor]:
+        """m^k of unit length (..., D), and the score of "no pioneer is left" (...), from means (..., width)."""
+        raw = self.prototype(torch.cat([mean_assigned, mean_left], dim=-1))
+        return functional.normalize(raw[..., :-1], dim=-1), raw[..., -1]
+
+    def context(self, h: Tensor, sums: Tensor, sizes: Tensor, left: Tensor) -> Context:
+        """Context of the points when clusters with these sums (R, K, width) and sizes (R, K) are assigned."""
+        means = sums / sizes.clamp(min=1).unsqueeze(-1) + self.assigned
+        keys = torch.cat([self.nothing.expand(len(h), -1, -1), means], dim=1)
+        exists = torch.cat([left.new_ones(len(h), 1), sizes > 0], dim=1)
+        summaries = self.summarize_left(self.summaries.expand(len(h), -1, -1), h, left)
+        seen = torch.cat([keys, summaries], dim=1)
+        mask = torch.cat([exists, exists.new_ones(len(h), summaries.shape[1])], dim=1)
+        raw = self.to_hidden(self.points_to_summaries(h, seen, mask))
+        return Context(keys, exists, left, raw[..., :-1], raw[..., -1])
+
+    def prior(
+        self, h: Tensor, context: Context, h_pioneer: Tensor, e_pioneer: Tensor
+    ) -> tuple[Gaussian, Tensor]:
+        """p(z | S_I) of Eq 12 for S pioneers (R, S, .) of each data set; and the pioneers' context."""
+        w = self.pioneer_to_clusters(h_pioneer, context.keys, context.key_mask)
+        w = self.pioneer_to_points(w, h, context.left)
+        raw_mean, b = self.to_prior(w).chunk(2, dim=-1)
+        return Gaussian(functional.normalize(e_pioneer + raw_mean, dim=-1), b), w
+
+    def scene(
+        self, encoded: Encoded, context: Context, prior: Gaussian, target: Tensor, counts: Tensor
+    ) -> Scene:
+        """Everything that p(h, z | S_I) needs."""
+        return Scene(
+            encoded.sphere,
+            context.hidden,
+            context.offset,
+            self.slope,
+            self.out,
+            self.scale,
+            prior,
+            target,
+            counts,
+        )
+
+    # -- phi -------------------------------------------------------------------------------------
+
+    def posterior(self, encoded: Encoded, members: Tensor, w_pioneer: Tensor) -> Gaussian:
+        """q(z | h, S_I) of Eq 14 for clusters with ``members`` (R, S, N)."""
+        pooled = members @ encoded.sphere / members.sum(-1, keepdim=True).clamp(min=1)
+        raw_mean, b = self.to_posterior(torch.cat([w_pioneer.detach(), pooled], dim=-1)).chunk(2, dim=-1)
+        return Gaussian(functional.normalize(functional.normalize(pooled, dim=-1) + raw_mean, dim=-1), b)
+
+    def learned_update(self, psi: Gaussian, gradient: Gaussian) -> Gaussian:
+        """One step of iterative amortized inference."""
+        raw = self.update(torch.cat([*psi, *(10 * part for part in gradient)], dim=-1))
+        by_mean, by_b = raw.chunk(2, dim=-1)
+        return Gaussian(psi.mean + 0.1 * by_mean, psi.b + 0.1 * by_b)
+
+    # -- training --------------------------------------------------------------------------------
+
+    def loss(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
+        """The negative bound per point at random states of the loop."""
+        encoded = self.encode(task.points, None)
+        prefix = random_prefix(task.labels, task.n_clusters, self.config.n_states, generator)
+        bound, of_pioneer, regularizer, _ = self.bounds(encoded, prefix, generator)
+        n_points = task.points.shape[1]
+        return -(bound + of_pioneer).mean() / n_points + SEPARATION_WEIGHT * regularizer
+
+    def bounds(
+        self, encoded: Encoded, prefix: Prefix, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Bounds of log p(h | S_I) and of log p(I in C_k), both (R, S); the regularizer; log p(h | z) of the prior."""
+        config, h = self.config, encoded.h
+        n_sets, n_states = prefix.members.shape[:2]
+        members = prefix.members.to(h.dtype)
+        sums = prefix.clusters.to(h.dtype) @ h  # (R, K, width), in the order of assignment
+        direction, nobody, regularizer = self._direction(h, prefix, sums)
+        scores = (encoded.pioneering @ direction.unsqueeze(-1)).squeeze(-1) / TAU
+        scores = scores.masked_fill(~prefix.left, NEVER)
+        log_p = torch.log_softmax(torch.cat([scores, nobody.unsqueeze(1)], dim=1), dim=1)  # (R, N + 1)
+
+        # q(I): the same architecture, which knows the members and chooses among them.
+        mean_members = members @ h / members.sum(-1, keepdim=True).clamp(min=1)
+        known = torch.cat(
+            [
+                torch.cat([_mean(h, ~prefix.left), _mean(h, prefix.left)], -1)
+                .unsqueeze(1)
+                .expand(-1, n_states, -1),
+                mean_members,
+            ],
+            dim=-1,
+        )
+        own = functional.normalize(self.posterior_prototype(known), dim=-1)
+        own_scores = (own @ encoded.pioneering.transpose(1, 2) / TAU).masked_fill(~prefix.members, NEVER)
+        log_q = torch.log_softmax(own_scores, dim=-1)
+        q = torch.exp(log_q) * members
+        of_pioneer = (q * (log_p[:, None, :-1] - log_q)).sum(-1)
+        # Where only stragglers are left, the one thing to learn is that nobody is a pioneer.
+        of_pioneer = torch.where(prefix.is_over.unsqueeze(1), log_p[:, -1:], of_pioneer)
+
+        gumbel = -torch.log(
+            -torch.log(torch.rand(own_scores.shape, generator=generator, dtype=h.dtype) + 1e-9) + 1e-9
+        )
+        soft = torch.softmax((own_scores + gumbel.to(h.device)) / GUMBEL_TEMPERATURE, dim=-1)
+        chosen = soft.argmax(-1, keepdim=True)
+        hard = torch.zeros_like(soft).scatter_(-1, chosen, 1.0)
+        pioneer = hard + soft - soft.detach()
+
+        context = self.context(h, prefix.assigned_sums(sums), prefix.sizes, prefix.left)
+        prior, w = self.prior(h, context, pioneer @ h, pioneer @ encoded.sphere)
+        counts = prefix.left.unsqueeze(1) & ~hard.bool() & ~prefix.is_over[:, None, None]
+        scene = self.scene(encoded, context, prior, members, counts.to(h.dtype))
+        psi = self.posterior(encoded, members, w)
+        shape = (config.n_inner_steps + 2, n_sets, n_states, config.n_coordinates)
+        noise = torch.randn(shape, generator=generator, dtype=h.dtype).to(h.device)
+        update = self.learned_update if config.inference == "iterative" else None
+        bound = objective(config.inference, scene, psi, noise[:-1], config.inner_rate, update)
+        bound = bound * ~prefix.is_over.unsqueeze(1)
+        generated = log_likelihood(scene, prior.at(noise[-1]))
+        # The order of clusters is latent too: among the candidates, easy ones are the likelier next.
+        of_pioneer = of_pioneer * n_states * torch.softmax(EASE * generated.detach(), dim=1)
+        if config.hybrid:
+            bound = bound + generated
+        return bound, of_pioneer, regularizer, generated
+
+    def _direction(self, h: Tensor, prefix: Prefix, sums: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """m^k minus the mean of the earlier prototypes (R, D); the score of nobody (R,); the regularizer."""
+        sizes = prefix.clusters.sum(-1, keepdim=True).to(h.dtype)
+        zero = torch.zeros_like(sums[:, :1])
+        before = torch.cat([zero, sums.cumsum(1)], dim=1)  # (R, K + 1, width)
+        n_before = torch.cat([zero[..., :1], sizes.cumsum(1)], dim=1)
+        left = before[:, -1:] - before
+        n_left = n_before[:, -1:] - n_before
+        # The state itself, with its stragglers, replaces the clean one.
+        here = functional.one_hot(prefix.n_assigned, before.shape[1]).unsqueeze(-1).to(h.dtype)
+        mean_assigned = before / n_before.clamp(min=1)
+        mean_left = left / n_left.clamp(min=1)
+        mean_assigned = mean_assigned + here * (_mean(h, ~prefix.left).unsqueeze(1) - mean_assigned)
+        mean_left = mean_left + here * (_mean(h, prefix.left).unsqueeze(1) - mean_left)
+        prototypes, nobody = self.prototypes(mean_assigned, mean_left)
+        own = (here * prototypes).sum(1)
+        earlier = torch.arange(before.shape[1], device=h.device) < prefix.n_assigned.unsqueeze(1)
+        others = _mean(prototypes, earlier)
+        return own - others, (here.squeeze(-1) * nobody).sum(1), (own * others).sum(-1).mean()
+
+    # -- inference -------------------------------------------------------------------------------
+
+    @torch.inference_mode()
+    def infer(
+        self,
+        points: Tensor,
+        mask: Tensor,
+        seeds: Sequence[int] | None = None,
+        max_clusters: int = 100,
+        n_draws: int = 0,
+        until_empty: bool = False,
+    ) -> list[Inference]:
+        """Partition B data sets; one path takes the likeliest pioneers and mean vectors, ``n_draws`` more draw both.
+
+        ``until_empty`` opens clusters until no point is left, as printed; otherwise the network may say that
+        only stragglers are, which then join the cluster that wanted them most.
+        """
+        from clusterwise.models.chigac_loop import Loop
+
+        encoded = self.encode(points, None if bool(mask.all()) else mask)
+        return Loop(self, encoded, mask, seeds or [0] * len(points), n_draws, max_clusters, until_empty).run(
+            points
+        )
+
+
+# Log of "never": finite, so that no gradient is NaN.
+NEVER = -1e4
+
+
+def _mean(values: Tensor, mask: Tensor) -> Tensor:
+    """Mean of values (R, N, .) where mask (R, N) is true; zero where it never is."""
+    weights = mask.to(values.dtype)
+    return (weights.unsqueeze(1) @ values).squeeze(1) / weights.sum(1, keepdim=True).clamp(min=1)
+
+
+class Prefix(NamedTuple):
+    """A state that the loop could be in, for each of R data sets."""
+
+    clusters: Tensor  # (R, K, N), True for the points of each cluster, in the order of assignment
+    n_assigned: Tensor  # (R,), how many of them are assigned
+    left: Tensor  # (R, N), True for points in S_k, stragglers included
+    sizes: Tensor  # (R, K), points of each assigned cluster that were not missed; zero for the others
+    members: Tensor  # (R, S, N), true members of S clusters that may come next
+    is_over: Tensor  # (R,), True where only stragglers are left
+
+    def assigned_sums(self, sums: Tensor) -> Tensor:
+        """Sums (R, K, width) of whole clusters, scaled to the points that were not missed."""
+        whole = self.clusters.sum(-1).clamp(min=1)
+        return sums * (self.sizes / whole).unsqueeze(-1)
+
+
+def random_prefix(labels: Tensor, n_clusters: Tensor, n_states: int, generator: torch.Generator) -> Prefix:
+    """Assign uniformly many true clusters of each set, 0 .. K, and miss some of their points.
+
+    ``labels`` is (R, N), ``n_clusters`` (R,). The next cluster is one of the others, each with the same chance; the
+    ``n_states`` candidates are different ones where there are as many.
+    """
+    n_sets = len(labels)
+    k_max = int(n_clusters.max())
+    exists = torch.arange(k_max) < n_clusters[:, None]
+    rank = torch.rand(n_sets, k_max, generator=generator).masked_fill(~exists, 2.0).argsort().argsort()
+    n_assigned = (torch.rand(n_sets, generator=generator) * (n_clusters + 1)).long()
+    rank_of_point = rank.gather(1, labels)
+    clusters = functional.one_hot(rank_of_point, k_max).transpose(1, 2).bool()
+    taken = rank_of_point < n_assigned[:, None]
+    missed_share = 0.1 * torch.rand(n_sets, 1, generator=generator) ** 2
+    missed = torch.rand(labels.shape, generator=generator) < missed_share
+    missed &= clusters.sum(-1).gather(1, rank_of_point) >= 8  # a cluster that was assigned has some points
+    left = ~taken | missed
+    sizes = (clusters & ~left.unsqueeze(1)).sum(-1)
+    n_left = (n_clusters - n_assigned).clamp(min=1)
+    next_rank = n_assigned[:, None] + torch.arange(n_states) % n_left[:, None]
+    members = rank_of_point.unsqueeze(1) == next_rank.unsqueeze(-1)
+    return Prefix(clusters, n_assigned, left, sizes, members, n_assigned == n_clusters)
