@@ -20,7 +20,7 @@ TINY_NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
     "tiny-without-density": ("dac", {"density": "none", "n_decoder_blocks": 1}),
     "tiny-act-st": ("act-st", {"k_max": 3, "n_decoder_blocks": 1}),
     "tiny-amcp": ("amcp", {"n_coordinates": 8}),
-    "tiny-ncp": ("ncp", {"h_size": 16, "u_size": 16, "g_size": 16}),
+    "tiny-ncp": ("ncp", {"width": 32, "h_size": 16, "u_size": 16, "g_size": 16, "points_per_position": 2}),
 }
 
 
