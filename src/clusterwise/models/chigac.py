@@ -1,9 +1,9 @@
 """Cluster-wise Hierarchical Generative Model (Liu, Wang & Jing, ICCV 2021): pioneer, cluster vector, members.
 
-An encoder runs once per data set. Step k of the cluster-wise loop (``chigac_loop``) then draws a pioneer I among
-the unassigned points S_k, a cluster vector z given the pioneer, and the membership h_i of every point given both,
-until no point is left. Training raises a bound on log p(C_k | C_1:k-1, S_k) (Eq 8), by one of five strategies
-(``chigac_inference``):
+An encoder runs once per data set. Step k of the cluster-wise loop (``chigac_loop``) then draws a pioneer I
+among the unassigned points S_k, a cluster vector z given the pioneer, and the membership h_i of every point
+given both, until no point is left. Training raises a bound on log p(C_k | C_1:k-1, S_k) (Eq 8), by one of
+five strategies (``chigac_inference``):
 
     E_q(z) [log p(h | z)] - KL(q(z), p(z)) - KL(q(I), p(I))
 
@@ -20,18 +20,18 @@ q(I), q(z | h)      encoder (Eq 14)                                       ``CHiG
 
 Corrections of the paper and readings of ours.
 
-(1) The second term of Eq 11 does not depend on j, so the softmax cancels it. Separation acts per point here: the
-    mean over l < k of cos(e_j, m^l) / tau is subtracted. The printed term stays as a regularizer.
+(1) The second term of Eq 11 does not depend on j, so the softmax cancels it. Separation acts per point here:
+    the mean over l < k of cos(e_j, m^l) / tau is subtracted. The printed term stays as a regularizer.
 (2) A table of K prototypes would bound K. m^k comes from a network over the mean encoding of what is
     assigned and of what is left.
 (3) Attention from all points to all points would be quadratic. A cluster V_l enters by its mean encoding, and
     U_k by a few inducing vectors; the pioneer alone attends to every point of U_k.
 (4) Sums over clusters V_l are one attention over their means, which does not grow with k.
-(5) The prior's mean is of unit length like the encoder's, and both add to a representation: the pioneer's, and the
-    mean of the cluster's.
+(5) The prior's mean is of unit length like the encoder's, and both add to a representation: the pioneer's,
+    and the mean of the cluster's. Representations are centred in the data set before they are normalized.
 (6) The order of clusters is not given by the data: a training step assigns random clusters, and any
-    of the others may come next. Several are tried, the target is the cluster of the pioneer, and p(I) learns to
-    prefer those whose members the network finds easily.
+    of the others may come next. Several are tried, the target is the cluster of the pioneer, and p(I) learns
+    to prefer those whose members the network finds easily.
 (7) A few points of assigned clusters are missed, as at test time. One more choice beside the pioneers says
     that only such stragglers are left; the paper would open a cluster for each.
 """
@@ -67,7 +67,7 @@ class CHiGacConfig:
 
     n_features: int = 2
     inference: Strategy = "ergodic"
-    width: int = 96
+    width: int = 64
     n_heads: int = 4
     n_inducing: int = 16
     n_encoder_blocks: int = 5
@@ -167,7 +167,7 @@ class CHiGac(AmortizedModel):
     # -- theta -----------------------------------------------------------------------------------
 
     def prototypes(self, mean_assigned: Tensor, mean_left: Tensor) -> tuple[Tensor, Tensor]:
-        """m^k of unit length (..., D), and the score of "no pioneer is left" (...), from means (..., width)."""
+        """m^k of unit length (..., D), and the score of "nobody is left" (...), from means (..., width)."""
         raw = self.prototype(torch.cat([mean_assigned, mean_left], dim=-1))
         return functional.normalize(raw[..., :-1], dim=-1), raw[..., -1]
 
@@ -234,7 +234,7 @@ class CHiGac(AmortizedModel):
     def bounds(
         self, encoded: Encoded, prefix: Prefix, generator: torch.Generator
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Bounds of log p(h | S_I) and of log p(I in C_k), both (R, S); the regularizer; log p(h | z) of the prior."""
+        """Bounds of log p(h | S_I) and of log p(I in C_k), (R, S); the regularizer; log p(h | z ~ prior)."""
         config, h = self.config, encoded.h
         n_sets, n_states = prefix.members.shape[:2]
         members = prefix.members.to(h.dtype)
@@ -320,7 +320,7 @@ class CHiGac(AmortizedModel):
         n_draws: int = 0,
         until_empty: bool = False,
     ) -> list[Inference]:
-        """Partition B data sets; one path takes the likeliest pioneers and mean vectors, ``n_draws`` more draw both.
+        """Partition B data sets; one path takes likely pioneers and mean vectors, ``n_draws`` more draw both.
 
         ``until_empty`` opens clusters until no point is left, as printed; otherwise the network may say that
         only stragglers are, which then join the cluster that wanted them most.
@@ -362,8 +362,8 @@ class Prefix(NamedTuple):
 def random_prefix(labels: Tensor, n_clusters: Tensor, n_states: int, generator: torch.Generator) -> Prefix:
     """Assign uniformly many true clusters of each set, 0 .. K, and miss some of their points.
 
-    ``labels`` is (R, N), ``n_clusters`` (R,). The next cluster is one of the others, each with the same chance; the
-    ``n_states`` candidates are different ones where there are as many.
+    ``labels`` is (R, N), ``n_clusters`` (R,). The next cluster is one of the others, all with the same chance;
+    the ``n_states`` candidates are different ones where there are as many.
     """
     n_sets = len(labels)
     k_max = int(n_clusters.max())

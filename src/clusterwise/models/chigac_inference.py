@@ -3,19 +3,19 @@
 A network gives variational parameters psi_0 = (mean, b) of q(z | h, S_I), with standard deviation
 sigma_0 exp(-b / 2). The strategies differ in what they make of psi_0 before theta and phi are updated:
 
-==================  ============================================  =========================================
-``inference``       psi                                           objective
-==================  ============================================  =========================================
-``amortized``       psi_0                                         ELBO(psi_0) for theta and phi
-``semi-amortized``  M steps of SVI from psi_0                     ELBO(psi_M) for both, through the M steps
-``iterative``       M steps of a learned update from psi_0        mean of ELBO(psi_0 .. psi_M) for both
-``svi``             M steps of SVI from psi_0                     ELBO(psi_M) for theta, ELBO(psi_0) for phi
-``ergodic``         M steps of SVI from psi_0                     log mean_m w_m for theta, ELBO(psi_0) for phi
-==================  ============================================  =========================================
+==================  ====================================  ================================================
+``inference``       psi                                   objective
+==================  ====================================  ================================================
+``amortized``       psi_0                                 ELBO(psi_0) for theta and phi
+``semi-amortized``  M steps of SVI from psi_0             ELBO(psi_M) for both, through the M steps
+``iterative``       M steps of a learned update of psi_0  mean of ELBO(psi_0 .. psi_M) for both
+``svi``             M steps of SVI from psi_0             ELBO(psi_M) for theta, ELBO(psi_0) for phi
+``ergodic``         M steps of SVI from psi_0             log mean_m w_m for theta, ELBO(psi_0) for phi
+==================  ====================================  ================================================
 
-with w_m = p(h, z_m) / q(z_m; psi_m). In the last two phi and theta have objectives of their own; what the other
-one owns is held fixed. Jensen's inequality puts log mean_m w_m above the mean of the ELBOs along the path,
-so it is not below ELBO(psi_0) as long as the steps do not lead down.
+with w_m = p(h, z_m) / q(z_m; psi_m). In the last two phi and theta have objectives of their own; what the
+other one owns is held fixed. Jensen's inequality puts log mean_m w_m above the mean of the ELBOs along the
+path, so it is not below ELBO(psi_0) as long as the steps do not lead down.
 
 Readings of ours. (1) A step of SVI follows the natural gradient, as SVI does: sigma^2 dL/dmean and
 2 dL/db, the latter clipped. The plain gradient of Algorithm 1 needs another step size for every number of
@@ -81,7 +81,7 @@ class Gaussian(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """What the decoder (Eq 13) and the prior say about S clusters in each of R data sets; all of theta's making.
+    """What the decoder (Eq 13) and the prior say about S clusters in each of R data sets: theta's side.
 
     The logit of membership is ``scale * s + offset + out . relu(hidden + slope * s)`` with
     s = cos(e_i, z) / tau: a multilayer perceptron of s and of the point's context.
@@ -163,7 +163,7 @@ def _natural_gradient(scene: Scene, psi: Gaussian, noise: Tensor, create_graph: 
 def svi_path(
     scene: Scene, psi: Gaussian, noise: Tensor, rate: float, create_graph: bool = False
 ) -> list[Gaussian]:
-    """psi_0 .. psi_M by stochastic ascent of the bound (lines 4-10 of Algorithm 1); ``noise`` (M + 1, R, S, D).
+    """psi_0 .. psi_M by ascent of the bound (lines 4-10 of Algorithm 1); ``noise`` is (M + 1, R, S, D).
 
     Without ``create_graph`` the path is a constant; with it, gradients flow through the steps.
     """
@@ -186,7 +186,7 @@ def _learned_path(scene: Scene, psi: Gaussian, noise: Tensor, update: Update) ->
 def objective(
     strategy: Strategy, scene: Scene, psi: Gaussian, noise: Tensor, rate: float, update: Update | None = None
 ) -> Tensor:
-    """What theta and phi are to raise, (R, S): the bound of the strategy, with the gradients that it prescribes.
+    """What theta and phi are to raise, (R, S): the strategy's bound, with the gradients that it prescribes.
 
     ``noise`` (M + 1, R, S, D) holds the samples; ``update`` is the learned update of ``iterative``.
     """

@@ -1,8 +1,8 @@
 """The cluster-wise loop of CHiGac: pioneer, cluster vector, members, until no point is left.
 
 ``chigac.py`` has the network and the readings of the paper. Here is the bookkeeping for many data sets and
-many paths at once. The first path of a data set takes the likeliest pioneers and the means of the cluster vectors;
-the others draw both (Eq 10).
+many paths at once. The first path of a data set takes the likeliest pioneers and the means of the cluster
+vectors; the others draw both (Eq 10).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Loop:
         return self._finish(points, active)
 
     def _step(self, rows: Tensor, k: int) -> Tensor:
-        """Cluster number k (from 0) of the paths in ``rows``; returns which of them are not over, (len(rows),)."""
+        """Cluster number k (from 0) of the paths in ``rows``; returns which of them go on, (len(rows),)."""
         everyone = len(rows) == len(self.left)
         encoded = self.encoded if everyone else self.encoded.rows(rows)
         left, sums, sizes = self.left[rows], self.sums[rows], self.sizes[rows]

@@ -1,4 +1,4 @@
-"""From the paths of a cluster-wise loop to what a network says: labels 0 .. K-1 and a Gaussian for each cluster."""
+"""From the paths of a cluster-wise loop to an inference: labels 0 .. K-1, a Gaussian for each cluster."""
 
 from __future__ import annotations
 
