@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from clusterwise import bench, datasets, metrics, plotting, pretrained, report
-    from clusterwise.estimators import ACTST, AMCP, DAC, NCP
+    from clusterwise.estimators import ACTST, AMCP, DAC, NCP, CHiGac
     from clusterwise.partition import Partition
     from clusterwise.posterior import PartitionPosterior
     from clusterwise.pretrained import list_weights
@@ -27,6 +27,7 @@ __all__ = [
     "AMCP",
     "DAC",
     "NCP",
+    "CHiGac",
     "Partition",
     "PartitionPosterior",
     "__version__",
@@ -45,6 +46,7 @@ __all__ = [
 _MODULE_OF = {
     "ACTST": "clusterwise.estimators",
     "AMCP": "clusterwise.estimators",
+    "CHiGac": "clusterwise.estimators",
     "DAC": "clusterwise.estimators",
     "NCP": "clusterwise.estimators",
     "Partition": "clusterwise.partition",

@@ -2,7 +2,8 @@
 
 from clusterwise.estimators.act_st import ACTST
 from clusterwise.estimators.amcp import AMCP
+from clusterwise.estimators.chigac import CHiGac
 from clusterwise.estimators.dac import DAC
 from clusterwise.estimators.ncp import NCP
 
-__all__ = ["ACTST", "AMCP", "DAC", "NCP"]
+__all__ = ["ACTST", "AMCP", "DAC", "NCP", "CHiGac"]
