@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from clusterwise import bench, datasets, metrics, plotting, pretrained, report
-    from clusterwise.estimators import ACTST, AMCP, DAC, NCP, CHiGac
+    from clusterwise.estimators import ACTST, AMCP, DAC, NCP, CHiGac, DeepDPM, DPMixture
     from clusterwise.partition import Partition
     from clusterwise.posterior import PartitionPosterior
     from clusterwise.pretrained import list_weights
@@ -28,6 +28,8 @@ __all__ = [
     "DAC",
     "NCP",
     "CHiGac",
+    "DPMixture",
+    "DeepDPM",
     "Partition",
     "PartitionPosterior",
     "__version__",
@@ -48,6 +50,8 @@ _MODULE_OF = {
     "AMCP": "clusterwise.estimators",
     "CHiGac": "clusterwise.estimators",
     "DAC": "clusterwise.estimators",
+    "DPMixture": "clusterwise.estimators",
+    "DeepDPM": "clusterwise.estimators",
     "NCP": "clusterwise.estimators",
     "Partition": "clusterwise.partition",
     "PartitionPosterior": "clusterwise.posterior",

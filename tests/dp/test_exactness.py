@@ -17,7 +17,7 @@ COVARIANCES = ("full", "diag", "spherical")
 
 def anchored_moves(rng, rows, state, prior):
     for _ in range(3):
-        state, _ = split_or_merge(rng, rows, state, prior, draw_anchors(rng, rows))
+        state = split_or_merge(rng, rows, state, prior, draw_anchors(rng, rows))
     return state
 
 
@@ -49,7 +49,7 @@ def test_sampler_finds_the_posterior_from_one_cluster(sampler, n_draws):
     state = exact.state((0,) * 7)
     path = []
     for _ in range(n_draws):
-        state, _ = step(rng, exact.rows, state, exact.hyper_prior, sampler)
+        state = step(rng, exact.rows, state, exact.hyper_prior, sampler)
         path.append(exact.number(state))
     visits = np.bincount(path, minlength=len(exact.partitions))
     likely = np.argsort(-exact.probabilities)[:20]

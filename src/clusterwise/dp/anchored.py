@@ -2,9 +2,10 @@
 
 After Jain & Neal (2004): two points are chosen without looking at the partition. If they share a cluster, it
 is proposed to split it, one anchor on either side; if not, to merge their two clusters. Both proposals
-use the same two Gaussians, fitted by a few EM steps from the anchors to the cluster (or to the union), which
-depend on the anchors and on the *set* of points only; a split gives each point to a side by itself, with
-probability r_i. The Hastings ratio of a split into parts of n_1 and n_2 points is then
+use the same two Gaussians, fitted by EM steps from the anchors to the cluster (or to the union), which depend
+on the anchors and on the *set* of points only; a split gives each point to a side by itself, with
+probability r_i. EM starts from the points nearer to the second anchor than to the first, or from a few
+neighbours of the second: large clusters come and go by the former, small ones by the latter. The Hastings ratio of a split into parts of n_1 and n_2 points is then
 
     H = alpha Gamma(n_1) f(X_1) Gamma(n_2) f(X_2) / (Gamma(n) f(X)) / prod_i r_i(side of i)
 
@@ -16,6 +17,7 @@ posterior unchanged.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit, gammaln, log_expit
@@ -24,13 +26,24 @@ from clusterwise.dp.niw import NormalInverseWishart
 from clusterwise.dp.rows import Rows
 from clusterwise.dp.state import State
 
-__all__ = ["draw_anchors", "log_split_odds", "split_or_merge"]
+__all__ = ["Anchors", "draw_anchors", "log_split_odds", "split_or_merge"]
 
-EM_STEPS = 4
+MOST_CANDIDATES = 4096
+# EM runs on at most so many members of a large cluster, evenly spaced: they too depend on the set alone.
+LAUNCH_POINTS = 2000
 
 
-def draw_anchors(rng: np.random.Generator, rows: Rows) -> tuple[int, int]:
-    """Choose two rows, far apart or near to each other, whatever the partition is.
+class Anchors(NamedTuple):
+    """Where a proposal starts; drawn without looking at the partition."""
+
+    first: int
+    second: int
+    neighbours: float | None  # the second side starts from n^neighbours points; None: from half of the space
+    n_em_steps: int
+
+
+def draw_anchors(rng: np.random.Generator, rows: Rows) -> Anchors:
+    """Choose two rows, far apart or near to each other, and how to go on from there.
 
     The second is the nearest to the first among a random number of random rows, so that pairs of
     neighbouring clusters, and pairs within small ones, come up as often as distant pairs.
@@ -38,10 +51,13 @@ def draw_anchors(rng: np.random.Generator, rows: Rows) -> tuple[int, int]:
     n = len(rows)
     n_candidates = 4 ** int(rng.integers(0, 1 + max(1, int(np.log2(n) / 2))))
     first = int(rng.integers(n))
-    candidates = np.sort(rng.integers(n - 1, size=min(n_candidates, 4096)))
+    candidates = np.sort(rng.integers(n - 1, size=min(n_candidates, MOST_CANDIDATES)))
     candidates += candidates >= first
     offsets = rows.take(candidates) - rows.take(slice(first, first + 1))
-    return first, int(candidates[np.square(offsets).sum(axis=1).argmin()])
+    second = int(candidates[np.square(offsets).sum(axis=1).argmin()])
+    if rng.random() < 0.5:
+        return Anchors(first, second, None, 8)
+    return Anchors(first, second, float(rng.random()), 2)
 
 
 def log_split_odds(parts: np.ndarray, alpha: float, prior: NormalInverseWishart) -> np.ndarray:
@@ -53,38 +69,42 @@ def log_split_odds(parts: np.ndarray, alpha: float, prior: NormalInverseWishart)
     return odds
 
 
-def _launch(
-    rows: Rows, members: np.ndarray, anchors: tuple[int, int], prior: NormalInverseWishart
-) -> np.ndarray:
+def _first_sides(points: np.ndarray, first: np.ndarray, second: np.ndarray, anchors: Anchors) -> np.ndarray:
+    """Which of the points (m, d) are on the second anchor's side before the first EM step, (m,) bool."""
+    if anchors.neighbours is None:  # nearer to the second anchor: 2 x . (b - a) > b . b - a . a
+        nearer: np.ndarray = points @ (second - first) > (second @ second - first @ first) / 2
+        return nearer
+    distances = np.square(points - second).sum(axis=1)
+    rank = min(int(len(points) ** anchors.neighbours), len(points) - 1)
+    return distances < np.partition(distances, rank)[rank]
+
+
+def _launch(rows: Rows, members: np.ndarray, anchors: Anchors, prior: NormalInverseWishart) -> np.ndarray:
     """Natural parameters (p,) of the log odds of the second anchor's side, from EM on rows ``members``."""
-    first, second = rows.take(np.array(anchors))
-    # nearer to the second anchor: 2 x . (b - a) > b . b - a . a
-    direction, threshold = second - first, (second @ second - first @ first) / 2
-    odds: np.ndarray | None = None
-    for _ in range(EM_STEPS):
-        parts = np.zeros((2, prior.n_statistics))
-        for _, points in rows.chunks_of(members, prior.n_statistics):
-            lifted = prior.lift(points)
-            share = points @ direction > threshold if odds is None else expit(lifted @ odds)
-            side = share @ lifted
-            parts[1] += side
-            parts[0] += lifted.sum(axis=0) - side
+    some = members[:: -(-len(members) // LAUNCH_POINTS)]
+    points = rows.take(some)
+    lifted = prior.lift(points)
+    total, grow = lifted.sum(axis=0), len(members) / len(some)
+    share = _first_sides(points, *rows.take(np.array([anchors.first, anchors.second])), anchors)
+    odds = np.empty(0)
+    for em_step in range(anchors.n_em_steps):
+        side = (share if em_step == 0 else expit(lifted @ odds)) @ lifted
+        parts = np.stack([total - side, side]) * grow
         eta = prior.expected(parts)
         eta[:, 0] += np.log(np.maximum(parts[:, 0], 0.5))
         odds = eta[1] - eta[0]
-    assert odds is not None
     return odds
 
 
 def split_or_merge(
-    rng: np.random.Generator, rows: Rows, state: State, prior: NormalInverseWishart, anchors: tuple[int, int]
-) -> tuple[State, bool]:
-    """Propose to split or to merge the clusters of two rows; return the state and whether it changed."""
-    labels, (first, second) = state.labels, anchors
-    a, b = int(labels[first]), int(labels[second])
+    rng: np.random.Generator, rows: Rows, state: State, prior: NormalInverseWishart, anchors: Anchors
+) -> State:
+    """Propose to split or to merge the clusters of two rows; return the next state."""
+    labels = state.labels
+    a, b = int(labels[anchors.first]), int(labels[anchors.second])
     members = np.flatnonzero(labels == a if a == b else (labels == a) | (labels == b))
     odds = _launch(rows, members, anchors, prior)
-    pins = np.searchsorted(members, anchors)
+    pins = np.searchsorted(members, [anchors.first, anchors.second])
     sides = np.empty(len(members), dtype=bool) if a == b else labels[members] == b
     log_proposal, statistics = 0.0, np.zeros((2, prior.n_statistics))
     for part, points in rows.chunks_of(members, prior.n_statistics):
@@ -102,13 +122,11 @@ def split_or_merge(
     # Counts are whole numbers; what is left of rounding would be a point or no point at all.
     statistics[:, 0] = np.round(statistics[:, 0])
     log_ratio = float(log_split_odds(statistics, state.hyper.alpha, prior)) - log_proposal
+    if np.log(rng.random()) >= (log_ratio if a == b else -log_ratio):
+        return state
     if a == b:
-        if np.log(rng.random()) >= log_ratio:
-            return state, False
-        return _with_split(state, a, members[sides], statistics), True
-    if np.log(rng.random()) >= -log_ratio:
-        return state, False
-    return _with_merge(state, a, b, statistics.sum(axis=0)), True
+        return _with_split(state, a, members[sides], statistics)
+    return _with_merge(state, a, b, statistics.sum(axis=0))
 
 
 def _with_split(state: State, cluster: int, leaving: np.ndarray, statistics: np.ndarray) -> State:

@@ -20,7 +20,7 @@ __all__ = ["Chain", "Sampler", "Trace", "run_chain", "step"]
 
 Sampler = Literal["split-merge", "gibbs"]
 # Split and merge proposals of one step: as many as there are clusters, within these bounds.
-PROPOSALS = (4, 24)
+PROPOSALS = (8, 24)
 # Hyper-parameters cost little beside the labels and set the pace where there are few clusters.
 HYPER_STEPS = 3
 
@@ -34,6 +34,17 @@ class Trace:
     alpha: list[float] = field(default_factory=list)
     largest_share: list[float] = field(default_factory=list)
 
+    def write(self, state: State, log_joint: float) -> None:
+        """Add one draw."""
+        self.n_clusters.append(state.n_clusters)
+        self.log_joint.append(log_joint)
+        self.alpha.append(state.hyper.alpha)
+        self.largest_share.append(float(state.counts.max() / state.counts.sum()))
+
+    def copy(self) -> Trace:
+        """An independent copy."""
+        return Trace(**{name: list(values) for name, values in vars(self).items()})
+
     def as_dict(self) -> dict[str, np.ndarray]:
         """All quantities by name, (draws,) each."""
         return {name: np.asarray(values, dtype=np.float64) for name, values in vars(self).items()}
@@ -45,8 +56,9 @@ class Chain:
 
     trace: Trace
     kept: tuple[State, ...]  # every so many draws
-    n_accepted: int  # splits and merges after the warm-up
-    k_after_warm_up: int
+    last: State
+    n_proposals: int  # splits and merges tried in every step
+    interrupted: bool = False
 
 
 def _update_hyper(rng: np.random.Generator, state: State, hyper_prior: HyperPrior) -> State:
@@ -62,24 +74,17 @@ def step(
     hyper_prior: HyperPrior,
     sampler: Sampler,
     n_proposals: int = PROPOSALS[0],
-) -> tuple[State, int]:
-    """One draw of the exact chain; returns the state and the number of splits and merges in it."""
+) -> State:
+    """One draw of the exact chain."""
     prior = state.hyper.prior(hyper_prior)
-    accepted = 0
     if sampler == "gibbs":
         state = gibbs_sweep(rng, rows, state, prior)
     else:
         state = sweep(rng, rows, state, prior)
         if len(rows) > 1:
             for _ in range(n_proposals):
-                state, changed = split_or_merge(rng, rows, state, prior, draw_anchors(rng, rows))
-                accepted += changed
-    return _update_hyper(rng, state, hyper_prior), accepted
-
-
-def _first_state(rng: np.random.Generator, rows: Rows, hyper_prior: HyperPrior) -> State:
-    hyper = first_guess(hyper_prior)
-    return state_of_labels(rows, np.zeros(len(rows), dtype=np.int64), hyper, hyper_prior)
+                state = split_or_merge(rng, rows, state, prior, draw_anchors(rng, rows))
+    return _update_hyper(rng, state, hyper_prior)
 
 
 def _warm_up(
@@ -90,7 +95,8 @@ def _warm_up(
     report: Callable[[int], object],
 ) -> State:
     """From one cluster to about as many as there are, by sub-clusters."""
-    state = _first_state(rng, rows, hyper_prior)
+    one_cluster = np.zeros(len(rows), dtype=np.int64)
+    state = state_of_labels(rows, one_cluster, first_guess(hyper_prior), hyper_prior)
     prior = state.hyper.prior(hyper_prior)
     fresh = np.ones(1, dtype=bool)
     sides = np.zeros(len(rows), dtype=bool)
@@ -115,23 +121,32 @@ def run_chain(
     n_draws: int,
     keep_every: int = 1,
     report: Callable[[int], object] = lambda _: None,
+    before: Chain | None = None,
 ) -> Chain:
-    """Warm up, half by sub-clusters and half by the chain itself, then draw; ``report`` hears of every step."""
-    n_first = n_warm_up // 2
-    state = _warm_up(rng, rows, hyper_prior, n_first, report)
-    k_after_warm_up = state.n_clusters
-    n_proposals = int(np.clip(state.n_clusters, *PROPOSALS))
-    trace, kept, n_accepted = Trace(), [], 0
-    for draw in range(n_first - n_warm_up, n_draws):
-        state, accepted = step(rng, rows, state, hyper_prior, sampler, n_proposals)
-        report(state.n_clusters)
-        if draw < 0:
-            continue
-        n_accepted += accepted
-        trace.n_clusters.append(state.n_clusters)
-        trace.log_joint.append(state.log_joint(state.hyper.prior(hyper_prior)))
-        trace.alpha.append(state.hyper.alpha)
-        trace.largest_share.append(float(state.counts.max()) / len(rows))
-        if (draw + 1) % keep_every == 0:
-            kept.append(state)
-    return Chain(trace, tuple(kept), n_accepted, k_after_warm_up)
+    """Warm up, half by sub-clusters and half by the chain itself, then draw; ``report`` hears of every step.
+
+    With ``before`` the chain goes on from where that one ended, and its draws are counted in. Interrupted
+    by the keyboard, it returns what it has, if it has anything.
+    """
+    if before is None:
+        n_first = n_warm_up // 2
+        state = _warm_up(rng, rows, hyper_prior, n_first, report)
+        n_proposals = int(np.clip(state.n_clusters, *PROPOSALS))
+        trace, kept, start = Trace(), [], n_first - n_warm_up
+    else:
+        state, n_proposals, start = before.last, before.n_proposals, 0
+        trace, kept = before.trace.copy(), list(before.kept)
+    interrupted = False
+    try:
+        for draw in range(start, n_draws):
+            state = step(rng, rows, state, hyper_prior, sampler, n_proposals)
+            report(state.n_clusters)
+            if draw >= 0:
+                trace.write(state, state.log_joint(state.hyper.prior(hyper_prior)))
+                if (draw + 1) % keep_every == 0:
+                    kept.append(state)
+    except KeyboardInterrupt:
+        if not kept:
+            raise
+        interrupted = True
+    return Chain(trace, tuple(kept), state, n_proposals, interrupted)

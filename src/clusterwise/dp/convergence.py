@@ -8,8 +8,8 @@ import numpy as np
 
 __all__ = ["Convergence", "effective_sample_size", "r_hat", "summarize"]
 
-LARGEST_R_HAT = 1.1
-LEAST_SAMPLES = 20.0
+LARGEST_R_HAT = 1.2
+LEAST_SAMPLES = 10.0
 
 
 def _split_chains(draws: np.ndarray) -> np.ndarray:

@@ -25,6 +25,7 @@ class Rows:
 
     points: np.ndarray
     scaling: Scaling | None = None  # None: the points are in the sampler's units
+    columns: np.ndarray | None = None  # (f,) the columns in use; None: all of them
 
     def __len__(self) -> int:
         return len(self.points)
@@ -32,11 +33,12 @@ class Rows:
     @property
     def n_features(self) -> int:
         """Number of features d."""
-        return int(self.points.shape[1])
+        return int(self.points.shape[1]) if self.columns is None else len(self.columns)
 
     def take(self, index: np.ndarray | slice) -> np.ndarray:
         """Rows at ``index``, scaled, float64."""
         taken = np.asarray(self.points[index], dtype=np.float64)
+        taken = taken if self.columns is None else taken[:, self.columns]
         return taken if self.scaling is None else self.scaling.apply(taken)
 
     def chunks(self, width: int) -> Iterator[tuple[slice, np.ndarray]]:

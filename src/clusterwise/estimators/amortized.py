@@ -24,8 +24,8 @@ from clusterwise.estimators.availability import available_unless
 from clusterwise.estimators.features import FeatureMap, fit_feature_map, pad_features
 from clusterwise.estimators.order import in_input_order, sorted_order
 from clusterwise.estimators.outside_prior import describe_far_rows
-from clusterwise.estimators.validation import as_points, require_positive
-from clusterwise.exceptions import CapReachedWarning, ClusterwiseError, FeatureCountError, OutsidePriorWarning
+from clusterwise.estimators.validation import as_points, require_features, require_positive
+from clusterwise.exceptions import CapReachedWarning, ClusterwiseError, OutsidePriorWarning
 from clusterwise.mixture import DiagonalMixture, merge_indistinct, mixture_from_labels, refine
 from clusterwise.models.base import AmortizedModel, Inference
 from clusterwise.models.zoom import batches_of_similar_size, zoom_in
@@ -335,12 +335,7 @@ class AmortizedClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _features(self, X: Any) -> np.ndarray:
         points = as_points(X, self)
-        if points.shape[1] != self.n_features_in_:
-            raise FeatureCountError(
-                f"X has {points.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input: that is what it was fitted on "
-                f"(weights {self.weights_name_!r}); pass the same columns as in fit."
-            )
+        require_features(points, self, f" (weights {self.weights_name_!r})")
         validate_data(self, X, reset=False, skip_check_array=True)  # names of columns
         return self._feature_map.apply(points)
 

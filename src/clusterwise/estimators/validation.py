@@ -9,9 +9,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array
 
 from clusterwise._arrays import require_finite
-from clusterwise.exceptions import InvalidDataError
+from clusterwise.exceptions import FeatureCountError, InvalidDataError
 
-__all__ = ["as_points", "require_positive"]
+__all__ = ["as_points", "require_features", "require_positive"]
 
 
 def as_points(X: Any, estimator: BaseEstimator, name: str = "X") -> np.ndarray:
@@ -54,3 +54,13 @@ def require_positive(n_samples: int) -> None:
     """Raise an error if no sample is asked for."""
     if n_samples < 1:
         raise InvalidDataError(f"n_samples must be at least 1, got {n_samples}.")
+
+
+def require_features(points: np.ndarray, estimator: Any, detail: str = "") -> None:
+    """Raise an error if points (n, d) have another number of features than those of ``fit``."""
+    if points.shape[1] != estimator.n_features_in_:
+        raise FeatureCountError(
+            f"X has {points.shape[1]} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input: that is what it was fitted on"
+            f"{detail}; pass the same columns as in fit."
+        )

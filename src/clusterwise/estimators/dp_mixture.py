@@ -1,0 +1,423 @@
+"""Dirichlet-process mixture of Gaussians by Markov chain Monte Carlo, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import logsumexp
+from sklearn.base import BaseEstimator, ClusterMixin, _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from clusterwise.dp.chain import Chain, Sampler, run_chain
+from clusterwise.dp.convergence import summarize
+from clusterwise.dp.hyper import HyperParameters, HyperPrior, LogNormal
+from clusterwise.dp.niw import CovarianceType, NormalInverseWishart, Posterior
+from clusterwise.dp.rows import Rows
+from clusterwise.dp.state import statistics_of
+from clusterwise.estimators.order import in_input_order
+from clusterwise.estimators.tables import Table, read_table
+from clusterwise.estimators.validation import as_points, require_features, require_positive
+from clusterwise.exceptions import ClusterwiseError, NotConvergedWarning
+from clusterwise.mixture import outlier_scores
+from clusterwise.posterior import PartitionPosterior
+
+__all__ = ["DPMixture"]
+
+# Sampled partitions are kept up to so many labels altogether, and at most so many of them.
+LABELS_KEPT = 20_000_000
+PARTITIONS_KEPT = 200
+# The consensus compares all pairs of so many of them, fewer for many rows.
+PARTITIONS_COMPARED = 64
+LABELS_COMPARED = 4_000_000
+# Rows that predictions are made for at a time.
+ROWS_AT_ONCE = 8192
+# Warnings point to the line that called ``fit``: above _warn, fit itself and scikit-learn's wrapper of it.
+CALLER = 4
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """The clusters of one partition: what new points are compared with. In the units of the sampler."""
+
+    prior: NormalInverseWishart
+    statistics: np.ndarray  # (K, p)
+
+    @property
+    def posterior(self) -> Posterior:
+        """Posterior of the clusters' parameters."""
+        return self.prior.posterior(self.statistics)
+
+    @property
+    def proportions(self) -> np.ndarray:
+        """Share of each cluster, (K,)."""
+        counts: np.ndarray = self.statistics[:, 0]
+        return counts / counts.sum()
+
+    def log_joint(self, points: np.ndarray) -> np.ndarray:
+        """Log of share times predictive density, (n, K), each row on its own."""
+        posterior, log_shares = self.posterior, np.log(self.proportions)
+        result = np.empty((len(points), len(log_shares)))
+        for start in range(0, len(points), ROWS_AT_ONCE):
+            rows = slice(start, start + ROWS_AT_ONCE)
+            result[rows] = log_shares + self.prior.log_predictive(points[rows], posterior)
+        return result
+
+    def memberships(self, points: np.ndarray) -> np.ndarray:
+        """Probability of each cluster for each point, (n, K)."""
+        log_joint = self.log_joint(points)
+        weights = np.exp(log_joint - log_joint.max(axis=1, keepdims=True))
+        return weights / weights.sum(axis=1, keepdims=True)
+
+
+class DPMixture(ClusterMixin, BaseEstimator):
+    """Dirichlet-process mixture of Gaussians, sampled by Markov chain Monte Carlo.
+
+    Nothing needs tuning: the concentration alpha and the hyper-parameters of the Normal-Inverse-Wishart prior
+    are inferred with the clusters, unless they are given.
+
+    Parameters
+    ----------
+    covariance_type : {"full", "diag", "spherical"}
+        Shape of a cluster. The cost grows with the square of the number of features for "full".
+    sampler : {"split-merge", "gibbs"}
+        "split-merge" draws all labels at once and splits and merges whole clusters: any number of rows.
+        "gibbs" is Neal's (2000) algorithm 3, one point at a time: small data, and as a check.
+    alpha : float, optional
+        Concentration of the Dirichlet process; by default it has a Gamma(1, 1) prior.
+    mean_prior : array-like of shape (d,), optional
+        Prior mean of the clusters' means; by default the mean of the data.
+    mean_precision_prior : float, optional
+        kappa: the prior mean counts as much as this many points. Inferred by default.
+    degrees_of_freedom_prior : float, optional
+        nu, how alike the clusters' covariances are; above d - 1 for "full". Inferred by default.
+    covariance_prior : float or array-like of shape (d,), optional
+        Prior variance of a cluster by feature, in the units of X; Psi is nu times it. Inferred by default.
+    n_warm_up, n_draws, n_chains : int
+        Steps before the first draw, draws of each chain, and chains.
+    warm_start : bool
+        Go on with the chains of the last ``fit``, which must have seen the same X, and add to their draws.
+    random_state : int, RandomState or None
+    verbose : int
+        Print progress.
+    device : str
+        Only "cpu"; here because all estimators have it.
+
+    Attributes
+    ----------
+    labels_, n_clusters_, membership_, probabilities_, outlier_scores_
+        Of the partition that is closest to all drawn ones (least expected Variation of Information).
+    k_posterior_ : dict of int to float
+        Share of the draws with each number of clusters.
+    means_ : ndarray of shape (K, d)
+    covariances_ : ndarray of shape (K, d, d)
+    proportions_ : ndarray of shape (K,)
+    alpha_ : float
+        Mean of alpha over the draws.
+    trace_ : dict of str to ndarray of shape (n_chains, draws)
+        Number of clusters, log joint probability, alpha and share of the largest cluster of every draw.
+    convergence_ : Convergence
+        R-hat and effective sample size of these.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (50, 2)), rng.normal(9, 1, (50, 2))])
+    >>> DPMixture(n_draws=40, random_state=0).fit(X).n_clusters_
+    2
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "covariance_type": [StrOptions({"full", "diag", "spherical"})],
+        "sampler": [StrOptions({"split-merge", "gibbs"})],
+        "alpha": [Interval(Real, 0, None, closed="neither"), None],
+        "mean_prior": ["array-like", None],
+        "mean_precision_prior": [Interval(Real, 0, None, closed="neither"), None],
+        "degrees_of_freedom_prior": [Interval(Real, 0, None, closed="neither"), None],
+        "covariance_prior": [Interval(Real, 0, None, closed="neither"), "array-like", None],
+        "n_warm_up": [Interval(Integral, 0, None, closed="left")],
+        "n_draws": [Interval(Integral, 1, None, closed="left")],
+        "n_chains": [Interval(Integral, 1, None, closed="left")],
+        "warm_start": ["boolean"],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "device": [StrOptions({"cpu"})],
+    }
+
+    def __init__(
+        self,
+        *,
+        covariance_type: CovarianceType = "full",
+        sampler: Sampler = "split-merge",
+        alpha: float | None = None,
+        mean_prior: Any = None,
+        mean_precision_prior: float | None = None,
+        degrees_of_freedom_prior: float | None = None,
+        covariance_prior: Any = None,
+        n_warm_up: int = 60,
+        n_draws: int = 100,
+        n_chains: int = 2,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+        device: str = "cpu",
+    ) -> None:
+        self.covariance_type = covariance_type
+        self.sampler = sampler
+        self.alpha = alpha
+        self.mean_prior = mean_prior
+        self.mean_precision_prior = mean_precision_prior
+        self.degrees_of_freedom_prior = degrees_of_freedom_prior
+        self.covariance_prior = covariance_prior
+        self.n_warm_up = n_warm_up
+        self.n_draws = n_draws
+        self.n_chains = n_chains
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+        self.device = device
+
+    # -- fitting ---------------------------------------------------------------------------------
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> DPMixture:
+        """Find the clusters of X, (n, d), and how many there are; ``y`` is ignored.
+
+        X may be a ``numpy.memmap``, which is read chunk by chunk and never copied. An interrupt from the
+        keyboard ends the sampling and keeps the draws so far, if there are any.
+        """
+        started = time.perf_counter()
+        table = read_table(X, self, joint=self.covariance_type == "spherical")
+        if self.mean_prior is not None:
+            table = table.centred_at(self._by_feature(self.mean_prior, "mean_prior", table))
+        before = self._chains_before(table)
+        validate_data(self, X, reset=True, skip_check_array=True)
+        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        hyper_prior = self._hyper_prior(table)
+        self._chains = self._run(table.rows, hyper_prior, before)
+        self._store(table, hyper_prior)
+        self._warn()
+        if self.verbose:
+            print(f"DPMixture: {self.n_clusters_} clusters, {time.perf_counter() - started:.2f} s")
+        return self
+
+    def _chains_before(self, table: Table) -> list[Chain | None]:
+        """The chains to go on with, or nothing for each."""
+        if not self.warm_start or not hasattr(self, "_chains"):
+            return [None] * self.n_chains
+        if len(self._chains) != self.n_chains or len(self.labels_) != len(table.rows):
+            raise ClusterwiseError(
+                f"warm_start goes on with {len(self._chains)} chains over {len(self.labels_)} rows, but there "
+                f"are {self.n_chains} chains and {len(table.rows)} rows now; pass the same X and n_chains, or "
+                "warm_start=False."
+            )
+        return list(self._chains)
+
+    def _hyper_prior(self, table: Table) -> HyperPrior:
+        """The priors in the units of the sampler."""
+        scaling, d = table.columns.scaling, table.rows.n_features
+        chosen: dict[str, Any] = {}
+        if self.alpha is not None:
+            chosen["alpha"] = float(self.alpha)
+        if self.mean_precision_prior is not None:
+            chosen["kappa"] = LogNormal(float(self.mean_precision_prior), 0.0)
+        if self.degrees_of_freedom_prior is not None:
+            degrees = float(self.degrees_of_freedom_prior) - (d - 1 if self.covariance_type == "full" else 0)
+            if degrees <= 0:
+                raise ClusterwiseError(
+                    f"degrees_of_freedom_prior must be above {d - 1} for {d} features and full covariances, "
+                    f"got {self.degrees_of_freedom_prior}."
+                )
+            chosen["degrees"] = LogNormal(degrees, 0.0)
+        if self.covariance_prior is not None:
+            variances = self._by_feature(self.covariance_prior, "covariance_prior", table)
+            chosen["variance"] = LogNormal(1.0, 0.0)
+            chosen["variance_unit"] = variances / np.square(scaling.scale)
+        return HyperPrior(self.covariance_type, d, **chosen)
+
+    def _by_feature(self, value: Any, name: str, table: Table) -> np.ndarray:
+        """Bring a number, or one for each feature, to the columns in use."""
+        d = len(table.columns.varies)
+        values = np.asarray(value, dtype=np.float64)
+        if values.shape not in ((), (d,)) or not np.isfinite(values).all():
+            raise ClusterwiseError(f"{name} must be a finite number for each of the {d} features.")
+        if name == "covariance_prior" and (values <= 0).any():
+            raise ClusterwiseError(f"{name} must be positive.")
+        return np.broadcast_to(values, (d,))[table.columns.used]
+
+    def _run(self, rows: Rows, hyper_prior: HyperPrior, before: list[Chain | None]) -> list[Chain]:
+        n_kept = min(PARTITIONS_KEPT, max(2, LABELS_KEPT // len(rows)))
+        keep_every = max(1, -(-self.n_chains * self.n_draws // n_kept))
+        keep_every = min(keep_every, self.n_draws)
+        chains: list[Chain] = []
+        for number, rng in enumerate(np.random.default_rng(self._seed).spawn(self.n_chains)):
+            report = _progress(f"DPMixture, chain {number + 1} of {self.n_chains}", self.verbose)
+            chain = run_chain(
+                rng,
+                rows,
+                hyper_prior,
+                self.sampler,
+                self.n_warm_up,
+                self.n_draws,
+                keep_every,
+                report,
+                before[number],
+            )
+            chains.append(chain)
+            if chain.interrupted:
+                break
+        return chains
+
+    def _store(self, table: Table, hyper_prior: HyperPrior) -> None:
+        self._columns, self._order, self._hyper_prior_used = table.columns, table.order, hyper_prior
+        kept = [state for chain in self._chains for state in chain.kept]
+        n_draws = min(len(chain.trace.n_clusters) for chain in self._chains)
+        traces = [chain.trace.as_dict() for chain in self._chains]
+        self.trace_ = {name: np.stack([t[name][:n_draws] for t in traces]) for name in traces[0]}
+        self.convergence_ = summarize(self.trace_)
+        self.alpha_ = float(self.trace_["alpha"].mean())
+        ks, shares = np.unique(self.trace_["n_clusters"], return_counts=True)
+        self.k_posterior_ = {int(k): float(share) for k, share in zip(ks, shares / shares.sum(), strict=True)}
+        self._partitions = np.stack([state.labels.astype(np.int32) for state in kept])
+        compared = min(PARTITIONS_COMPARED, len(kept), max(2, LABELS_COMPARED // len(table.rows)))
+        chosen = np.linspace(0, len(kept) - 1, compared).round().astype(np.int64)
+        consensus = PartitionPosterior(self._partitions[chosen]).consensus()
+        prior = _average([state.hyper for state in kept]).prior(hyper_prior)
+        statistics = statistics_of(table.rows, consensus.labels, consensus.n_clusters, prior)
+        self._clusters, membership, distances = _in_use(table, Clusters(prior, statistics))
+        self.membership_ = self._in_input_order(membership)
+        self.labels_ = self.membership_.argmax(axis=1)
+        self.n_clusters_ = self.membership_.shape[1]
+        self.probabilities_ = self.membership_.max(axis=1)
+        scores = outlier_scores(distances, table.rows.n_features, len(table.rows))
+        self.outlier_scores_ = self._in_input_order(scores)
+        posterior = self._clusters.posterior
+        self.means_ = self._columns.undo(posterior.mean)
+        self.covariances_ = self._columns.undo_covariances(prior.covariances(posterior))
+        self.proportions_ = self._clusters.proportions
+
+    def _in_input_order(self, values: np.ndarray) -> np.ndarray:
+        return values if self._order is None else in_input_order(values, self._order)
+
+    def _warn(self) -> None:
+        if self._chains[-1].interrupted:
+            n_draws = sum(len(chain.trace.n_clusters) for chain in self._chains)
+            warnings.warn(
+                f"DPMixture was interrupted after {n_draws} draws of {len(self._chains)} chains, which are "
+                "what it reports.",
+                NotConvergedWarning,
+                stacklevel=CALLER,
+            )
+        if self.convergence_.is_poor:
+            convergence = self.convergence_
+            warnings.warn(
+                f"DPMixture's chains do not agree yet (R-hat {convergence.worst_r_hat:.2f}, effective sample size "
+                f"{convergence.least_samples:.0f}; see convergence_): the labels may be good, but k_posterior_ "
+                "is uncertain; raise n_draws, or go on with warm_start=True.",
+                NotConvergedWarning,
+                stacklevel=CALLER,
+            )
+
+    def sample_partitions(self, n_samples: int = 50) -> PartitionPosterior:
+        """Partitions of the rows of ``fit`` from the posterior: draws of the chains, spread evenly.
+
+        If more are asked for than were kept, some come twice.
+        """
+        check_is_fitted(self)
+        require_positive(n_samples)
+        chosen = np.linspace(0, len(self._partitions) - 1, n_samples).round().astype(np.int64)
+        return PartitionPosterior(self._in_input_order(self._partitions[chosen].T).T.astype(np.int64))
+
+    # -- new points ------------------------------------------------------------------------------
+
+    def _features(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        points = as_points(X, self)
+        require_features(points, self)
+        validate_data(self, X, reset=False, skip_check_array=True)  # names of columns
+        return self._columns.apply(points)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probability of each cluster for each row of X, (n, K); each row is treated by itself."""
+        check_is_fitted(self)
+        return self._clusters.memberships(self._features(X))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Cluster of each row of X, (n,); ``predict`` on the rows of ``fit`` gives ``labels_``."""
+        return self.predict_proba(X).argmax(axis=1)
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Log predictive density of each row of X in its own units, (n,), given the clusters.
+
+        Columns that are constant in the data of ``fit`` do not count.
+        """
+        check_is_fitted(self)
+        log_density = logsumexp(self._clusters.log_joint(self._features(X)), axis=1)
+        return log_density - self._columns.scaling.log_volume
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log predictive density per row of X; ``y`` is ignored."""
+        return float(self.score_samples(X).mean())
+
+    def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """Draw new rows (n_samples, d) from the predictive mixture, with their clusters (n_samples,)."""
+        check_is_fitted(self)
+        require_positive(n_samples)
+        rng = np.random.default_rng(int(check_random_state(self.random_state).randint(2**31 - 1)))
+        clusters = self._clusters
+        labels = np.repeat(np.arange(self.n_clusters_), rng.multinomial(n_samples, clusters.proportions))
+        return self._columns.undo(clusters.prior.sample(rng, clusters.posterior, labels)), labels
+
+
+def _progress(name: str, verbose: int) -> Callable[[int], object]:
+    """Say every few seconds how far a chain is."""
+    steps, last = 0, time.perf_counter()
+
+    def report(n_clusters: int) -> None:
+        nonlocal steps, last
+        steps += 1
+        if verbose and time.perf_counter() - last > 2:
+            last = time.perf_counter()
+            print(f"{name}: step {steps}, {n_clusters} clusters", flush=True)
+
+    return report
+
+
+def _average(draws: list[HyperParameters]) -> HyperParameters:
+    """Geometric means of the hyper-parameters."""
+    mean = [np.exp(np.mean([np.log(getattr(h, name)) for h in draws], axis=0)) for name in vars(draws[0])]
+    alpha, kappa, degrees, variance = mean
+    return HyperParameters(float(alpha), float(kappa), float(degrees), variance)
+
+
+def _in_use(table: Table, clusters: Clusters) -> tuple[Clusters, np.ndarray, np.ndarray]:
+    """Keep the clusters that some row prefers, in the order of first appearance.
+
+    Returns also the memberships (n, K) of all rows, and their squared distances (n,) to the nearest cluster
+    of more than one row.
+    """
+    n = len(table.rows)
+    order = np.arange(n) if table.order is None else table.order
+    while True:
+        k = len(clusters.statistics)
+        membership, distances = np.empty((n, k)), np.empty(n)
+        shared = clusters.statistics[:, 0] > 1.5
+        near = Clusters(clusters.prior, clusters.statistics[shared] if shared.any() else clusters.statistics)
+        for part, points in table.rows.chunks(clusters.prior.n_statistics + k):
+            membership[part] = clusters.memberships(points)
+            distances[part] = clusters.prior.squared_distances(points, near.posterior).min(axis=1)
+        preferred = membership.argmax(axis=1)
+        first = np.full(k, n)
+        np.minimum.at(first, preferred, order)
+        by_appearance = np.argsort(first, kind="stable")[: np.count_nonzero(first < n)]
+        if np.array_equal(by_appearance, np.arange(k)):
+            return clusters, membership, distances
+        clusters = Clusters(clusters.prior, clusters.statistics[by_appearance])
