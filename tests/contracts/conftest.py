@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clusterwise import ACTST, AMCP, DAC, NCP
+from clusterwise import ACTST, AMCP, DAC, NCP, CHiGac
 from clusterwise.estimators.amortized import AmortizedClusterer
 
 Make = Callable[..., AmortizedClusterer]
@@ -20,13 +20,15 @@ VARIANTS: dict[str, tuple[type[AmortizedClusterer], str, dict[str, Any]]] = {
     "without-density": (DAC, "tiny-without-density", {}),
     "act-st": (ACTST, "tiny-act-st", {}),
     "amcp": (AMCP, "tiny-amcp", {}),
+    "chigac": (CHiGac, "tiny-chigac", {}),
+    "chigac-network-alone": (CHiGac, "tiny-chigac", {"merge": False, "stop": "empty"}),
     "ncp": (NCP, "tiny-ncp", {"n_orders": 10}),
     "ncp-drawn": (NCP, "tiny-ncp", {"n_orders": 10, "greedy": False}),
     "amcp-network-alone": (AMCP, "tiny-amcp", {"merge": False, "update": False}),
 }
-WITHOUT_DENSITY = ["without-density", "ncp", "ncp-drawn"]
-WITH_DENSITY = [name for name in VARIANTS if name not in WITHOUT_DENSITY]
+WITH_DENSITY = [name for name in VARIANTS if name != "without-density"]
 WITH_POSTERIOR = ["anchored", "act-st", "amcp", "amcp-network-alone", "ncp", "ncp-drawn"]
+WITH_POSTERIOR += ["chigac", "chigac-network-alone"]
 
 
 @pytest.fixture

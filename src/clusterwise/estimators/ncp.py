@@ -28,10 +28,10 @@ MOST_SUMMARIZED = 10_000
 class NCP(AmortizedClusterer):
     """Neural Clustering Process (Pakman et al. 2020): the label of one row after the other, k included.
 
-    A trained network gives each row the probabilities to join one of the clusters so far or to open a new one.
-    Multiplied along a random order of the rows they are the probability of a partition: labels drawn from them
-    are draws from a posterior over partitions, and of many orders the likeliest partition is the answer. As a
-    row costs a step, the network sees a sample of the rows; each cluster is then summarized by a diagonal
+    A trained network gives each row the probabilities to join one of the clusters so far or to open a new
+    one. Multiplied along a random order of the rows they are the probability of a partition: labels drawn from
+    them are draws from a posterior over partitions, and of many orders the likeliest partition is the answer.
+    As a row costs a step, the network sees a sample of the rows; each cluster is then summarized by a diagonal
     Gaussian, which labels every row, known or new.
 
     Parameters
@@ -148,7 +148,7 @@ weights_name_, cap_reached_, n_network_points_
             self._draws[self.n_orders] = self._as_array(fitted.inference)
 
     def _as_array(self, inference: Inference) -> np.ndarray:
-        """The partitions of all orders, (S, m), of the rows that the network saw."""
+        """Return the partitions of all orders, (S, m), of the rows that the network saw."""
         return np.stack([to_numpy(labels, np.int64) for labels in inference.draws])
 
     def _draw(self, n_samples: int) -> np.ndarray:

@@ -31,9 +31,10 @@ networks here; ``n_wavelengths = 0`` is the plain multilayer perceptron.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -84,26 +85,33 @@ def draw_positions(n_sets: int, n_positions: int, n_points: int, generator: torc
     return Positions(assigned, order.gather(-1, place).squeeze(-1))
 
 
-def _layers(sizes: Sequence[int]) -> nn.Sequential:
-    """Linear maps between the given sizes, PReLU between them."""
-    modules: list[nn.Module] = [nn.Linear(sizes[0], sizes[1])]
-    for n_in, n_out in zip(sizes[1:-1], sizes[2:], strict=True):
-        modules += [nn.PReLU(), nn.Linear(n_in, n_out)]
-    return nn.Sequential(*modules)
+class Layers(nn.Sequential):
+    """A first layer, then PReLU and a linear map, once or more often."""
 
+    def __init__(self, first: nn.Module, sizes: Sequence[int]) -> None:
+        maps = [(nn.PReLU(), nn.Linear(*pair)) for pair in itertools.pairwise(sizes)]
+        super().__init__(first, *itertools.chain.from_iterable(maps))
 
-def _through(layers: nn.Sequential, first: int, end: int, values: Tensor) -> Tensor:
-    """Apply layers ``first`` .. ``end - 1``; a slice of the module would be built anew at every call."""
-    for index in range(first, end):
-        values = layers[index](values)
-    return values
+    @property
+    def first(self) -> nn.Linear:
+        """The first layer, of networks that start with a linear one."""
+        return cast("nn.Linear", self[0])
 
+    @property
+    def last(self) -> nn.Linear:
+        """The last layer."""
+        return cast("nn.Linear", self[len(self) - 1])
 
-def _then(layers: nn.Sequential, points: Tensor, matrix: Tensor) -> Tensor:
-    """Return ``matrix`` times the output of ``layers``, the last of which acts as one with the matrix."""
-    hidden = _through(layers, 0, len(layers) - 1, points)
-    last = layers[-1]
-    return functional.linear(hidden, matrix @ last.weight, matrix @ last.bias)
+    def between(self, values: Tensor) -> Tensor:
+        """Apply all layers but the first and the last."""
+        for index in range(1, len(self) - 1):  # a slice would build a module at every call
+            values = self[index](values)
+        return values
+
+    def then(self, points: Tensor, matrix: Tensor) -> Tensor:
+        """Return ``matrix`` times the output, with the matrix and the last layer as one map."""
+        last = self.last
+        return functional.linear(self.between(self[0](points)), matrix @ last.weight, matrix @ last.bias)
 
 
 class NCP(AmortizedModel):
@@ -117,38 +125,37 @@ class NCP(AmortizedModel):
         self.config = config
         hidden = [config.width] * config.n_hidden
 
-        def of_points(size: int) -> nn.Sequential:
+        def of_points(size: int) -> Layers:
             embed = CoordinateEmbedding(config.n_features, config.width, config.n_wavelengths)
-            return nn.Sequential(embed, nn.PReLU(), *_layers([*hidden, size]))
+            return Layers(embed, [*hidden, size])
 
         self.h = of_points(config.h_size)
         self.u = of_points(config.u_size)
-        self.g = _layers([config.h_size, *hidden, config.g_size])
-        self.f = _layers([config.g_size + config.u_size, *hidden, 1])
+        self.g = Layers(nn.Linear(config.h_size, config.width), [*hidden, config.g_size])
+        self.f = Layers(nn.Linear(config.g_size + config.u_size, config.width), [*hidden, 1])
 
     @property
     def has_density(self) -> bool:
-        return False
+        return True  # each cluster's moments
 
     def encode(self, points: Tensor) -> Encoded:
         """Points (B, N, d) in the units in which they are summed."""
-        reads_u = self.f[0].weight[:, self.config.g_size :]
-        return Encoded(_then(self.h, points, self.g[0].weight), _then(self.u, points, reads_u))
+        reads_u = self.f.first.weight[:, self.config.g_size :]
+        return Encoded(self.h.then(points, self.g.first.weight), self.u.then(points, reads_u))
 
     def vote_map(self) -> tuple[Tensor, Tensor]:
         """The last layer of g and the part of f's first that reads G, as one linear map: weight and bias."""
-        reads_g = self.f[0].weight[:, : self.config.g_size]
-        return reads_g @ self.g[-1].weight, reads_g @ self.g[-1].bias
+        reads_g = self.f.first.weight[:, : self.config.g_size]
+        return reads_g @ self.g.last.weight, reads_g @ self.g.last.bias
 
     def cluster_votes(self, summed: Tensor, vote_map: tuple[Tensor, Tensor]) -> Tensor:
         """V g(H_k), (..., width), from ``summed`` = W H_k with the bias of g's first layer, (..., width)."""
-        return functional.linear(_through(self.g, 1, len(self.g) - 1, summed), *vote_map)
+        return functional.linear(self.g.between(summed), *vote_map)
 
     def logits(self, read: Tensor) -> Tensor:
         """f(G, U), (...), from what its first layer makes of G and U, bias included, (..., width)."""
-        hidden = _through(self.f, 1, len(self.f) - 1, read)
         # Without the last bias, which would move all choices alike.
-        return functional.linear(hidden, self.f[-1].weight).squeeze(-1)
+        return functional.linear(self.f.between(read), self.f.last.weight).squeeze(-1)
 
     def loss(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
         n_sets, n_points = task.labels.shape
@@ -187,9 +194,7 @@ class NCP(AmortizedModel):
         greedy: bool,
     ) -> list[PartitionDraws]:
         """All ``n_orders`` partitions of each data set, with their log probabilities."""
-        return draw_partitions(
-            self, points, mask, seeds or [0] * len(points), max_clusters, n_orders, greedy
-        )
+        return draw_partitions(self, points, mask, seeds or [0] * len(points), max_clusters, n_orders, greedy)
 
 
 def choice_log_probabilities(
@@ -216,10 +221,10 @@ def choice_log_probabilities(
     exists, rest, own = exists.flatten(0, 1), rest.flatten(0, 1), own.flatten(0, 1)
     of, k = exists.nonzero(as_tuple=True)
     old = summed.flatten(0, 1)[of, k]
-    sums = torch.cat([own, old, old + own[of]]) + model.g[0].bias
+    sums = torch.cat([own, old, old + own[of]]) + model.g.first.bias
     votes = model.cluster_votes(sums, model.vote_map())
     alone, before, after = votes.split([len(own), len(of), len(of)])
-    everything = rest.index_add(0, of, before) + model.f[0].bias  # f reads G and U as one sum
+    everything = rest.index_add(0, of, before) + model.f.first.bias  # f reads G and U as one sum
     logits = model.logits(torch.cat([everything + alone, everything[of] + after - before]))
     table = logits.new_full((len(own), n_clusters + 1), -torch.inf)
     table = table.index_put((of, k), logits[len(own) :])

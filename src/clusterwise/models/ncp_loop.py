@@ -7,6 +7,7 @@ reads in U. A step weighs K + 1 choices for every order of every data set, all a
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 
 from clusterwise.models.base import Inference, Step
+from clusterwise.models.paths import summarized_paths
 
 if TYPE_CHECKING:
     from clusterwise.models.ncp import NCP
@@ -57,7 +59,7 @@ def draw_partitions(
     greedy: bool,
 ) -> list[PartitionDraws]:
     """Partition B data sets, points (B, N, d) and mask (B, N), in ``n_orders`` random orders each."""
-    # Sets of similar size go together, and the smaller ones of a batch drop off its end when they are through.
+    # Sets of similar size go together; the smaller ones of a batch drop off its end when they are through.
     by_size = mask.sum(1).argsort(descending=True, stable=True).tolist()
     per_batch = max(1, ROWS_AT_ONCE // n_orders)
     results: dict[int, PartitionDraws] = {}
@@ -106,7 +108,7 @@ class _Loop:
         self.votes = torch.zeros_like(self.summed)  # V g(H_k)
         # Thousands of additions and removals: in double precision the sum over nothing is nothing.
         of_set = torch.where(mask.unsqueeze(-1), encoded.in_rest, 0.0).to(torch.float64).sum(1)
-        self.read = of_set.repeat_interleave(n_orders, dim=0) + model.f[0].bias  # what f reads in G and U
+        self.read = of_set.repeat_interleave(n_orders, dim=0) + model.f.first.bias  # what f reads in G and U
 
         self.n_clusters = torch.zeros(n_rows, dtype=torch.int64, device=mask.device)
         self.labels = torch.zeros(n_rows, mask.shape[1], dtype=torch.int64, device=mask.device)
@@ -131,7 +133,7 @@ class _Loop:
         in_cluster, in_rest = self.added[self.first_point[:r] + point].tensor_split(2, dim=1)  # (r, width)
         self.read[:r] -= in_rest
         after = self.model.cluster_votes(
-            self.summed[:k, :r] + (in_cluster + self.model.g[0].bias), self.vote_map
+            self.summed[:k, :r] + (in_cluster + self.model.g.first.bias), self.vote_map
         )
         gain = after.sub_(self.votes[:k, :r])  # (k, r, width)
         logits = self.model.logits(gain + self.read[:r].to(gain.dtype))  # (k, r)
@@ -174,21 +176,12 @@ class _Loop:
 
 
 def inference_from_draws(draws: PartitionDraws, points: Tensor, mask: Tensor) -> Inference:
-    """Let the likeliest of S partitions win; the others are draws from the posterior."""
+    """Let the likeliest of S partitions win; all of them are kept as draws."""
     best = int(draws.log_probability.argmax())
-    labels = draws.labels[best]
-    n_clusters = int(labels[mask].max()) + 1
-    counts = torch.bincount(labels[mask], minlength=n_clusters).to(torch.float32)
-    steps = tuple(
-        Step(mask & (labels == k), torch.where(mask & (labels == k), draws.probabilities[best], 0.0))
-        for k in range(n_clusters)
-    )
-    return Inference(
-        labels,
-        None,
-        torch.log(counts / counts.sum()),
-        steps,
-        cap_reached=bool(draws.cap_reached.any()),
-        draws=tuple(draws.labels),
-        log_probability=float(draws.log_probability[best]),
-    )
+    labels, probabilities = draws.labels[best], draws.probabilities[best]
+    of_cluster = [mask & (labels == k) for k in range(int(labels[mask].max()) + 1)]
+    steps = [Step(members, torch.where(members, probabilities, 0.0)) for members in of_cluster]
+    # An order that a cap kept from opening a cluster has another probability than without it.
+    cap_reached = bool(draws.cap_reached.any())
+    inference = summarized_paths(points, mask, [labels, *draws.labels], steps, cap_reached)
+    return dataclasses.replace(inference, log_probability=float(draws.log_probability[best]))
