@@ -234,7 +234,7 @@ def test_greedy_takes_the_likeliest_label() -> None:
 
 
 def test_drawn_partitions_have_their_probabilities() -> None:
-    """Shares of the partitions of three points over many draws; probabilities are means over the six orders."""
+    """Shares of the partitions of three points in many draws; probabilities averaged over the six orders."""
     model, points, n_draws = build(2), random_points(3, 2, seed=5), 4000
     (draws,) = model.draw(points.unsqueeze(0), torch.ones(1, 3, dtype=torch.bool), [0], 100, n_draws, False)
     found = [tuple(by_first_appearance(labels)) for labels in draws.labels]

@@ -29,10 +29,10 @@ class NCP(AmortizedClusterer):
     """Neural Clustering Process (Pakman et al. 2020): the label of one row after the other, k included.
 
     A trained network gives each row the probabilities to join one of the clusters so far or to open a new
-    one. Multiplied along a random order of the rows they are the probability of a partition: labels drawn from
-    them are draws from a posterior over partitions, and of many orders the likeliest partition is the answer.
-    As a row costs a step, the network sees a sample of the rows; each cluster is then summarized by a diagonal
-    Gaussian, which labels every row, known or new.
+    one. Multiplied along a random order of the rows they are the probability of a partition: labels drawn
+    from them are draws from a posterior over partitions, and of many orders the likeliest partition is the
+    answer. As a row costs a step, the network sees a sample of the rows; each cluster is then summarized by
+    a diagonal Gaussian, which labels every row, known or new.
 
     Parameters
     ----------
