@@ -7,6 +7,7 @@ __all__ = [
     "InvalidDataError",
     "MissingDependencyError",
     "NotConvergedWarning",
+    "OneClusterWarning",
     "OutsidePriorWarning",
     "RecipeError",
     "UnknownWeightsError",
@@ -52,3 +53,7 @@ class OutsidePriorWarning(UserWarning):
 
 class NotConvergedWarning(UserWarning):
     """Chains disagree, or a training was still moving when it ended."""
+
+
+class OneClusterWarning(UserWarning):
+    """A fit that may split clusters ended with a single one."""

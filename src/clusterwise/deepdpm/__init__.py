@@ -1,0 +1,7 @@
+"""DeepDPM: a Dirichlet-process mixture of one data set, with a network that says who belongs where.
+
+After Ronen, Finder & Freifeld (2022). ``nets`` holds the clustering net, whose outputs grow and shrink, and
+the subclustering nets; ``training`` their losses and the M-steps; ``moves`` splits and merges by the Hastings
+ratio of ``dp.anchored``; ``fitting`` the rounds of all this; ``features`` the autoencoder that takes turns
+with the clustering on raw features.
+"""

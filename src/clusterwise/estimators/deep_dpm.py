@@ -1,0 +1,460 @@
+"""DeepDPM as a scikit-learn estimator: a deep Dirichlet-process mixture, fitted to one data set."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from scipy.special import logsumexp
+from sklearn.base import BaseEstimator, ClusterMixin, _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from clusterwise.deepdpm.fitting import Snapshot, run
+from clusterwise.deepdpm.history import History
+from clusterwise.deepdpm.moves import k_after_moves
+from clusterwise.deepdpm.nets import NetWeights
+from clusterwise.deepdpm.settings import ClusterLoss, Settings, Subclusters
+from clusterwise.dp.niw import PRIORS, CovarianceType, NormalInverseWishart
+from clusterwise.dp.rows import Rows
+from clusterwise.estimators.dp_mixture import Clusters
+from clusterwise.estimators.order import in_input_order
+from clusterwise.estimators.tables import Table, read_table
+from clusterwise.estimators.validation import as_points, require_features, require_positive
+from clusterwise.exceptions import CapReachedWarning, ClusterwiseError, NotConvergedWarning, OneClusterWarning
+from clusterwise.mixture import outlier_scores
+
+__all__ = ["DeepDPM"]
+
+# The default prior variance of a cluster, in units of the data's: the authors' value, or for many rows what
+# makes the prior's scatter matrix nu Psi this share of that of the data. The share keeps the number of
+# clusters from growing with the number of rows, as clusters are never exactly Gaussian.
+LEAST_VARIANCE = 0.005
+SCATTER_SHARE = 2e-5
+# Warnings point to the line that called ``fit``: above _warn, fit itself and scikit-learn's wrapper of it.
+CALLER = 4
+
+
+class DeepDPM(ClusterMixin, BaseEstimator):
+    """Deep Dirichlet-process mixture (Ronen et al. 2022): a network learns who belongs where, k included.
+
+    For one data set, large rather than small, when no trained network fits it. A clustering net gives each
+    row its memberships; it learns to follow a Gaussian mixture that is re-estimated from them, and clusters
+    split and merge by the Hastings ratio of a Dirichlet-process mixture until nothing moves. On raw features
+    an autoencoder can take turns with the clustering (``feature_learning``).
+
+    Parameters
+    ----------
+    k_init : int
+        Number of clusters to start from; the result hardly depends on it.
+    feature_learning : None, "mlp" or torch.nn.Module
+        None clusters the features as they are. "mlp" learns ``n_latent`` features with an autoencoder that
+        takes turns with the clustering; a module of your own maps rows (n, d) to features (n, f) and gets a
+        decoder. It is copied, not changed.
+    n_latent : int
+        Number of learned features for "mlp".
+    covariance_type : {"full", "diag", "spherical"}
+        Shape of a cluster. The cost grows with the square of the number of features for "full".
+    scaling : {"pareto", "joint", "feature"}
+        "pareto" divides each feature by the square root of its standard deviation: wide features stay wider
+        than narrow ones, but less so. "joint" keeps the shape of the data; "feature" brings every feature to
+        unit variance, for columns in different units.
+    alpha : float
+        Concentration of the Dirichlet process. Its logarithm is compared with sums over all rows.
+    mean_precision_prior : float
+        kappa: the prior mean, that of the data, counts as much as this many rows.
+    degrees_of_freedom_prior : float, optional
+        nu: the prior covariance counts as much as about this many rows; d + 2 by default.
+    covariance_prior : float or array-like of shape (d,), optional
+        Prior variance of a cluster by feature, in the units of X; nu Psi is nu times it. Smaller ones allow
+        smaller and more clusters. By default 0.005 of the variance of the data, and for many rows so much
+        that nu Psi is 2e-5 of the data's scatter.
+    splits, merges : bool
+        Whether clusters may split and merge.
+    subclusters : {"network", "2-means"}
+        What proposes the two parts of a split.
+    prior_in_m_step : bool
+        Whether the means and covariances that the net follows know the prior.
+    cluster_loss : {"kl", "isotropic"}
+        Loss of the clustering net: KL divergence from the mixture's responsibilities, or squared distances.
+    n_hidden : int
+        Hidden units of each net.
+    batch_size : int
+        Rows in a training step. An epoch has at most 64 of them.
+    learning_rate : float
+        Adam's step for the clustering net.
+    max_epochs : int
+        Most epochs; a fit ends before that when three rounds of splits and merges move nothing.
+    max_clusters : int
+        Splits end here.
+    warm_start : bool
+        Go on from the last ``fit``, which must have seen the same X: after an interrupt, or to train for
+        longer. A pickled estimator is a checkpoint.
+    random_state : int, RandomState or None
+    verbose : int
+        Print progress.
+    device : str
+        Where torch runs the nets.
+
+    Attributes
+    ----------
+    labels_, n_clusters_, membership_, probabilities_, outlier_scores_
+        Memberships are those of the clustering net.
+    k_posterior_ : dict of int to float
+        Distribution of K after one more round of the last splits and merges that were proposed. It says how
+        settled the fit is; it is no posterior over all partitions, for which there is ``DPMixture``.
+    means_ : ndarray of shape (K, d)
+    covariances_ : ndarray of shape (K, d, d)
+    proportions_ : ndarray of shape (K,)
+        Of the mixture; means and covariances are in the units of X, with ``feature_learning`` in those of the
+        learned features.
+    history_ : History
+        K, loss, accepted splits and merges of every epoch; ``clusterwise.plotting.HistoryDisplay`` draws it.
+    n_iter_ : int
+        Number of epochs.
+    interrupted_ : bool
+        Whether the keyboard ended the fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(9, 1, (200, 2))])
+    >>> DeepDPM(random_state=0).fit(X).n_clusters_
+    2
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "k_init": [Interval(Integral, 1, None, closed="left")],
+        "feature_learning": [StrOptions({"mlp"}), torch.nn.Module, None],
+        "n_latent": [Interval(Integral, 1, None, closed="left")],
+        "covariance_type": [StrOptions({"full", "diag", "spherical"})],
+        "scaling": [StrOptions({"pareto", "joint", "feature"})],
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "mean_precision_prior": [Interval(Real, 0, None, closed="neither")],
+        "degrees_of_freedom_prior": [Interval(Real, 0, None, closed="neither"), None],
+        "covariance_prior": [Interval(Real, 0, None, closed="neither"), "array-like", None],
+        "splits": ["boolean"],
+        "merges": ["boolean"],
+        "subclusters": [StrOptions({"network", "2-means"})],
+        "prior_in_m_step": ["boolean"],
+        "cluster_loss": [StrOptions({"kl", "isotropic"})],
+        "n_hidden": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "max_epochs": [Interval(Integral, 1, None, closed="left")],
+        "max_clusters": [Interval(Integral, 1, None, closed="left")],
+        "warm_start": ["boolean"],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "device": [str],
+    }
+
+    def __init__(
+        self,
+        *,
+        k_init: int = 1,
+        feature_learning: Literal["mlp"] | torch.nn.Module | None = None,
+        n_latent: int = 10,
+        covariance_type: CovarianceType = "full",
+        scaling: Literal["pareto", "joint", "feature"] = "pareto",
+        alpha: float = 10.0,
+        mean_precision_prior: float = 1e-4,
+        degrees_of_freedom_prior: float | None = None,
+        covariance_prior: Any = None,
+        splits: bool = True,
+        merges: bool = True,
+        subclusters: Subclusters = "network",
+        prior_in_m_step: bool = True,
+        cluster_loss: ClusterLoss = "kl",
+        n_hidden: int = 50,
+        batch_size: int = 1024,
+        learning_rate: float = 5e-3,
+        max_epochs: int = 300,
+        max_clusters: int = 500,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+        device: str = "cpu",
+    ) -> None:
+        self.k_init = k_init
+        self.feature_learning = feature_learning
+        self.n_latent = n_latent
+        self.covariance_type = covariance_type
+        self.scaling = scaling
+        self.alpha = alpha
+        self.mean_precision_prior = mean_precision_prior
+        self.degrees_of_freedom_prior = degrees_of_freedom_prior
+        self.covariance_prior = covariance_prior
+        self.splits = splits
+        self.merges = merges
+        self.subclusters = subclusters
+        self.prior_in_m_step = prior_in_m_step
+        self.cluster_loss = cluster_loss
+        self.n_hidden = n_hidden
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.max_epochs = max_epochs
+        self.max_clusters = max_clusters
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+        self.device = device
+
+    # -- fitting ---------------------------------------------------------------------------------
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> DeepDPM:
+        """Find the clusters of X, (n, d), and how many there are; ``y`` is ignored.
+
+        X may be a ``numpy.memmap``, which is read batch by batch. An interrupt from the keyboard ends the fit
+        and keeps the state of the last epoch; ``warm_start=True`` goes on from there.
+        """
+        started = time.perf_counter()
+        self._require_device()
+        table = read_table(X, self, joint=self.scaling == "joint")
+        if self.scaling == "pareto":
+            table = pareto_scaled(table)
+        before = self._snapshot_before(table)
+        validate_data(self, X, reset=True, skip_check_array=True)
+        seed = self._draw_seed()
+        settings = self._settings(table, 0 if before is None else len(before.history))
+        report = _progress(self.verbose)
+        snapshot = run(seed, table.rows, settings, self.k_init, before, report)
+        self._store(table, settings.prior, snapshot)
+        self._warn()
+        if self.verbose:
+            print(
+                f"DeepDPM: {self.n_clusters_} clusters in {len(table.rows)} rows, {self.n_iter_} epochs, "
+                f"{time.perf_counter() - started:.2f} s"
+            )
+        return self
+
+    def _draw_seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _require_device(self) -> None:
+        try:
+            torch.zeros(1, device=self.device)
+        except (AssertionError, RuntimeError) as error:  # torch's ways to say that there is no such device
+            raise ClusterwiseError(
+                f"The nets cannot run on device {self.device!r} ({str(error).splitlines()[0]}); "
+                "pass device='cpu'."
+            ) from error
+
+    def _snapshot_before(self, table: Table) -> Snapshot | None:
+        """The state to go on from, if there is one."""
+        if not self.warm_start or not hasattr(self, "_snapshot"):
+            return None
+        shape = (len(table.rows), len(table.columns.varies))
+        if shape != (len(self.labels_), self.n_features_in_):
+            raise ClusterwiseError(
+                f"warm_start goes on with {len(self.labels_)} rows of {self.n_features_in_} features, but X "
+                f"has {shape[0]} of {shape[1]}; pass the same X, or warm_start=False."
+            )
+        snapshot: Snapshot = self._snapshot
+        return snapshot
+
+    def _settings(self, table: Table, n_epochs_before: int) -> Settings:
+        return Settings(
+            self._prior(table),
+            float(self.alpha),
+            splits=self.splits,
+            merges=self.merges,
+            subclusters=self.subclusters,
+            prior_in_m_step=self.prior_in_m_step,
+            cluster_loss=self.cluster_loss,
+            n_hidden=self.n_hidden,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            max_epochs=n_epochs_before + self.max_epochs,
+            max_clusters=self.max_clusters,
+            device=self.device,
+        )
+
+    def _prior(self, table: Table) -> NormalInverseWishart:
+        """The prior in the units of the features."""
+        n, d = len(table.rows), table.rows.n_features
+        full = self.covariance_type == "full"
+        nu = float(d + 2 if self.degrees_of_freedom_prior is None else self.degrees_of_freedom_prior)
+        if full and nu <= d - 1:
+            raise ClusterwiseError(
+                f"degrees_of_freedom_prior must be above {d - 1} for {d} features and full covariances, "
+                f"got {self.degrees_of_freedom_prior}."
+            )
+        if self.covariance_prior is None:
+            variances = np.full(d, max(LEAST_VARIANCE, SCATTER_SHARE * n / nu))
+        else:
+            given = np.asarray(self.covariance_prior, dtype=np.float64)
+            n_columns = len(table.columns.varies)
+            if given.shape not in ((), (n_columns,)) or not (np.isfinite(given) & (given > 0)).all():
+                raise ClusterwiseError(
+                    f"covariance_prior must be a positive number for each of the {n_columns} features."
+                )
+            of_columns = np.broadcast_to(given, (n_columns,))[table.columns.used]
+            variances = of_columns / np.square(table.columns.scaling.scale)
+        return PRIORS[self.covariance_type](float(self.mean_precision_prior), nu, nu * variances)
+
+    def _store(self, table: Table, prior: NormalInverseWishart, snapshot: Snapshot) -> None:
+        self._columns = table.columns
+        weights, membership, statistics = _in_use(table, snapshot.weights, prior)
+        self._weights = weights
+        self._clusters = Clusters(prior, statistics)
+        self._snapshot = replace(snapshot, weights=weights, statistics=statistics)
+        distances = np.empty(len(table.rows))
+        shared = statistics[:, 0] > 1.5
+        near = prior.posterior(statistics[shared] if shared.any() else statistics)
+        for part, points in table.rows.chunks(prior.n_statistics):
+            distances[part] = prior.squared_distances(points, near).min(axis=1)
+        scores = outlier_scores(distances, table.rows.n_features, len(table.rows))
+        if table.order is not None:
+            membership = in_input_order(membership, table.order)
+            scores = in_input_order(scores, table.order)
+        self.membership_ = membership
+        self.labels_ = membership.argmax(axis=1)
+        self.n_clusters_ = weights.n_clusters
+        self.probabilities_ = membership.max(axis=1)
+        self.outlier_scores_ = scores
+        self.k_posterior_ = k_after_moves(self.n_clusters_, snapshot.proposals)
+        posterior = self._clusters.posterior
+        self.means_ = self._columns.undo(posterior.mean)
+        self.covariances_ = self._columns.undo_covariances(prior.covariances(posterior))
+        self.proportions_ = self._clusters.proportions
+        self.history_ = snapshot.history
+        self.n_iter_ = len(snapshot.history)
+        self.interrupted_ = snapshot.interrupted
+
+    def _warn(self) -> None:
+        """Say what a user should know about how the fit ended."""
+        moving = self.splits or self.merges
+        if self.interrupted_:
+            self._say(
+                "DeepDPM was interrupted and keeps the state of its last epoch; go on with warm_start=True."
+            )
+        elif moving and self._snapshot.quiet_rounds == 0:
+            self._say(
+                f"Clusters were still splitting or merging after {self.n_iter_} epochs (see history_): raise "
+                "max_epochs, or go on with warm_start=True."
+            )
+        if self.splits and self.n_clusters_ >= self.max_clusters:
+            self._say(
+                f"DeepDPM reached its cap of {self.max_clusters} clusters; raise max_clusters if you expect "
+                "more.",
+                CapReachedWarning,
+            )
+        if self.n_clusters_ == 1 and self.splits and self._columns.varies.any():
+            self._say(
+                "DeepDPM ended with one cluster: if you expect more, try scaling='feature' for columns in "
+                "different units, a smaller covariance_prior, covariance_type='diag' for many features and "
+                "few rows, feature_learning='mlp' for raw features, or k_init=10.",
+                OneClusterWarning,
+            )
+
+    def _say(self, message: str, category: type[Warning] = NotConvergedWarning) -> None:
+        warnings.warn(message, category, stacklevel=CALLER + 1)
+
+    # -- new points ------------------------------------------------------------------------------
+
+    def _features(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        points = as_points(X, self)
+        require_features(points, self)
+        validate_data(self, X, reset=False, skip_check_array=True)  # names of columns
+        return self._columns.apply(points)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Membership of each row of X in each cluster, (n, K), by the clustering net; each row by itself."""
+        features = self._features(X)
+        return self._weights.memberships(features)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Cluster of each row of X, (n,); ``predict`` on the rows of ``fit`` gives ``labels_``."""
+        return self.predict_proba(X).argmax(axis=1)
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Log density of each row of X in its own units, (n,), under the fitted mixture.
+
+        Columns that are constant in the data of ``fit`` do not count.
+        """
+        features = self._features(X)
+        return logsumexp(self._clusters.log_joint(features), axis=1) - self._columns.scaling.log_volume
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log density per row of X; ``y`` is ignored."""
+        return float(self.score_samples(X).mean())
+
+    def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """Draw new rows (n_samples, d) from the fitted mixture, with their clusters (n_samples,)."""
+        check_is_fitted(self)
+        require_positive(n_samples)
+        rng = np.random.default_rng(self._draw_seed())
+        clusters = self._clusters
+        labels = np.repeat(np.arange(self.n_clusters_), rng.multinomial(n_samples, clusters.proportions))
+        return self._columns.undo(clusters.prior.sample(rng, clusters.posterior, labels)), labels
+
+
+def pareto_scaled(table: Table) -> Table:
+    """Divide the features of a table, of unit variance, by the roots of their spreads in the data.
+
+    Their variance is one on average. An isotropic prior in these units is the authors' Psi, a multiple
+    of the standard deviations.
+    """
+    old = table.columns.scaling
+    widest = old.scale.max()  # the product of two standard deviations may be beyond what a float can hold
+    spreads = old.scale / widest
+    new = replace(old, scale=widest * np.sqrt(spreads * spreads.mean()))
+    rows = table.rows
+    if rows.scaling is None:
+        rows = replace(rows, points=rows.points * (old.scale / new.scale))
+    else:
+        rows = replace(rows, scaling=new)
+    return replace(table, rows=rows, columns=replace(table.columns, scaling=new))
+
+
+def _progress(verbose: int) -> Callable[[History], object]:
+    """Say every few seconds how far the fit is."""
+    last = time.perf_counter()
+
+    def report(history: History) -> None:
+        nonlocal last
+        if verbose and time.perf_counter() - last > 2:
+            last = time.perf_counter()
+            print(
+                f"DeepDPM: epoch {len(history)}, {history.n_clusters[-1]} clusters, "
+                f"loss {history.loss[-1]:.4f}, {sum(history.splits)} splits and {sum(history.merges)} merges",
+                flush=True,
+            )
+
+    return report
+
+
+def _in_use(
+    table: Table, weights: NetWeights, prior: NormalInverseWishart
+) -> tuple[NetWeights, np.ndarray, np.ndarray]:
+    """Keep the clusters that some row prefers, in the order of first appearance.
+
+    Returns also the memberships (n, K) of all rows, and the statistics (K, p) that they weigh.
+    """
+    rows: Rows = table.rows
+    order = np.arange(len(rows)) if table.order is None else table.order
+    while True:
+        k = weights.n_clusters
+        membership, statistics = np.empty((len(rows), k)), np.zeros((k, prior.n_statistics))
+        for part, points in rows.chunks(prior.n_statistics):
+            membership[part] = weights.memberships(points)
+            statistics += membership[part].T @ prior.lift(points)
+        preferred = membership.argmax(axis=1)
+        first = np.full(k, len(rows))
+        np.minimum.at(first, preferred, order)
+        by_appearance = np.argsort(first, kind="stable")[: np.count_nonzero(first < len(rows))]
+        if np.array_equal(by_appearance, np.arange(k)):
+            return weights, membership, statistics
+        # A row between two clusters prefers the first of them: look again after they changed places.
+        weights = weights.select(by_appearance)
