@@ -11,7 +11,7 @@ import pytest
 from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
-from clusterwise import ACTST, AMCP, DAC, NCP
+from clusterwise import ACTST, AMCP, DAC, NCP, CHiGac
 from clusterwise.exceptions import FeatureCountError
 
 # The checks come with one to ten features, the weights take two: by contract that is an error unless
@@ -23,6 +23,7 @@ ESTIMATORS = [
     ACTST(weights="tiny-act-st.safetensors", projection="pca"),
     AMCP(weights="tiny-amcp.safetensors", projection="pca"),
     AMCP(weights="tiny-amcp.safetensors", projection="pca", merge=False, n_draws=2),
+    CHiGac(weights="tiny-chigac.safetensors", projection="pca"),
     NCP(weights="tiny-ncp.safetensors", projection="pca", n_orders=5),
 ]
 

@@ -20,6 +20,7 @@ SMALL_PARTS = {
     "dac": {"n_decoder_blocks": 1},
     "act-st": {"n_decoder_blocks": 1},
     "amcp": {"n_coordinates": 6, "n_states": 2},
+    "chigac": {"n_coordinates": 6, "n_states": 2, "n_hidden": 4, "n_summaries": 2, "n_inner_steps": 2},
     "ncp": {"h_size": 5, "u_size": 4, "g_size": 6},
 }
 

@@ -29,6 +29,8 @@ def estimator_for(weights: str, **options: Any) -> AmortizedClusterer:
     model = get_weights(weights).model
     if model.method == "amcp":
         return cw.AMCP(weights=weights, random_state=0, **options)
+    if model.method == "chigac":
+        return cw.CHiGac(weights=weights, random_state=0, **options)
     if model.method == "ncp":
         return cw.NCP(weights=weights, random_state=0, **options)
     if model.method == "act-st":

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from clusterwise.models.base import Inference, Step
-from clusterwise.models.paths import compact_labels, summarized_paths
+from clusterwise.models.paths import compact_labels, drawn_index, summarized_paths
 
 if TYPE_CHECKING:
     from clusterwise.models.amcp import AMCP, Encoded, Options
@@ -76,17 +76,6 @@ def seed_logits(similarity: Tensor, log_seed_loss: Tensor, unassigned: Tensor) -
     return logits.masked_fill(~unassigned, -torch.inf)
 
 
-def _draw(logits: Tensor, uniform: Tensor) -> Tensor:
-    """One point per row (R,): where the cumulative probability passes ``uniform``; -1 takes the likeliest."""
-    likeliest = logits.argmax(1)
-    takes_likeliest = uniform < 0
-    if bool(takes_likeliest.all()):
-        return likeliest
-    cumulative = torch.softmax(logits.to(torch.float64), dim=1).cumsum(1)
-    passed = cumulative > uniform[:, None] * cumulative[:, -1:]
-    return torch.where(takes_likeliest, likeliest, passed.to(torch.uint8).argmax(1))
-
-
 class Loop:
     """Algorithm 1 for R paths at once; paths of one data set stand together, ``paths`` of them."""
 
@@ -130,7 +119,7 @@ class Loop:
         present, columns = encoded.mask, self.columns[rows]
         unassigned = (columns < 0) & present
         logits = seed_logits(self.similarity[rows], self.log_seed_loss[rows], unassigned)
-        seeds = _draw(logits, self.uniform[rows, k])
+        seeds = drawn_index(logits, self.uniform[rows, k])
         columns_now = torch.where(columns < 0, k + 1, columns)
         mixing = self.model.intra_cluster_mixing(encoded, columns_now, seeds, k + 1, self.options)[-1]
         best = mixing.log_plan.argmax(-1)

@@ -48,6 +48,7 @@ from torch.nn import functional
 
 from clusterwise.models.base import AmortizedModel, Inference, TrainingTask
 from clusterwise.models.chigac_inference import TAU, Gaussian, Scene, Strategy, log_likelihood, objective
+from clusterwise.models.chigac_loop import Loop
 from clusterwise.nn.attention import MultiheadAttentionBlock
 from clusterwise.nn.encoder import SetEncoder
 
@@ -87,10 +88,6 @@ class Encoded(NamedTuple):
     h: Tensor  # (R, N, width)
     sphere: Tensor  # (R, N, D), e_i
     pioneering: Tensor  # (R, N, D), e_i for the choice of pioneers
-
-    def rows(self, index: Tensor) -> Encoded:
-        """Select some of the data sets."""
-        return Encoded(*(tensor[index] for tensor in self))
 
 
 class Context(NamedTuple):
@@ -192,11 +189,11 @@ class CHiGac(AmortizedModel):
         return Gaussian(functional.normalize(e_pioneer + raw_mean, dim=-1), b), w
 
     def scene(
-        self, encoded: Encoded, context: Context, prior: Gaussian, target: Tensor, counts: Tensor
+        self, sphere: Tensor, context: Context, prior: Gaussian, target: Tensor, counts: Tensor
     ) -> Scene:
         """Everything that p(h, z | S_I) needs."""
         return Scene(
-            encoded.sphere,
+            sphere,
             context.hidden,
             context.offset,
             self.slope,
@@ -274,7 +271,7 @@ class CHiGac(AmortizedModel):
         context = self.context(h, prefix.assigned_sums(sums), prefix.sizes, prefix.left)
         prior, w = self.prior(h, context, pioneer @ h, pioneer @ encoded.sphere)
         counts = prefix.left.unsqueeze(1) & ~hard.bool() & ~prefix.is_over[:, None, None]
-        scene = self.scene(encoded, context, prior, members, counts.to(h.dtype))
+        scene = self.scene(encoded.sphere, context, prior, members, counts.to(h.dtype))
         psi = self.posterior(encoded, members, w)
         shape = (config.n_inner_steps + 2, n_sets, n_states, config.n_coordinates)
         noise = torch.randn(shape, generator=generator, dtype=h.dtype).to(h.device)
@@ -325,8 +322,6 @@ class CHiGac(AmortizedModel):
         ``until_empty`` opens clusters until no point is left, as printed; otherwise the network may say that
         only stragglers are, which then join the cluster that wanted them most.
         """
-        from clusterwise.models.chigac_loop import Loop
-
         encoded = self.encode(points, None if bool(mask.all()) else mask)
         return Loop(self, encoded, mask, seeds or [0] * len(points), n_draws, max_clusters, until_empty).run(
             points
@@ -362,7 +357,7 @@ class Prefix(NamedTuple):
 def random_prefix(labels: Tensor, n_clusters: Tensor, n_states: int, generator: torch.Generator) -> Prefix:
     """Assign uniformly many true clusters of each set, 0 .. K, and miss some of their points.
 
-    ``labels`` is (R, N), ``n_clusters`` (R,). The next cluster is one of the others, all with the same chance;
+    ``labels`` is (R, N), ``n_clusters`` (R,). The next cluster is one of the others, with equal chances;
     the ``n_states`` candidates are different ones where there are as many.
     """
     n_sets = len(labels)

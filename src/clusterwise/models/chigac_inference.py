@@ -104,17 +104,18 @@ class Scene(NamedTuple):
 
     def logits(self, z: Tensor) -> Tensor:
         """Membership logits (R, S, N) for cluster vectors z (R, S, D)."""
-        return self._logits_along(functional.normalize(z, dim=-1))
+        return self.logits_along(functional.normalize(z, dim=-1))
 
-    def typical_logits(self) -> Tensor:
-        """Membership logits (R, S, N) at the mean of the prior, scaled to the length that draws of it have.
+    def typical_direction(self) -> Tensor:
+        """The mean of the prior, (R, S, D), divided by the length that draws of it have.
 
-        Noise makes a cluster vector longer, and all cosines smaller, than its mean alone would.
+        Noise makes a cluster vector longer, and so all cosines smaller, than its mean alone is.
         """
         length = (self.prior.mean.square() + self.prior.sd.square()).sum(-1, keepdim=True).sqrt()
-        return self._logits_along(self.prior.mean / length)
+        return self.prior.mean / length
 
-    def _logits_along(self, direction: Tensor) -> Tensor:
+    def logits_along(self, direction: Tensor) -> Tensor:
+        """Membership logits (R, S, N) for cluster vectors that were normalized already, (R, S, D)."""
         s = direction @ self.sphere.transpose(1, 2) / TAU
         bent = torch.relu(self.hidden.unsqueeze(1) + s.unsqueeze(-1) * self.slope) @ self.out
         return self.scale * s + self.offset.unsqueeze(1) + bent

@@ -8,26 +8,46 @@ vectors; the others draw both (Eq 10).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from clusterwise.models.base import Inference, Step
 from clusterwise.models.chigac_inference import TAU
-from clusterwise.models.paths import compact_labels, summarized_paths
+from clusterwise.models.paths import compact_labels, drawn_index, summarized_paths
 
 if TYPE_CHECKING:
     from clusterwise.models.chigac import CHiGac, Encoded
+    from clusterwise.models.chigac_inference import Scene
 
 __all__ = ["Loop"]
 
-# A point joins the cluster if its membership probability is above this.
-THRESHOLD = 0.5
+
+class _Paths(NamedTuple):
+    """Paths that go on, one row each."""
+
+    row: Tensor  # (R,), which path it is: paths of one data set stand together
+    h: Tensor  # (R, N, width), encodings
+    sphere: Tensor  # (R, N, D)
+    pioneering: Tensor  # (R, N, D)
+    left: Tensor  # (R, N), True for points in S_k
+    columns: Tensor  # (R, N), the cluster of each point so far
+    wanted: Tensor  # (R, N), the largest membership logit of each point so far
+    wanted_by: Tensor  # (R, N), and the cluster that it belongs to
+    sums: Tensor  # (R, k, width), of the encodings in each cluster
+    sizes: Tensor  # (R, k)
+    total: Tensor  # (R, width), the sum over all points
+    n_points: Tensor  # (R, 1)
+    prototypes: Tensor  # (R, D), the sum of m^1 .. m^(k-1)
+
+    def select(self, index: Tensor) -> _Paths:
+        return _Paths(*(tensor[index] for tensor in self))
 
 
 class Loop:
-    """Clusters of B data sets one by one, along 1 + ``n_draws`` paths of each, which stand together."""
+    """Clusters of B data sets one by one, along 1 + ``n_draws`` paths of each."""
 
     def __init__(
         self,
@@ -40,116 +60,146 @@ class Loop:
         until_empty: bool,
     ) -> None:
         self.model, self.max_clusters, self.until_empty = model, max_clusters, until_empty
-        self.paths = 1 + n_draws
+        self.encoded, self.present = encoded, mask
+        self.n_paths = 1 + n_draws
+        # Each data set draws from its own generator, as often as the loop takes steps, whoever its neighbours are.
         self.generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-        rows = torch.arange(len(mask)).repeat_interleave(self.paths)
-        self.encoded = encoded if self.paths == 1 else encoded.rows(rows)
-        self.present = mask if self.paths == 1 else mask[rows]
-        self.left = self.present.clone()
-        self.columns = torch.full(self.left.shape, -1, dtype=torch.int64)
-        self.wanted = torch.full(self.left.shape, -torch.inf)  # largest logit of any cluster so far
-        self.wanted_by = torch.zeros_like(self.columns)
-        n_rows, width = len(rows), encoded.h.shape[-1]
-        self.sums = encoded.h.new_zeros(n_rows, 0, width)
-        self.sizes = encoded.h.new_zeros(n_rows, 0)
-        self.sum_all = (self.present.to(encoded.h.dtype).unsqueeze(1) @ self.encoded.h).squeeze(1)
-        self.n_all = self.present.sum(1)
-        self.sum_prototypes = encoded.h.new_zeros(n_rows, encoded.sphere.shape[-1])
+        self.columns = torch.zeros(
+            len(mask) * self.n_paths, mask.shape[1], dtype=torch.int64, device=mask.device
+        )
         self.steps: list[list[Step]] = [[] for _ in seeds]
 
     def run(self, points: Tensor) -> list[Inference]:
         """Generate clusters until every path is over."""
-        active = self.left.any(1)
+        paths = self._start()
+        capped = [False] * len(points)
         for k in range(self.max_clusters):
-            rows = active.nonzero().squeeze(1)
-            if len(rows) == 0:
+            paths, is_over = self._step(paths, k)
+            over = is_over | ~paths.left.any(1)
+            if bool(over.any()):
+                self._settle(paths if bool(over.all()) else paths.select(over))
+                paths = paths.select(~over)
+            if len(paths.row) == 0:
                 break
-            goes_on = self._step(rows, k)
-            active[rows] = goes_on & self.left[rows].any(1)
-        return self._finish(points, active)
+        else:
+            self._settle(paths)
+            for row in paths.row.tolist():
+                capped[row // self.n_paths] |= row % self.n_paths == 0
+        return [self._inference(b, points[b], capped[b]) for b in range(len(points))]
 
-    def _step(self, rows: Tensor, k: int) -> Tensor:
-        """Cluster number k (from 0) of the paths in ``rows``; returns which of them go on, (len(rows),)."""
-        everyone = len(rows) == len(self.left)
-        encoded = self.encoded if everyone else self.encoded.rows(rows)
-        left, sums, sizes = self.left[rows], self.sums[rows], self.sizes[rows]
-        drawn = rows % self.paths > 0
-        chosen, is_over, prototype = self._choose_pioneer(encoded, rows, k, left, sums, sizes, drawn)
-        at = torch.arange(len(rows))
-        context = self.model.context(encoded.h, sums, sizes, left)
-        h_pioneer, e_pioneer = encoded.h[at, chosen].unsqueeze(1), encoded.sphere[at, chosen].unsqueeze(1)
-        prior, _ = self.model.prior(encoded.h, context, h_pioneer, e_pioneer)
-        scene = self.model.scene(encoded, context, prior, left, left)
-        logits = scene.typical_logits().squeeze(1)
-        if self.paths > 1:
-            z = prior.at(self._normal(rows, prior.mean.shape[-1]).unsqueeze(1))
-            logits = torch.where(drawn.unsqueeze(1), scene.logits(z).squeeze(1), logits)
-        joins = left & (logits > 0)
-        joins[at, chosen] = True  # so that every step makes progress
-        joins &= ~is_over.unsqueeze(1)
-        self.columns[rows] = torch.where(joins, k, self.columns[rows])
-        more = (logits > self.wanted[rows]) & ~is_over.unsqueeze(1)
-        self.wanted[rows] = torch.where(more, logits, self.wanted[rows])
-        self.wanted_by[rows] = torch.where(more, k, self.wanted_by[rows])
-        members = joins.to(logits.dtype)
-        new_sums = torch.zeros_like(self.sum_all)
-        new_sums[rows] = (members.unsqueeze(1) @ encoded.h).squeeze(1)
-        new_sizes = torch.zeros(len(self.left))
-        new_sizes[rows] = members.sum(1)
-        self.sums = torch.cat([self.sums, new_sums.unsqueeze(1)], dim=1)
-        self.sizes = torch.cat([self.sizes, new_sizes.unsqueeze(1)], dim=1)
-        self.sum_prototypes[rows] += prototype
-        self.left[rows] = left & ~joins
-        self._record(rows, joins, torch.sigmoid(logits) * left, chosen, is_over)
-        return ~is_over
-
-    def _choose_pioneer(
-        self, encoded: Encoded, rows: Tensor, k: int, left: Tensor, sums: Tensor, sizes: Tensor, drawn: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Eq 11: the pioneers (R,), whether nobody is one (R,), and the prototypes (R, D)."""
-        sum_assigned, n_assigned = sums.sum(1), sizes.sum(1, keepdim=True)
-        mean_assigned = sum_assigned / n_assigned.clamp(min=1)
-        mean_left = (self.sum_all[rows] - sum_assigned) / (self.n_all[rows].unsqueeze(1) - n_assigned).clamp(
-            min=1
+    def _start(self) -> _Paths:
+        mask, h = self.present, self.encoded.h
+        weights = mask.to(h.dtype)
+        start = _Paths(
+            torch.arange(len(mask), device=mask.device) * self.n_paths,
+            *self.encoded,
+            mask,
+            torch.zeros_like(mask, dtype=torch.int64),
+            torch.full_like(weights, -torch.inf),
+            torch.zeros_like(mask, dtype=torch.int64),
+            h.new_zeros(len(mask), 0, h.shape[-1]),
+            h.new_zeros(len(mask), 0),
+            (weights.unsqueeze(1) @ h).squeeze(1),
+            weights.sum(1, keepdim=True),
+            h.new_zeros(len(mask), self.encoded.sphere.shape[-1]),
         )
+        if self.n_paths == 1:
+            return start
+        several = start.select(torch.arange(len(mask), device=mask.device).repeat_interleave(self.n_paths))
+        return several._replace(row=torch.arange(len(several.row), device=mask.device))
+
+    def _step(self, paths: _Paths, k: int) -> tuple[_Paths, Tensor]:
+        """Cluster number k (from 0) of every path; also says which paths were over before it, (R,)."""
+        model, h, left = self.model, paths.h, paths.left
+        numbers, noise = self._random_numbers(paths.row)
+        prototype, pioneers, is_over = self._choose_pioneers(paths, k, numbers)
+        at = torch.arange(len(left), device=left.device)
+        context = model.context(h, paths.sums, paths.sizes, left)
+        prior, _ = model.prior(
+            h, context, h[at, pioneers].unsqueeze(1), paths.sphere[at, pioneers].unsqueeze(1)
+        )
+        scene = model.scene(paths.sphere, context, prior, left, left)
+        logits = scene.logits_along(scene.typical_direction() if noise is None else _direction(scene, noise))
+        logits = logits.squeeze(1)
+        joins = left & (logits > 0)
+        joins[at, pioneers] = True  # so that every step makes progress
+        if k > 0 and not self.until_empty:
+            joins &= ~is_over.unsqueeze(1)
+        self._record(paths.row, joins, torch.sigmoid(logits) * left, pioneers, is_over)
+        more = (logits > paths.wanted) & ~is_over.unsqueeze(1)
+        members = joins.to(h.dtype).unsqueeze(1)
+        after = paths._replace(
+            left=left & ~joins,
+            columns=paths.columns.masked_fill(joins, k),
+            wanted=torch.where(more, logits, paths.wanted),
+            wanted_by=paths.wanted_by.masked_fill(more, k),
+            sums=torch.cat([paths.sums, members @ h], dim=1),
+            sizes=torch.cat([paths.sizes, members.sum(-1)], dim=1),
+            prototypes=paths.prototypes + prototype,
+        )
+        return after, is_over
+
+    def _choose_pioneers(
+        self, paths: _Paths, k: int, numbers: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Eq 11: the prototypes (R, D), the pioneers (R,), and where there is none to choose, (R,)."""
+        assigned, n_assigned = paths.sums.sum(1), paths.sizes.sum(1, keepdim=True)
+        mean_assigned = assigned / n_assigned.clamp(min=1)
+        mean_left = (paths.total - assigned) / (paths.n_points - n_assigned).clamp(min=1)
         prototype, nobody = self.model.prototypes(mean_assigned, mean_left)
-        direction = prototype - self.sum_prototypes[rows] / max(k, 1)
-        scores = (encoded.pioneering @ direction.unsqueeze(-1)).squeeze(-1) / TAU
-        scores = scores.masked_fill(~left, -torch.inf)
+        direction = (prototype - paths.prototypes / max(k, 1)) / TAU
+        scores = (paths.pioneering @ direction.unsqueeze(-1)).squeeze(-1)
+        scores = scores.masked_fill(~paths.left, -torch.inf)
+        may_stop = k > 0 and not self.until_empty
+        if not may_stop:
+            nobody = torch.full_like(nobody, -torch.inf)
+        # The likeliest path is over if more likely than not nobody is a pioneer.
         is_over = nobody > torch.logsumexp(scores, dim=1)
-        if k == 0 or self.until_empty:
-            is_over = torch.zeros_like(is_over)
-        if self.paths > 1:
-            uniform = self._uniform(rows, scores.shape[1]).clamp(1e-9, 1 - 1e-7)
-            gumbel = -torch.log(-torch.log(uniform))
-            scores = scores + gumbel * drawn.unsqueeze(1)
-        return scores.argmax(1), is_over, prototype
+        if numbers is None:
+            return prototype, scores.argmax(1), is_over
+        chosen = drawn_index(torch.cat([scores, nobody.unsqueeze(1)], dim=1), numbers)
+        is_over = torch.where(numbers < 0, is_over, chosen == scores.shape[1])
+        return prototype, torch.where(numbers < 0, scores.argmax(1), chosen.masked_fill(is_over, 0)), is_over
 
-    def _uniform(self, rows: Tensor, n: int) -> Tensor:
-        sets = torch.stack([torch.rand(self.paths, n, generator=g) for g in self.generators])
-        return sets.flatten(0, 1)[rows]
+    def _random_numbers(self, row: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """For each path a number that draws its pioneer, (R,), and noise of its cluster vector, (R, 1, D).
 
-    def _normal(self, rows: Tensor, n: int) -> Tensor:
-        sets = torch.stack([torch.randn(self.paths, n, generator=g) for g in self.generators])
-        return sets.flatten(0, 1)[rows]
+        The first path of a data set draws nothing: its number is -1 and its noise NaN.
+        """
+        if self.n_paths == 1:
+            return None, None
+        like = self.encoded.h
+        numbers, noise = [], []
+        for generator in self.generators:
+            drawn = torch.rand(self.n_paths, generator=generator, dtype=torch.float64)
+            drawn[0] = -1.0
+            numbers.append(drawn)
+            vectors = torch.randn(self.n_paths, self.encoded.sphere.shape[-1], generator=generator)
+            vectors[0] = torch.nan
+            noise.append(vectors)
+        return torch.cat(numbers).to(like.device)[row], torch.cat(noise).to(like)[row].unsqueeze(1)
 
     def _record(
         self, rows: Tensor, members: Tensor, probabilities: Tensor, pioneers: Tensor, is_over: Tensor
     ) -> None:
         """Keep the steps of the first path of each data set."""
-        for position, row in enumerate(rows.tolist()):
-            if row % self.paths == 0 and not is_over[position]:
+        for position, (row, over) in enumerate(zip(rows.tolist(), is_over.tolist(), strict=True)):
+            if row % self.n_paths == 0 and not over:
                 step = Step(members[position], probabilities[position], int(pioneers[position]))
-                self.steps[row // self.paths].append(step)
+                self.steps[row // self.n_paths].append(step)
 
-    def _finish(self, points: Tensor, active: Tensor) -> list[Inference]:
-        """Label every point; what is left joins the cluster that wanted it most."""
-        self.columns = torch.where(self.left, self.wanted_by, self.columns)
-        labels = [compact_labels(*row) for row in zip(self.columns, self.present, strict=True)]
-        capped = active[:: self.paths].tolist()
-        return [
-            summarized_paths(
-                points[b], present, labels[b * self.paths :][: self.paths], self.steps[b], capped[b]
-            )
-            for b, present in enumerate(self.present[:: self.paths])
-        ]
+    def _settle(self, paths: _Paths) -> None:
+        """Store the columns of paths that are over; what is left joins the cluster that wanted it most."""
+        self.columns[paths.row] = torch.where(paths.left, paths.wanted_by, paths.columns)
+
+    def _inference(self, b: int, points: Tensor, cap_reached: bool) -> Inference:
+        present = self.present[b]
+        rows = self.columns[b * self.n_paths : (b + 1) * self.n_paths]
+        labels = [compact_labels(columns, present) for columns in rows]
+        return summarized_paths(points, present, labels, self.steps[b], cap_reached)
+
+
+def _direction(scene: Scene, noise: Tensor) -> Tensor:
+    """Directions of drawn cluster vectors (R, 1, D), typical ones where the noise is NaN."""
+    drawn = functional.normalize(scene.prior.at(noise), dim=-1)
+    return torch.where(noise.isnan(), scene.typical_direction(), drawn)

@@ -1,4 +1,4 @@
-"""From the paths of a cluster-wise loop to an inference: labels 0 .. K-1, a Gaussian for each cluster."""
+"""What cluster-wise loops share: draws of a point, labels 0 .. K-1, a Gaussian for each cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,18 @@ from torch.nn import functional
 
 from clusterwise.models.base import GaussianSummaries, Inference, Step
 
-__all__ = ["compact_labels", "summarized_paths"]
+__all__ = ["compact_labels", "drawn_index", "summarized_paths"]
+
+
+def drawn_index(logits: Tensor, uniform: Tensor) -> Tensor:
+    """One point per row (R,): where the cumulative probability passes ``uniform``; -1 takes the likeliest."""
+    likeliest = logits.argmax(1)
+    takes_likeliest = uniform < 0
+    if bool(takes_likeliest.all()):
+        return likeliest
+    cumulative = torch.softmax(logits.to(torch.float64), dim=1).cumsum(1)
+    passed = cumulative > uniform[:, None] * cumulative[:, -1:]
+    return torch.where(takes_likeliest, likeliest, passed.to(torch.uint8).argmax(1))
 
 
 def compact_labels(columns: Tensor, present: Tensor) -> Tensor:
