@@ -56,20 +56,22 @@ def aim_subclusters(
     members: Members,
     statistics: np.ndarray,
     ages: np.ndarray,
+    restless: bool,
     settings: Settings,
 ) -> None:
     """Let every subclustering net start from a cut through the centre of its cluster.
 
-    The first cut is across the longest axis, later ones across random directions that follow the cluster's
-    spread, as the longest one led to nothing. ``statistics`` (K, p) are those of the clusters, ``ages`` (K,)
+    The cut is across the cluster's longest axis; where ``restless``, clusters older than a round are cut across
+    random directions that follow their spread. ``statistics`` (K, p) are those of the clusters, ``ages`` (K,)
     count the rounds since they were made.
     """
     posterior = settings.prior.posterior(statistics)
     covariances = settings.prior.covariances(posterior)
     axes, vectors = np.linalg.eigh(covariances)
     noise = rng.standard_normal((len(ages), axes.shape[1]))
-    noise[ages == 0] = 0.0
-    noise[ages == 0, -1] = 1.0
+    along = np.full(len(ages), True) if not restless else ages == 0
+    noise[along] = 0.0
+    noise[along, -1] = 1.0
     # a direction v with covariance Sigma, as a normal of the cut
     normals = np.einsum("kab,kb->ka", vectors, np.sqrt(np.maximum(axes, 0.0)) * noise)
     clusters = np.arange(len(ages))

@@ -1,9 +1,17 @@
 """Pictures of a fitted estimator, as Display objects in scikit-learn's manner; they need matplotlib."""
 
 from clusterwise.plotting.clusters import ClusterDisplay
+from clusterwise.plotting.history import HistoryDisplay
 from clusterwise.plotting.k_posterior import KPosteriorDisplay
 from clusterwise.plotting.palette import cluster_colours
 from clusterwise.plotting.reliability import ReliabilityDisplay
 from clusterwise.plotting.steps import StepsDisplay
 
-__all__ = ["ClusterDisplay", "KPosteriorDisplay", "ReliabilityDisplay", "StepsDisplay", "cluster_colours"]
+__all__ = [
+    "ClusterDisplay",
+    "HistoryDisplay",
+    "KPosteriorDisplay",
+    "ReliabilityDisplay",
+    "StepsDisplay",
+    "cluster_colours",
+]
