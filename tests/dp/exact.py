@@ -64,7 +64,7 @@ class ExactPosterior:
         return float(0.5 * np.abs(visits / visits.sum() - self.probabilities).sum())
 
     def noise(self, n_draws: float, rng: np.random.Generator) -> float:
-        """Total variation that this many independent draws stay below, but for one time in a million or so."""
+        """Total variation that so many independent draws stay below, but for one time in a million or so."""
         drawn = rng.multinomial(round(n_draws), self.probabilities, size=200)
         distances = np.array([self.total_variation(visits) for visits in drawn])
         return float(distances.mean() + 5 * distances.std())

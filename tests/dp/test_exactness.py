@@ -27,17 +27,17 @@ MOVES = {"sweep": sweep, "anchored": anchored_moves, "gibbs": gibbs_sweep}
 @pytest.mark.parametrize("covariance_type", COVARIANCES)
 @pytest.mark.parametrize("move", MOVES)
 def test_move_leaves_the_posterior_unchanged(move, covariance_type):
-    """A draw from the posterior, moved once, is a draw from the posterior: independent, so chi-squared holds."""
+    """Draws from the posterior, moved once, are independent draws from the posterior."""
     exact = ExactPosterior(few_points(5, 2), *fixed(covariance_type, 2))
     rng = np.random.default_rng([5, COVARIANCES.index(covariance_type)])
     visits = np.zeros(len(exact.partitions))
     n_moved = 0
-    for _ in range(6000):
+    for _ in range(4000):
         before = exact.draw(rng)
         after = MOVES[move](rng, exact.rows, before, exact.prior)
         n_moved += exact.number(before) != exact.number(after)
         visits[exact.number(after)] += 1
-    assert n_moved > 600  # a move that never moves would pass
+    assert n_moved > 400  # a move that never moves would pass
     assert exact.total_variation(visits) < exact.noise(visits.sum(), rng)
 
 

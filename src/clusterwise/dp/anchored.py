@@ -1,11 +1,12 @@
 """Exact splits and merges of whole clusters, started from two anchor points.
 
 After Jain & Neal (2004): two points are chosen without looking at the partition. If they share a cluster, it
-is proposed to split it, one anchor on either side; if not, to merge their two clusters. Both proposals
-use the same two Gaussians, fitted by EM steps from the anchors to the cluster (or to the union), which depend
-on the anchors and on the *set* of points only; a split gives each point to a side by itself, with
-probability r_i. EM starts from the points nearer to the second anchor than to the first, or from a few
-neighbours of the second: large clusters come and go by the former, small ones by the latter. The Hastings ratio of a split into parts of n_1 and n_2 points is then
+is proposed to split it, one anchor on either side; if not, to merge their two clusters. Both proposals use
+the same two Gaussians, fitted by EM steps from the anchors to the cluster (or to the union), which depend on
+the anchors and on the *set* of points only; a split gives each point to a side by itself, with probability
+r_i. EM starts from the points nearer to the second anchor than to the first, or from a few neighbours of the
+second: large clusters come and go by the former, small ones by the latter. The Hastings ratio of a split into
+parts of n_1 and n_2 points is then
 
     H = alpha Gamma(n_1) f(X_1) Gamma(n_2) f(X_2) / (Gamma(n) f(X)) / prod_i r_i(side of i)
 
@@ -28,7 +29,7 @@ from clusterwise.dp.state import State
 
 __all__ = ["Anchors", "draw_anchors", "log_split_odds", "split_or_merge"]
 
-MOST_CANDIDATES = 4096
+MOST_CANDIDATES = 1024
 # EM runs on at most so many members of a large cluster, evenly spaced: they too depend on the set alone.
 LAUNCH_POINTS = 2000
 

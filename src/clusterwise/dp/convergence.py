@@ -15,7 +15,7 @@ LEAST_SAMPLES = 10.0
 def _split_chains(draws: np.ndarray) -> np.ndarray:
     """Cut each of m chains (m, n) into halves, (2m, n // 2)."""
     half = draws.shape[1] // 2
-    return np.concatenate([draws[:, :half], draws[:, -half:]])
+    return np.concatenate([draws[:, :half], draws[:, draws.shape[1] - half :]])
 
 
 def r_hat(draws: np.ndarray) -> float:

@@ -197,7 +197,8 @@ class Full(NormalInverseWishart):
         k, d = posterior.mean.shape
         # Bartlett: A lower triangular, A A' ~ Wishart(nu, I); precision = C^-T A A' C^-1 with Psi = C C'
         bartlett = np.tril(rng.standard_normal((k, d, d)), -1)
-        bartlett[:, range(d), range(d)] = np.sqrt(rng.chisquare(posterior.nu[:, None] - np.arange(d)))
+        squares = rng.chisquare(posterior.nu[:, None] - np.arange(d))
+        bartlett[:, range(d), range(d)] = np.sqrt(np.maximum(squares, 1e-200))  # few degrees underflow
         root = np.linalg.cholesky(posterior.psi)
         half = np.linalg.solve(root.transpose(0, 2, 1), bartlett)  # precision = half half'
         noise = rng.standard_normal((k, d, 1)) / np.sqrt(posterior.kappa)[:, None, None]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import logsumexp
-from sklearn.base import BaseEstimator, ClusterMixin, _fit_context
+from sklearn.base import BaseEstimator, ClusterMixin, _fit_context, clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -209,15 +209,19 @@ class DPMixture(ClusterMixin, BaseEstimator):
             print(f"DPMixture: {self.n_clusters_} clusters, {time.perf_counter() - started:.2f} s")
         return self
 
+    def fit_predict_many(self, Xs: Sequence[Any]) -> list[np.ndarray]:
+        """Cluster many data sets one after the other; return the labels of each. Nothing is stored."""
+        return [clone(self).fit_predict(X) for X in Xs]
+
     def _chains_before(self, table: Table) -> list[Chain | None]:
         """The chains to go on with, or nothing for each."""
         if not self.warm_start or not hasattr(self, "_chains"):
             return [None] * self.n_chains
         if len(self._chains) != self.n_chains or len(self.labels_) != len(table.rows):
             raise ClusterwiseError(
-                f"warm_start goes on with {len(self._chains)} chains over {len(self.labels_)} rows, but there "
-                f"are {self.n_chains} chains and {len(table.rows)} rows now; pass the same X and n_chains, or "
-                "warm_start=False."
+                f"warm_start goes on with {len(self._chains)} chains over {len(self.labels_)} rows, but "
+                f"there are {self.n_chains} chains and {len(table.rows)} rows now; pass the same X and "
+                "n_chains, or warm_start=False."
             )
         return list(self._chains)
 
@@ -286,10 +290,10 @@ class DPMixture(ClusterMixin, BaseEstimator):
         self.alpha_ = float(self.trace_["alpha"].mean())
         ks, shares = np.unique(self.trace_["n_clusters"], return_counts=True)
         self.k_posterior_ = {int(k): float(share) for k, share in zip(ks, shares / shares.sum(), strict=True)}
-        self._partitions = np.stack([state.labels.astype(np.int32) for state in kept])
+        self._partitions = np.stack([state.labels for state in kept]).astype(np.int32)
         compared = min(PARTITIONS_COMPARED, len(kept), max(2, LABELS_COMPARED // len(table.rows)))
         chosen = np.linspace(0, len(kept) - 1, compared).round().astype(np.int64)
-        consensus = PartitionPosterior(self._partitions[chosen]).consensus()
+        consensus = PartitionPosterior(self._partitions[chosen].astype(np.int64)).consensus()
         prior = _average([state.hyper for state in kept]).prior(hyper_prior)
         statistics = statistics_of(table.rows, consensus.labels, consensus.n_clusters, prior)
         self._clusters, membership, distances = _in_use(table, Clusters(prior, statistics))
@@ -319,9 +323,9 @@ class DPMixture(ClusterMixin, BaseEstimator):
         if self.convergence_.is_poor:
             convergence = self.convergence_
             warnings.warn(
-                f"DPMixture's chains do not agree yet (R-hat {convergence.worst_r_hat:.2f}, effective sample size "
-                f"{convergence.least_samples:.0f}; see convergence_): the labels may be good, but k_posterior_ "
-                "is uncertain; raise n_draws, or go on with warm_start=True.",
+                f"DPMixture's chains do not agree yet (R-hat {convergence.worst_r_hat:.2f}, effective sample "
+                f"size {convergence.least_samples:.0f}; see convergence_): the labels may be good, but "
+                "k_posterior_ is uncertain; raise n_draws, or go on with warm_start=True.",
                 NotConvergedWarning,
                 stacklevel=CALLER,
             )
