@@ -86,7 +86,8 @@ def _launch(rows: Rows, members: np.ndarray, anchors: Anchors, prior: NormalInve
     points = rows.take(some)
     lifted = prior.lift(points)
     total, grow = lifted.sum(axis=0), len(members) / len(some)
-    share = _first_sides(points, *rows.take(np.array([anchors.first, anchors.second])), anchors)
+    first, second = rows.take(np.array([anchors.first, anchors.second]))
+    share = _first_sides(points, first, second, anchors)
     odds = np.empty(0)
     for em_step in range(anchors.n_em_steps):
         side = (share if em_step == 0 else expit(lifted @ odds)) @ lifted
