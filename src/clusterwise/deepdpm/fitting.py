@@ -39,8 +39,6 @@ from clusterwise.dp.state import statistics_of
 
 __all__ = ["Fit", "Snapshot", "run"]
 
-# With so few clusters a fit may be stuck, and random cuts are tried when the longest axis leads to nothing.
-STUCK = 2
 # Rows that the first partition is made from.
 FIRST_ROWS = 20_000
 K_MEANS_STEPS = 20
@@ -194,8 +192,7 @@ class Fit:
         labels, members = self._hard_partition()
         k = self.n_clusters
         hard = statistics_of(self.rows, labels, k, prior)
-        restless = settings.random_cuts or k <= STUCK
-        aim_subclusters(self.rng, self.rows, self.subnets, members, hard, self.ages, restless, settings)
+        aim_subclusters(self.rng, self.rows, self.subnets, members, hard, self.ages, settings)
         by_centres = settings.subclusters == "2-means"
         if by_centres:
             sides = two_means_sides(self.rows, self.subnets, labels, prior)

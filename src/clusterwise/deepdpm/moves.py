@@ -56,30 +56,31 @@ def aim_subclusters(
     members: Members,
     statistics: np.ndarray,
     ages: np.ndarray,
-    restless: bool,
     settings: Settings,
 ) -> None:
     """Let every subclustering net start from a cut through the centre of its cluster.
 
-    The cut is across the cluster's longest axis; where ``restless``, clusters older than a round are cut across
-    random directions that follow their spread. ``statistics`` (K, p) are those of the clusters, ``ages`` (K,)
-    count the rounds since they were made.
+    A new cluster is cut across its longest axis. If that leads to nothing, the distances in the isotropic
+    loss are measured in the cluster's own standard deviations from then on, and the cuts are random: two long
+    bars side by side are told apart in this way only. ``statistics`` (K, p) are those of the clusters,
+    ``ages`` (K,) count the rounds since they were made.
     """
     posterior = settings.prior.posterior(statistics)
-    covariances = settings.prior.covariances(posterior)
-    axes, vectors = np.linalg.eigh(covariances)
-    noise = rng.standard_normal((len(ages), axes.shape[1]))
-    along = np.full(len(ages), True) if not restless else ages == 0
-    noise[along] = 0.0
-    noise[along, -1] = 1.0
-    # a direction v with covariance Sigma, as a normal of the cut
-    normals = np.einsum("kab,kb->ka", vectors, np.sqrt(np.maximum(axes, 0.0)) * noise)
-    clusters = np.arange(len(ages))
-    drawn = members.draw(rng, clusters, ROWS_PER_UNIT)
+    variances, axes = np.linalg.eigh(settings.prior.covariances(posterior))
+    new = ages == 0
+    directions = rng.standard_normal(variances.shape)
+    directions /= np.sqrt(variances)
+    directions[new] = 0.0
+    directions[new, -1] = 1.0
+    normals = np.einsum("kab,kb->ka", axes, directions)
+    metrics = axes / np.sqrt(variances)[:, None, :]
+    metrics[new] = np.eye(variances.shape[1])
+    drawn = members.draw(rng, np.arange(len(ages)), ROWS_PER_UNIT)
     points = rows.take(drawn.ravel()).reshape(*drawn.shape, -1)
     heights = np.einsum("kbd,kd->kb", points - posterior.mean[:, None], normals)
     heights /= np.maximum(np.sqrt(np.square(heights).mean(axis=1, keepdims=True)), 1e-12)
     device = settings.device
+    nets.metrics = to_tensor(metrics, device)
     nets.aim(
         torch.arange(len(ages), device=device),
         to_tensor(points, device),

@@ -164,6 +164,10 @@ class SubclusteringNets:
     def __init__(self, parameters: list[Tensor], centres: Tensor, learning_rate: float) -> None:
         self.hidden, self.hidden_bias, self.output, self.output_bias = parameters
         self.centres = centres  # (K, 2, d)
+        d = centres.shape[2]
+        self.metrics = torch.eye(d, device=centres.device).repeat(
+            len(centres), 1, 1
+        )  # of distances, (K, d, d)
         self.learning_rate = learning_rate
         self.renew()
 
@@ -219,7 +223,7 @@ class SubclusteringNets:
     def take(self, parents: Tensor) -> None:
         """Each of K' new nets is a copy of the net of its parent, ``parents`` (K',)."""
         self.hidden, self.hidden_bias, self.output, self.output_bias = (p[parents] for p in self.parameters)
-        self.centres = self.centres[parents]
+        self.centres, self.metrics = self.centres[parents], self.metrics[parents]
         self.renew()
 
     def aim(self, clusters: Tensor, points: Tensor, log_odds: Tensor) -> None:

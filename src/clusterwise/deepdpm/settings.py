@@ -22,7 +22,6 @@ class Settings:
     splits: bool = True
     merges: bool = True
     subclusters: Subclusters = "network"
-    random_cuts: bool = False
     prior_in_m_step: bool = True
     cluster_loss: ClusterLoss = "kl"
     n_hidden: int = 50

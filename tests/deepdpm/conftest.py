@@ -1,0 +1,31 @@
+"""Rows with clear clusters, and settings for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clusterwise.deepdpm.settings import Settings
+from clusterwise.dp.niw import Full
+from clusterwise.dp.rows import Rows
+
+CENTRES = np.array([[-1.5, -1.0], [1.5, -1.0], [0.0, 1.5]])
+
+
+@pytest.fixture
+def three() -> tuple[Rows, np.ndarray]:
+    """Three clear clusters of 300, 200 and 100 rows, in mixed order, and their labels."""
+    rng = np.random.default_rng(0)
+    labels = rng.permutation(np.repeat([0, 1, 2], [300, 200, 100]))
+    return Rows(CENTRES[labels] + rng.normal(0, 0.2, (600, 2))), labels
+
+
+@pytest.fixture
+def make_settings() -> Callable[..., Settings]:
+    def make(d: int = 2, **options: Any) -> Settings:
+        return Settings(Full(1e-4, d + 2.0, np.full(d, 0.005 * (d + 2))), 10.0, **options)
+
+    return make

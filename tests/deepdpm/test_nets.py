@@ -1,0 +1,119 @@
+"""Output units that come and go without a loss, and stacked nets that are as good as single ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from clusterwise.deepdpm.adam import Adam
+from clusterwise.deepdpm.nets import ClusteringNet, NetWeights, SubclusteringNets, regress
+
+
+@pytest.fixture
+def points() -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(0).normal(size=(400, 3)).astype(np.float32))
+
+
+def net_with(n_clusters: int, seed: int = 0) -> ClusteringNet:
+    rng = np.random.default_rng(seed)
+    weights = NetWeights(
+        rng.normal(size=(3, 8)),
+        rng.normal(size=8),
+        rng.normal(size=(8, n_clusters)),
+        rng.normal(size=n_clusters),
+    )
+    return ClusteringNet.from_weights(weights, 1e-2, "cpu")
+
+
+def test_regression_recovers_a_linear_map() -> None:
+    rng = np.random.default_rng(1)
+    hidden = torch.from_numpy(rng.normal(size=(2, 300, 4)).astype(np.float32))
+    output = torch.from_numpy(rng.normal(size=(2, 4, 3)).astype(np.float32))
+    bias = torch.tensor([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0]])
+    found, found_bias = regress(hidden, hidden @ output + bias[:, None], torch.ones(2, 300))
+    torch.testing.assert_close(found, output, atol=0.02, rtol=0)
+    torch.testing.assert_close(found_bias, bias, atol=0.02, rtol=0)
+
+
+def test_rows_without_weight_do_not_count() -> None:
+    rng = np.random.default_rng(2)
+    hidden = torch.from_numpy(rng.normal(size=(100, 2)).astype(np.float32))
+    targets = hidden.sum(dim=1, keepdim=True)
+    spoiled = targets.clone()
+    spoiled[50:] = 1e3
+    weights = (torch.arange(100) < 50).float()
+    torch.testing.assert_close(regress(hidden, spoiled, weights)[0], regress(hidden, targets, weights)[0])
+
+
+def test_kept_units_stay_and_new_ones_meet_their_targets(points: torch.Tensor) -> None:
+    net = net_with(3)
+    before = net.logits(points).detach()
+    wanted = net_with(1, seed=5)
+    wanted.hidden, wanted.hidden_bias = net.hidden, net.hidden_bias
+    target = wanted.logits(points).detach()
+    targets = torch.cat([before[:, [2, 0]], target], dim=1)
+    net.set_outputs(points, targets, torch.ones_like(targets), torch.tensor([2, 0, -1]))
+    after = net.logits(points).detach()
+    torch.testing.assert_close(after[:, :2], before[:, [2, 0]])
+    assert (after[:, 2] - target[:, 0]).abs().max() < 0.2 * target.std()
+    assert net.n_clusters == 3
+    assert all(parameter.requires_grad for parameter in net.parameters)
+
+
+def test_weights_as_arrays_say_what_the_net_says(points: torch.Tensor) -> None:
+    net = net_with(4)
+    weights = net.to_weights()
+    expected = torch.softmax(net.logits(points), dim=1).detach().numpy()
+    membership = weights.memberships(points.numpy().astype(np.float64))
+    np.testing.assert_allclose(membership, expected, atol=1e-5)
+    np.testing.assert_allclose(membership.sum(axis=1), 1, rtol=1e-12)
+    chosen = weights.select(np.array([3, 1]))
+    assert chosen.n_clusters == 2
+    ratio = chosen.memberships(points.numpy().astype(np.float64))
+    np.testing.assert_allclose(ratio[:, 0] / ratio[:, 1], membership[:, 3] / membership[:, 1], rtol=1e-9)
+
+
+def test_rows_are_independent_of_their_neighbours() -> None:
+    weights = net_with(5).to_weights()
+    rows = np.random.default_rng(3).normal(size=(9000, 3))
+    whole = weights.memberships(rows)
+    np.testing.assert_array_equal(weights.memberships(rows[4095:4099]), whole[4095:4099])
+    np.testing.assert_array_equal(weights.memberships(rows[[17]]), whole[[17]])
+
+
+def test_a_stack_of_nets_is_each_of_them(points: torch.Tensor) -> None:
+    nets = SubclusteringNets.draw(np.random.default_rng(0), 4, 3, 6, 1e-2, "cpu")
+    with torch.no_grad():
+        nets.output += torch.randn(nets.output.shape, generator=torch.Generator().manual_seed(0))
+    stacked = points.view(4, 100, 3)
+    together = nets.log_odds(stacked)
+    for cluster in range(4):
+        torch.testing.assert_close(together[cluster], nets.log_odds_of(cluster, stacked[cluster]))
+    nets.take(torch.tensor([2, 2, 0]))
+    torch.testing.assert_close(nets.log_odds(stacked[:3])[1], nets.log_odds_of(0, stacked[1]))
+    assert nets.n_clusters == 3
+
+
+def test_nets_aim_where_they_are_told(points: torch.Tensor) -> None:
+    nets = SubclusteringNets.draw(np.random.default_rng(0), 2, 3, 50, 1e-2, "cpu")
+    stacked = points.view(2, 200, 3)
+    log_odds = torch.clamp(3 * stacked[:, :, 0], -4, 4)
+    untouched = nets.log_odds_of(0, stacked[0]).detach()
+    nets.aim(torch.tensor([1]), stacked[1:], log_odds[1:])
+    torch.testing.assert_close(nets.log_odds_of(0, stacked[0]), untouched)
+    agrees = (nets.log_odds_of(1, stacked[1]) > 0) == (log_odds[1] > 0)
+    assert agrees.float().mean() > 0.9
+    assert nets.centres[1, 1, 0] > 0.3 > -0.3 > nets.centres[1, 0, 0]
+
+
+def test_adam_takes_the_steps_of_torch() -> None:
+    start = torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
+    mine, theirs = start.clone().requires_grad_(), start.clone().requires_grad_()
+    optimizer, reference = Adam([mine], 0.05), torch.optim.Adam([theirs], lr=0.05)
+    for _ in range(20):
+        optimizer.step((mine**4).sum())
+        reference.zero_grad()
+        (theirs**4).sum().backward()
+        reference.step()
+    torch.testing.assert_close(mine, theirs)
