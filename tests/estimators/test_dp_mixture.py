@@ -157,6 +157,16 @@ def test_known_priors_are_used_as_given(heaps):
     assert estimator.n_clusters_ == 3
 
 
+def test_weak_prior_finds_fewer_clusters_in_what_is_not_gaussian(heaps):
+    """A ring is no Gaussian: described by many small clusters, unless each must pay for itself."""
+    rng = np.random.default_rng(0)
+    angles = rng.uniform(0, 2 * np.pi, 600)
+    ring = np.column_stack([np.cos(angles), np.sin(angles)]) + 0.05 * rng.normal(size=(600, 2))
+    weak, inferred = (DPMixture(prior=prior, **QUICK).fit(ring) for prior in ("weak", "inferred"))
+    assert weak.n_clusters_ < inferred.n_clusters_
+    assert DPMixture(prior="weak", **QUICK).fit(heaps[0]).n_clusters_ == 3
+
+
 def test_wide_clusters_a_priori_mean_few(heaps):
     X = heaps[0]
     wide = DPMixture(covariance_prior=100 * X.var(axis=0), degrees_of_freedom_prior=500.0, **QUICK).fit(X)

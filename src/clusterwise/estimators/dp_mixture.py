@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import logsumexp
@@ -37,6 +37,8 @@ PARTITIONS_KEPT = 200
 # The consensus compares all pairs of so many of them, fewer for many rows.
 PARTITIONS_COMPARED = 64
 LABELS_COMPARED = 4_000_000
+# The prior of DeepDPM's authors: kappa, nu - d + 1, and variance as a share of the data's.
+WEAK = {"kappa": LogNormal(1e-4, 0.0), "degrees": LogNormal(3.0, 0.0), "variance": LogNormal(0.005, 0.0)}
 # Rows that predictions are made for at a time.
 ROWS_AT_ONCE = 8192
 # Warnings point to the line that called ``fit``: above _warn, fit itself and scikit-learn's wrapper of it.
@@ -90,16 +92,23 @@ class DPMixture(ClusterMixin, BaseEstimator):
     sampler : {"split-merge", "gibbs"}
         "split-merge" draws all labels at once and splits and merges whole clusters: any number of rows.
         "gibbs" is Neal's (2000) algorithm 3, one point at a time: small data, and as a check.
+    prior : {"inferred", "weak"}
+        What is assumed of the clusters where no number is given below. "inferred": the hyper-parameters have
+        priors of their own, so the clusters are as narrow and as alike as the data say; for data that are a
+        mixture of Gaussians, or nearly so. "weak": the fixed, weak prior of DeepDPM (kappa = 1e-4, nu = d + 2,
+        covariance 0.005 times the variance of the data), under which every further cluster must pay for
+        itself; for real data with many rows, whose groups are not Gaussian and would otherwise be described
+        by many small clusters each.
     alpha : float, optional
         Concentration of the Dirichlet process; by default it has a Gamma(1, 1) prior.
     mean_prior : array-like of shape (d,), optional
         Prior mean of the clusters' means; by default the mean of the data.
     mean_precision_prior : float, optional
-        kappa: the prior mean counts as much as this many points. Inferred by default.
+        kappa: the prior mean counts as much as this many points.
     degrees_of_freedom_prior : float, optional
-        nu, how alike the clusters' covariances are; above d - 1 for "full". Inferred by default.
+        nu, how alike the clusters' covariances are; above d - 1 for "full".
     covariance_prior : float or array-like of shape (d,), optional
-        Prior variance of a cluster by feature, in the units of X; Psi is nu times it. Inferred by default.
+        Prior variance of a cluster by feature, in the units of X; Psi is nu times it.
     n_warm_up, n_draws, n_chains : int
         Steps before the first draw, draws of each chain, and chains.
     warm_start : bool
@@ -138,6 +147,7 @@ class DPMixture(ClusterMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "covariance_type": [StrOptions({"full", "diag", "spherical"})],
         "sampler": [StrOptions({"split-merge", "gibbs"})],
+        "prior": [StrOptions({"inferred", "weak"})],
         "alpha": [Interval(Real, 0, None, closed="neither"), None],
         "mean_prior": ["array-like", None],
         "mean_precision_prior": [Interval(Real, 0, None, closed="neither"), None],
@@ -157,6 +167,7 @@ class DPMixture(ClusterMixin, BaseEstimator):
         *,
         covariance_type: CovarianceType = "full",
         sampler: Sampler = "split-merge",
+        prior: Literal["inferred", "weak"] = "inferred",
         alpha: float | None = None,
         mean_prior: Any = None,
         mean_precision_prior: float | None = None,
@@ -172,6 +183,7 @@ class DPMixture(ClusterMixin, BaseEstimator):
     ) -> None:
         self.covariance_type = covariance_type
         self.sampler = sampler
+        self.prior = prior
         self.alpha = alpha
         self.mean_prior = mean_prior
         self.mean_precision_prior = mean_precision_prior
@@ -228,7 +240,7 @@ class DPMixture(ClusterMixin, BaseEstimator):
     def _hyper_prior(self, table: Table) -> HyperPrior:
         """The priors in the units of the sampler."""
         scaling, d = table.columns.scaling, table.rows.n_features
-        chosen: dict[str, Any] = {}
+        chosen: dict[str, Any] = dict(WEAK) if self.prior == "weak" else {}
         if self.alpha is not None:
             chosen["alpha"] = float(self.alpha)
         if self.mean_precision_prior is not None:
