@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from clusterwise.bench import Case, Truth
 from clusterwise.bench.registry import METRICS
 from clusterwise.bench.scores import error_in_k, score
+from clusterwise.metrics import davies_bouldin
 
 AGREEMENT = ("ARI", "NMI (geometric)", "NMI (arithmetic)", "accuracy")
 
@@ -65,3 +66,18 @@ def test_what_does_not_apply_is_nan() -> None:
     assert np.isnan(score(METRICS["log-likelihood"], case_of([0, 0, 0]), labels, None))
     assert score(METRICS["log-likelihood"], case_of([0, 0, 0]), labels, -2.5) == -2.5
     assert np.isnan(score(METRICS["ARI"], case_of([0, 0, 0]).blind(), labels, None))
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_indices_of_clusters_look_at_the_points_and_not_at_the_truth(metric: str) -> None:
+    rng = np.random.default_rng(4)
+    found = np.repeat([0, 1, 2], 20)
+    points = rng.normal(size=(60, 2)) + np.array([[9.0, 0.0], [0.0, 9.0], [-9.0, -9.0]])[found]
+    entry = METRICS[f"DBI ({metric})"]
+    value = score(entry, Case(points, 0, None), found, None)
+    assert value == davies_bouldin(points, found, metric=metric)
+    assert score(entry, Case(points, 0, Truth((rng.permutation(found),))), found, None) == value
+    assert value < score(entry, Case(points, 0, None), rng.permutation(found), None)
+    assert np.isnan(score(entry, Case(points, 0, None), np.zeros(60, dtype=int), None))
+    assert np.isnan(score(entry, Case(points, 0, None), np.arange(60), None))
+    assert not entry.everywhere

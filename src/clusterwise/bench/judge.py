@@ -180,7 +180,8 @@ def run_benchmark(
         Path(out).mkdir(parents=True, exist_ok=True)
         return benchmark.run(Path(out), quick, write)
     chosen = _select_methods(benchmark, methods)
-    metrics = list(METRICS) if benchmark.metrics is None else list(benchmark.metrics)
+    everywhere = [name for name, metric in METRICS.items() if metric.everywhere]
+    metrics = everywhere if benchmark.metrics is None else list(benchmark.metrics)
     for metric in metrics:
         look_up(METRICS, metric, "metric")
     count = n_sets if n_sets is not None else benchmark.quick_n_sets if quick else benchmark.n_sets

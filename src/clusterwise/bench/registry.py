@@ -105,6 +105,8 @@ class Metric:
     score: Callable[[np.ndarray, np.ndarray], float] | None  # (true, found) -> value; None: log-likelihood
     larger_is_better: bool = True
     digits: int = 4
+    of_points: Callable[[np.ndarray, np.ndarray], float] | None = None  # (points, found) -> value, no truth
+    everywhere: bool = True  # False: only in the benchmarks that name it
 
 
 @dataclass(frozen=True)

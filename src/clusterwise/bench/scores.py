@@ -7,14 +7,15 @@ asks for a partition gets it; the number of clusters leaves it out.
 from __future__ import annotations
 
 from functools import partial
+from typing import Literal
 
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
 from clusterwise.bench.registry import Case, Metric, register
-from clusterwise.metrics import matched_accuracy, nmi
+from clusterwise.metrics import davies_bouldin, matched_accuracy, nmi
 
-__all__ = ["error_in_k", "score"]
+__all__ = ["error_in_k", "index_of_clusters", "score"]
 
 
 def error_in_k(true: np.ndarray, found: np.ndarray) -> float:
@@ -24,12 +25,21 @@ def error_in_k(true: np.ndarray, found: np.ndarray) -> float:
 
 def score(metric: Metric, case: Case, labels: np.ndarray, log_likelihood: float | None) -> float:
     """Return the value of ``metric`` for labels (n,); NaN where it does not apply."""
+    if metric.of_points is not None:
+        return float(metric.of_points(case.points, labels))
     if metric.score is None:
         return float("nan") if log_likelihood is None else float(log_likelihood)
     if case.truth is None or not case.truth.references:
         return float("nan")
     values = [metric.score(true, labels) for true in case.truth.references]
     return float(max(values) if metric.larger_is_better else min(values))
+
+
+def index_of_clusters(points: np.ndarray, found: np.ndarray, metric: Literal["cosine", "euclidean"]) -> float:
+    """Return the Davies-Bouldin index; NaN where it is not defined, as for a single cluster."""
+    if not 2 <= len(np.unique(found)) < len(found):
+        return float("nan")
+    return davies_bouldin(points, found, metric=metric)
 
 
 register(
@@ -39,4 +49,14 @@ register(
     Metric("accuracy", matched_accuracy),
     Metric("k error", error_in_k, larger_is_better=False, digits=3),
     Metric("log-likelihood", None),
+    *(
+        Metric(
+            f"DBI ({metric})",
+            None,
+            larger_is_better=False,
+            of_points=partial(index_of_clusters, metric=metric),
+            everywhere=False,
+        )
+        for metric in ("cosine", "euclidean")
+    ),
 )

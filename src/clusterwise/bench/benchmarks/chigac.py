@@ -1,0 +1,70 @@
+"""Table 1 of CHiGac: mixtures of Gaussians with a fixed number of points and of clusters.
+
+The paper does not print its generator. Reading: the scales and the weights of DAC Eq 13 with k and n fixed.
+A cluster of small weight may have few points or none, so the number of labels in use can be below k.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clusterwise.bench.registry import Benchmark, Case, register
+from clusterwise.bench.synthetic import TEST_SEED, case_of
+from clusterwise.priors.base import LabelledSet
+from clusterwise.priors.gaussians import MixtureOfGaussians
+
+__all__ = ["METHODS", "SETTINGS", "draw_case", "draw_mixture"]
+
+SETTINGS = {"(200, 4)": (200, 4), "(400, 6)": (400, 6)}  # points, clusters
+METHODS = (
+    "oracle",
+    "CHiGac",
+    "CHiGac, as printed",
+    "CHiGac, network alone",
+    "DAC (minimum-loss)",
+    "DAC (minimum-loss), as printed",
+    "DAC (anchored)",
+    "DAC (anchored), as printed",
+    "AMCP",
+    "ACT-ST",
+    "BayesianGaussianMixture",
+    "HDBSCAN",
+)
+_CHIGAC = 46  # second word of the seeds
+
+
+def draw_mixture(rng: np.random.Generator, n: int, k: int) -> LabelledSet:
+    """Draw one data set."""
+    return MixtureOfGaussians(k_exact=k).draw_set(rng, n)
+
+
+def draw_case(setting: str, index: int) -> Case:
+    """Draw test set ``index`` of a setting."""
+    n, k = SETTINGS[setting]
+    rng = np.random.default_rng([TEST_SEED, _CHIGAC, n, k, index])
+    return case_of(draw_mixture(rng, n, k), index)
+
+
+register(
+    Benchmark(
+        "chigac",
+        "Mixtures of Gaussians, test sets of CHiGac by (points, clusters)",
+        draw_case,
+        tuple(SETTINGS),
+        n_sets=1000,
+        quick_n_sets=20,
+        methods=METHODS,
+        metrics=(
+            "accuracy",
+            "NMI (geometric)",
+            "NMI (arithmetic)",
+            "ARI",
+            "k error",
+            "log-likelihood",
+            "DBI (cosine)",
+            "DBI (euclidean)",
+        ),
+        headline=("accuracy", "k error", "ARI", "DBI (cosine)"),
+        time_reference="DAC (minimum-loss)",
+    )
+)
