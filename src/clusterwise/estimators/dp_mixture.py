@@ -95,10 +95,10 @@ class DPMixture(ClusterMixin, BaseEstimator):
     prior : {"inferred", "weak"}
         What is assumed of the clusters where no number is given below. "inferred": the hyper-parameters have
         priors of their own, so the clusters are as narrow and as alike as the data say; for data that are a
-        mixture of Gaussians, or nearly so. "weak": the fixed, weak prior of DeepDPM (kappa = 1e-4, nu = d + 2,
-        covariance 0.005 times the variance of the data), under which every further cluster must pay for
-        itself; for real data with many rows, whose groups are not Gaussian and would otherwise be described
-        by many small clusters each.
+        mixture of Gaussians, or nearly so. "weak": the fixed, weak prior of DeepDPM (kappa = 1e-4, nu =
+        d + 2, covariance 0.005 times the variance of the data), under which every further cluster must pay
+        for itself; for real data with many rows, whose groups are not Gaussian and would otherwise be
+        described by many small clusters each.
     alpha : float, optional
         Concentration of the Dirichlet process; by default it has a Gamma(1, 1) prior.
     mean_prior : array-like of shape (d,), optional
