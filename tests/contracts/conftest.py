@@ -21,14 +21,14 @@ VARIANTS: dict[str, tuple[type[AmortizedClusterer], str, dict[str, Any]]] = {
     "act-st": (ACTST, "tiny-act-st", {}),
     "amcp": (AMCP, "tiny-amcp", {}),
     "chigac": (CHiGac, "tiny-chigac", {}),
-    "chigac-network-alone": (CHiGac, "tiny-chigac", {"merge": False, "stop": "empty"}),
+    "chigac-drawn": (CHiGac, "tiny-chigac", {"n_draws": 3, "stop": "empty"}),
     "ncp": (NCP, "tiny-ncp", {"n_orders": 10}),
     "ncp-drawn": (NCP, "tiny-ncp", {"n_orders": 10, "greedy": False}),
     "amcp-network-alone": (AMCP, "tiny-amcp", {"merge": False, "update": False}),
 }
 WITH_DENSITY = [name for name in VARIANTS if name != "without-density"]
 WITH_POSTERIOR = ["anchored", "act-st", "amcp", "amcp-network-alone", "ncp", "ncp-drawn"]
-WITH_POSTERIOR += ["chigac", "chigac-network-alone"]
+WITH_POSTERIOR += ["chigac", "chigac-drawn"]
 
 
 @pytest.fixture
