@@ -106,3 +106,15 @@ def test_other_data_than_those_of_fit(make_fitted):
     estimator, X = make_fitted(2)
     with pytest.raises(InvalidDataError, match="pass the data of fit"):
         ClusterDisplay.from_estimator(estimator, X[1:])
+
+
+def test_pioneers_get_a_ring_and_others_none(make_fitted):
+    estimator, X = make_fitted(3)
+    assert len(ClusterDisplay.from_estimator(estimator, X).ax_.collections) == 1
+    estimator.pioneers_ = np.array([5, 41, 119])
+    rings = ClusterDisplay.from_estimator(estimator, X).ax_.collections[-1]
+    np.testing.assert_allclose(rings.get_offsets(), X[[5, 41, 119]])
+    assert len(rings.get_facecolors()) == 0  # the point itself stays visible
+    # On a random part of the data the pioneers are drawn all the same.
+    few = ClusterDisplay.from_estimator(estimator, X, max_points=10).ax_.collections[-1]
+    np.testing.assert_allclose(few.get_offsets(), X[[5, 41, 119]])

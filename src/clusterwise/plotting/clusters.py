@@ -56,6 +56,8 @@ class ClusterDisplay:
         Confidence of each label; all the same when left out.
     ellipses : list of Ellipse, optional
     axis_names : two str
+    pioneers : ndarray of int, optional
+        Rows that stand for their clusters; each gets a ring.
 
     Attributes
     ----------
@@ -70,12 +72,14 @@ class ClusterDisplay:
         probabilities: np.ndarray | None = None,
         ellipses: Sequence[Ellipse] = (),
         axis_names: tuple[str, str] = ("", ""),
+        pioneers: Sequence[int] | np.ndarray = (),
     ) -> None:
         self.points = points
         self.labels = labels
         self.probabilities = np.ones(len(points)) if probabilities is None else probabilities
         self.ellipses = ellipses
         self.axis_names = axis_names
+        self.pioneers = np.asarray(pioneers, dtype=np.int64)
 
     @classmethod
     def from_estimator(
@@ -91,7 +95,8 @@ class ClusterDisplay:
 
         Data of more than two features are drawn on their first two principal components, after the
         estimator's scaling. The ellipses are those of the estimator's Gaussians where it has them
-        and the data are 2-D, else those of the points of each cluster.
+        and the data are 2-D, else those of the points of each cluster. Pioneers are marked where the
+        estimator has them (``pioneers_``).
 
         Parameters
         ----------
@@ -122,6 +127,7 @@ class ClusterDisplay:
             probabilities=np.asarray(estimator.probabilities_),
             ellipses=ellipses,
             axis_names=plane.names,
+            pioneers=getattr(estimator, "pioneers_", ()),
         )
         return display.plot(ax=ax, max_points=max_points)
 
@@ -139,6 +145,9 @@ class ClusterDisplay:
                 ax.add_patch(
                     patches.Ellipse(tuple(ellipse.centre), width, height, angle=ellipse.angle, **style)
                 )
+        if len(self.pioneers) > 0:
+            x, y = self.points[self.pioneers].T
+            ax.scatter(x, y, s=70, facecolors="none", edgecolors="#101214", linewidths=1.2, label="pioneers")
         self._number_clusters(ax)
         _tidy_axes(ax, self.points, self.axis_names)
         self.ax_ = ax
