@@ -28,9 +28,9 @@ class Settings:
     batch_size: int = 1024
     learning_rate: float = 5e-3
     subcluster_learning_rate: float = 2e-2
-    settle_epochs: int = 5  # epochs with M-steps before each kind of move
-    freeze_epochs: int = 4  # epochs after a move in which the parameters stand still
-    final_epochs: int = 12
+    settle_epochs: int = 3  # epochs with M-steps before each kind of move
+    freeze_epochs: int = 3  # epochs after a move in which the parameters stand still
+    final_epochs: int = 8  # at a falling learning rate
     patience: int = 3  # rounds without a move before the end
     max_epochs: int = 300
     max_clusters: int = 500

@@ -25,6 +25,7 @@ from clusterwise.deepdpm.settings import ClusterLoss, Settings, Subclusters
 from clusterwise.dp.niw import PRIORS, CovarianceType, NormalInverseWishart
 from clusterwise.dp.rows import Rows
 from clusterwise.estimators.dp_mixture import Clusters
+from clusterwise.estimators.feature_space import Space
 from clusterwise.estimators.order import in_input_order
 from clusterwise.estimators.tables import Table, read_table
 from clusterwise.estimators.validation import as_points, require_features, require_positive
@@ -220,19 +221,19 @@ class DeepDPM(ClusterMixin, BaseEstimator):
         started = time.perf_counter()
         self._require_device()
         table = read_table(X, self, joint=self.scaling == "joint")
-        if self.scaling == "pareto":
-            table = pareto_scaled(table)
         before = self._snapshot_before(table)
         validate_data(self, X, reset=True, skip_check_array=True)
         seed = self._draw_seed()
-        settings = self._settings(table, 0 if before is None else len(before.history))
-        report = _progress(self.verbose)
-        snapshot = run(seed, table.rows, settings, self.k_init, before, report)
-        self._store(table, settings.prior, snapshot)
+        space = Space.of(table.columns, pareto=self.scaling == "pareto")
+        rows = space.rows(table.rows)
+        settings = self._settings(space, len(rows), 0 if before is None else len(before.history))
+        snapshot = run(seed, rows, settings, self.k_init, before, _progress(self.verbose))
+        self._space = space
+        self._store(rows, table.order, settings.prior, snapshot)
         self._warn()
         if self.verbose:
             print(
-                f"DeepDPM: {self.n_clusters_} clusters in {len(table.rows)} rows, {self.n_iter_} epochs, "
+                f"DeepDPM: {self.n_clusters_} clusters in {len(rows)} rows, {self.n_iter_} epochs, "
                 f"{time.perf_counter() - started:.2f} s"
             )
         return self
@@ -262,9 +263,9 @@ class DeepDPM(ClusterMixin, BaseEstimator):
         snapshot: Snapshot = self._snapshot
         return snapshot
 
-    def _settings(self, table: Table, n_epochs_before: int) -> Settings:
+    def _settings(self, space: Space, n: int, n_epochs_before: int) -> Settings:
         return Settings(
-            self._prior(table),
+            self._prior(space, n),
             float(self.alpha),
             splits=self.splits,
             merges=self.merges,
@@ -279,9 +280,9 @@ class DeepDPM(ClusterMixin, BaseEstimator):
             device=self.device,
         )
 
-    def _prior(self, table: Table) -> NormalInverseWishart:
-        """The prior in the units of the features."""
-        n, d = len(table.rows), table.rows.n_features
+    def _prior(self, space: Space, n: int) -> NormalInverseWishart:
+        """The prior in the units of the features, for n rows."""
+        d = space.n_features
         full = self.covariance_type == "full"
         nu = float(d + 2 if self.degrees_of_freedom_prior is None else self.degrees_of_freedom_prior)
         if full and nu <= d - 1:
@@ -293,30 +294,29 @@ class DeepDPM(ClusterMixin, BaseEstimator):
             variances = np.full(d, max(LEAST_VARIANCE, SCATTER_SHARE * n / nu))
         else:
             given = np.asarray(self.covariance_prior, dtype=np.float64)
-            n_columns = len(table.columns.varies)
+            n_columns = space.n_given
             if given.shape not in ((), (n_columns,)) or not (np.isfinite(given) & (given > 0)).all():
                 raise ClusterwiseError(
                     f"covariance_prior must be a positive number for each of the {n_columns} features."
                 )
-            of_columns = np.broadcast_to(given, (n_columns,))[table.columns.used]
-            variances = of_columns / np.square(table.columns.scaling.scale)
+            variances = space.variances(np.broadcast_to(given, (n_columns,)))
         return PRIORS[self.covariance_type](float(self.mean_precision_prior), nu, nu * variances)
 
-    def _store(self, table: Table, prior: NormalInverseWishart, snapshot: Snapshot) -> None:
-        self._columns = table.columns
-        weights, membership, statistics = _in_use(table, snapshot.weights, prior)
+    def _store(
+        self, rows: Rows, order: np.ndarray | None, prior: NormalInverseWishart, snapshot: Snapshot
+    ) -> None:
+        weights, membership, statistics = _in_use(rows, order, snapshot.weights, prior)
         self._weights = weights
         self._clusters = Clusters(prior, statistics)
         self._snapshot = replace(snapshot, weights=weights, statistics=statistics)
-        distances = np.empty(len(table.rows))
+        distances = np.empty(len(rows))
         shared = statistics[:, 0] > 1.5
         near = prior.posterior(statistics[shared] if shared.any() else statistics)
-        for part, points in table.rows.chunks(prior.n_statistics):
+        for part, points in rows.chunks(prior.n_statistics):
             distances[part] = prior.squared_distances(points, near).min(axis=1)
-        scores = outlier_scores(distances, table.rows.n_features, len(table.rows))
-        if table.order is not None:
-            membership = in_input_order(membership, table.order)
-            scores = in_input_order(scores, table.order)
+        scores = outlier_scores(distances, rows.n_features, len(rows))
+        if order is not None:
+            membership, scores = in_input_order(membership, order), in_input_order(scores, order)
         self.membership_ = membership
         self.labels_ = membership.argmax(axis=1)
         self.n_clusters_ = weights.n_clusters
@@ -324,8 +324,8 @@ class DeepDPM(ClusterMixin, BaseEstimator):
         self.outlier_scores_ = scores
         self.k_posterior_ = k_after_moves(self.n_clusters_, snapshot.proposals)
         posterior = self._clusters.posterior
-        self.means_ = self._columns.undo(posterior.mean)
-        self.covariances_ = self._columns.undo_covariances(prior.covariances(posterior))
+        self.means_ = self._space.undo(posterior.mean)
+        self.covariances_ = self._space.undo_covariances(prior.covariances(posterior))
         self.proportions_ = self._clusters.proportions
         self.history_ = snapshot.history
         self.n_iter_ = len(snapshot.history)
@@ -349,7 +349,7 @@ class DeepDPM(ClusterMixin, BaseEstimator):
                 "more.",
                 CapReachedWarning,
             )
-        if self.n_clusters_ == 1 and self.splits and self._columns.varies.any():
+        if self.n_clusters_ == 1 and self.splits and self._space.varies:
             self._say(
                 "DeepDPM ended with one cluster: if you expect more, try scaling='feature' for columns in "
                 "different units, a smaller covariance_prior, covariance_type='diag' for many features and "
@@ -367,7 +367,7 @@ class DeepDPM(ClusterMixin, BaseEstimator):
         points = as_points(X, self)
         require_features(points, self)
         validate_data(self, X, reset=False, skip_check_array=True)  # names of columns
-        return self._columns.apply(points)
+        return self._space.apply(points)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Membership of each row of X in each cluster, (n, K), by the clustering net; each row by itself."""
@@ -384,7 +384,7 @@ class DeepDPM(ClusterMixin, BaseEstimator):
         Columns that are constant in the data of ``fit`` do not count.
         """
         features = self._features(X)
-        return logsumexp(self._clusters.log_joint(features), axis=1) - self._columns.scaling.log_volume
+        return logsumexp(self._clusters.log_joint(features), axis=1) - self._space.log_volume
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log density per row of X; ``y`` is ignored."""
@@ -397,25 +397,7 @@ class DeepDPM(ClusterMixin, BaseEstimator):
         rng = np.random.default_rng(self._draw_seed())
         clusters = self._clusters
         labels = np.repeat(np.arange(self.n_clusters_), rng.multinomial(n_samples, clusters.proportions))
-        return self._columns.undo(clusters.prior.sample(rng, clusters.posterior, labels)), labels
-
-
-def pareto_scaled(table: Table) -> Table:
-    """Divide the features of a table, of unit variance, by the roots of their spreads in the data.
-
-    Their variance is one on average. An isotropic prior in these units is the authors' Psi, a multiple
-    of the standard deviations.
-    """
-    old = table.columns.scaling
-    widest = old.scale.max()  # the product of two standard deviations may be beyond what a float can hold
-    spreads = old.scale / widest
-    new = replace(old, scale=widest * np.sqrt(spreads * spreads.mean()))
-    rows = table.rows
-    if rows.scaling is None:
-        rows = replace(rows, points=rows.points * (old.scale / new.scale))
-    else:
-        rows = replace(rows, scaling=new)
-    return replace(table, rows=rows, columns=replace(table.columns, scaling=new))
+        return self._space.undo(clusters.prior.sample(rng, clusters.posterior, labels)), labels
 
 
 def _progress(verbose: int) -> Callable[[History], object]:
@@ -436,14 +418,13 @@ def _progress(verbose: int) -> Callable[[History], object]:
 
 
 def _in_use(
-    table: Table, weights: NetWeights, prior: NormalInverseWishart
+    rows: Rows, order: np.ndarray | None, weights: NetWeights, prior: NormalInverseWishart
 ) -> tuple[NetWeights, np.ndarray, np.ndarray]:
     """Keep the clusters that some row prefers, in the order of first appearance.
 
     Returns also the memberships (n, K) of all rows, and the statistics (K, p) that they weigh.
     """
-    rows: Rows = table.rows
-    order = np.arange(len(rows)) if table.order is None else table.order
+    places = np.arange(len(rows)) if order is None else order
     while True:
         k = weights.n_clusters
         membership, statistics = np.empty((len(rows), k)), np.zeros((k, prior.n_statistics))
@@ -452,7 +433,7 @@ def _in_use(
             statistics += membership[part].T @ prior.lift(points)
         preferred = membership.argmax(axis=1)
         first = np.full(k, len(rows))
-        np.minimum.at(first, preferred, order)
+        np.minimum.at(first, preferred, places)
         by_appearance = np.argsort(first, kind="stable")[: np.count_nonzero(first < len(rows))]
         if np.array_equal(by_appearance, np.arange(k)):
             return weights, membership, statistics

@@ -69,7 +69,7 @@ class HistoryDisplay:
             )
         above.set_ylabel("clusters")
         above.set_ylim(0, None)
-        above.yaxis.get_major_locator().set_params(integer=True)
+        above.yaxis.set_major_locator(import_matplotlib("matplotlib.ticker").MaxNLocator(integer=True))
         above.legend(frameon=False, fontsize=8, loc="lower right")
         below.plot(
             epochs, series["loss"], color=QUIET if not series["loss"].any() else BASE[2], linewidth=1.2
