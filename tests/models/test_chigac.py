@@ -12,8 +12,9 @@ from torch.nn import functional
 
 from clusterwise.exceptions import RecipeError
 from clusterwise.models.base import TrainingTask
-from clusterwise.models.chigac import TAU, CHiGac, CHiGacConfig, random_prefix
-from clusterwise.models.chigac_inference import STRATEGIES
+from clusterwise.models.chigac import CHiGac, CHiGacConfig
+from clusterwise.models.chigac_inference import STRATEGIES, TAU
+from clusterwise.models.chigac_states import random_prefix
 from clusterwise.models.registry import make_model
 
 SMALL = CHiGacConfig(
@@ -185,12 +186,12 @@ def test_nothing_but_stragglers_teaches_to_stop() -> None:
     model, task = build(hybrid=False), task_of(n_sets=40, sizes=(30,))
     prefix = random_prefix(task.labels, task.n_clusters, 2, torch.Generator().manual_seed(1))
     assert 0 < int(prefix.is_over.sum()) < 40
-    bound, of_pioneer, _, _ = model.bounds(
-        model.encode(task.points, None), prefix, torch.Generator().manual_seed(2)
-    )
+    generator = torch.Generator().manual_seed(2)
+    candidates = model.candidates(model.encode(task.points, None), prefix, generator)
+    bound = model.bounds(candidates._replace(of_pioneer=torch.zeros(40, 2)), prefix, generator)
     assert torch.equal(bound[prefix.is_over], torch.zeros_like(bound[prefix.is_over]))
     assert bool((bound[~prefix.is_over] < 0).all())
-    over = of_pioneer[prefix.is_over]
+    over = candidates.of_pioneer[prefix.is_over]
     torch.testing.assert_close(over[:, 0], over[:, 1])
 
 

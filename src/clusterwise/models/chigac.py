@@ -49,10 +49,11 @@ from torch.nn import functional
 from clusterwise.models.base import AmortizedModel, Inference, TrainingTask
 from clusterwise.models.chigac_inference import TAU, Gaussian, Scene, Strategy, log_likelihood, objective
 from clusterwise.models.chigac_loop import Loop
+from clusterwise.models.chigac_states import Prefix, random_prefix
 from clusterwise.nn.attention import MultiheadAttentionBlock
 from clusterwise.nn.encoder import SetEncoder
 
-__all__ = ["CHiGac", "CHiGacConfig", "Context", "Encoded", "Prefix", "random_prefix"]
+__all__ = ["CHiGac", "CHiGacConfig", "Candidates", "Context", "Encoded"]
 
 # Temperature of the Gumbel-Softmax that draws pioneers in training.
 GUMBEL_TEMPERATURE = 0.5
@@ -98,6 +99,15 @@ class Context(NamedTuple):
     left: Tensor  # (R, N), True for points in S_k
     hidden: Tensor  # (R, N, H)
     offset: Tensor  # (R, N)
+
+
+class Candidates(NamedTuple):
+    """S clusters that may come next in each of R data sets, with a pioneer drawn in each."""
+
+    scene: Scene
+    psi: Gaussian  # (R, S, D), psi_0
+    of_pioneer: Tensor  # (R, S), - KL(q(I), p(I))
+    regularizer: Tensor  # (), the mean of the second term of Eq 11 as printed, times tau
 
 
 class CHiGac(AmortizedModel):
@@ -224,17 +234,30 @@ class CHiGac(AmortizedModel):
         """The negative bound per point at random states of the loop."""
         encoded = self.encode(task.points, None)
         prefix = random_prefix(task.labels, task.n_clusters, self.config.n_states, generator)
-        bound, of_pioneer, regularizer, _ = self.bounds(encoded, prefix, generator)
+        candidates = self.candidates(encoded, prefix, generator)
+        bound = self.bounds(candidates, prefix, generator)
         n_points = task.points.shape[1]
-        return -(bound + of_pioneer).mean() / n_points + SEPARATION_WEIGHT * regularizer
+        return -bound.mean() / n_points + SEPARATION_WEIGHT * candidates.regularizer
 
-    def bounds(
-        self, encoded: Encoded, prefix: Prefix, generator: torch.Generator
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Bounds of log p(h | S_I) and of log p(I in C_k), (R, S); the regularizer; log p(h | z ~ prior)."""
-        config, h = self.config, encoded.h
-        n_sets, n_states = prefix.members.shape[:2]
-        members = prefix.members.to(h.dtype)
+    def bounds(self, candidates: Candidates, prefix: Prefix, generator: torch.Generator) -> Tensor:
+        """Bounds of log p(C_k | C_1:k-1, S_k) for the candidates, (R, S), as the strategy prescribes."""
+        config, scene, psi = self.config, candidates.scene, candidates.psi
+        n_states = prefix.members.shape[1]
+        shape = (config.n_inner_steps + 2, *psi.mean.shape)
+        noise = torch.randn(shape, generator=generator, dtype=psi.mean.dtype).to(psi.mean.device)
+        update = self.learned_update if config.inference == "iterative" else None
+        bound = objective(config.inference, scene, psi, noise[:-1], config.inner_rate, update)
+        bound = bound * ~prefix.is_over.unsqueeze(1)
+        generated = log_likelihood(scene, scene.prior.at(noise[-1]))
+        # The order of clusters is latent too: among the candidates, easy ones are the likelier next.
+        ease = n_states * torch.softmax(EASE * generated.detach(), dim=1)
+        if config.hybrid:
+            bound = bound + generated
+        return bound + ease * candidates.of_pioneer
+
+    def candidates(self, encoded: Encoded, prefix: Prefix, generator: torch.Generator) -> Candidates:
+        """Draw a pioneer in each cluster that may come next, and say what follows from it."""
+        h, members = encoded.h, prefix.members.to(encoded.h.dtype)
         sums = prefix.clusters.to(h.dtype) @ h  # (R, K, width), in the order of assignment
         direction, nobody, regularizer = self._direction(h, prefix, sums)
         scores = (encoded.pioneering @ direction.unsqueeze(-1)).squeeze(-1) / TAU
@@ -242,48 +265,22 @@ class CHiGac(AmortizedModel):
         log_p = torch.log_softmax(torch.cat([scores, nobody.unsqueeze(1)], dim=1), dim=1)  # (R, N + 1)
 
         # q(I): the same architecture, which knows the members and chooses among them.
+        around = torch.cat([_mean(h, ~prefix.left), _mean(h, prefix.left)], dim=-1).unsqueeze(1)
         mean_members = members @ h / members.sum(-1, keepdim=True).clamp(min=1)
-        known = torch.cat(
-            [
-                torch.cat([_mean(h, ~prefix.left), _mean(h, prefix.left)], -1)
-                .unsqueeze(1)
-                .expand(-1, n_states, -1),
-                mean_members,
-            ],
-            dim=-1,
-        )
+        known = torch.cat([around.expand(-1, members.shape[1], -1), mean_members], dim=-1)
         own = functional.normalize(self.posterior_prototype(known), dim=-1)
         own_scores = (own @ encoded.pioneering.transpose(1, 2) / TAU).masked_fill(~prefix.members, NEVER)
         log_q = torch.log_softmax(own_scores, dim=-1)
-        q = torch.exp(log_q) * members
-        of_pioneer = (q * (log_p[:, None, :-1] - log_q)).sum(-1)
+        of_pioneer = (torch.exp(log_q) * members * (log_p[:, None, :-1] - log_q)).sum(-1)
         # Where only stragglers are left, the one thing to learn is that nobody is a pioneer.
         of_pioneer = torch.where(prefix.is_over.unsqueeze(1), log_p[:, -1:], of_pioneer)
 
-        gumbel = -torch.log(
-            -torch.log(torch.rand(own_scores.shape, generator=generator, dtype=h.dtype) + 1e-9) + 1e-9
-        )
-        soft = torch.softmax((own_scores + gumbel.to(h.device)) / GUMBEL_TEMPERATURE, dim=-1)
-        chosen = soft.argmax(-1, keepdim=True)
-        hard = torch.zeros_like(soft).scatter_(-1, chosen, 1.0)
-        pioneer = hard + soft - soft.detach()
-
+        hard, pioneer = _gumbel_softmax(own_scores, generator)
         context = self.context(h, prefix.assigned_sums(sums), prefix.sizes, prefix.left)
         prior, w = self.prior(h, context, pioneer @ h, pioneer @ encoded.sphere)
         counts = prefix.left.unsqueeze(1) & ~hard.bool() & ~prefix.is_over[:, None, None]
         scene = self.scene(encoded.sphere, context, prior, members, counts.to(h.dtype))
-        psi = self.posterior(encoded, members, w)
-        shape = (config.n_inner_steps + 2, n_sets, n_states, config.n_coordinates)
-        noise = torch.randn(shape, generator=generator, dtype=h.dtype).to(h.device)
-        update = self.learned_update if config.inference == "iterative" else None
-        bound = objective(config.inference, scene, psi, noise[:-1], config.inner_rate, update)
-        bound = bound * ~prefix.is_over.unsqueeze(1)
-        generated = log_likelihood(scene, prior.at(noise[-1]))
-        # The order of clusters is latent too: among the candidates, easy ones are the likelier next.
-        of_pioneer = of_pioneer * n_states * torch.softmax(EASE * generated.detach(), dim=1)
-        if config.hybrid:
-            bound = bound + generated
-        return bound, of_pioneer, regularizer, generated
+        return Candidates(scene, self.posterior(encoded, members, w), of_pioneer, regularizer)
 
     def _direction(self, h: Tensor, prefix: Prefix, sums: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """m^k minus the mean of the earlier prototypes (R, D); the score of nobody (R,); the regularizer."""
@@ -338,42 +335,10 @@ def _mean(values: Tensor, mask: Tensor) -> Tensor:
     return (weights.unsqueeze(1) @ values).squeeze(1) / weights.sum(1, keepdim=True).clamp(min=1)
 
 
-class Prefix(NamedTuple):
-    """A state that the loop could be in, for each of R data sets."""
-
-    clusters: Tensor  # (R, K, N), True for the points of each cluster, in the order of assignment
-    n_assigned: Tensor  # (R,), how many of them are assigned
-    left: Tensor  # (R, N), True for points in S_k, stragglers included
-    sizes: Tensor  # (R, K), points of each assigned cluster that were not missed; zero for the others
-    members: Tensor  # (R, S, N), true members of S clusters that may come next
-    is_over: Tensor  # (R,), True where only stragglers are left
-
-    def assigned_sums(self, sums: Tensor) -> Tensor:
-        """Sums (R, K, width) of whole clusters, scaled to the points that were not missed."""
-        whole = self.clusters.sum(-1).clamp(min=1)
-        return sums * (self.sizes / whole).unsqueeze(-1)
-
-
-def random_prefix(labels: Tensor, n_clusters: Tensor, n_states: int, generator: torch.Generator) -> Prefix:
-    """Assign uniformly many true clusters of each set, 0 .. K, and miss some of their points.
-
-    ``labels`` is (R, N), ``n_clusters`` (R,). The next cluster is one of the others, with equal chances;
-    the ``n_states`` candidates are different ones where there are as many.
-    """
-    n_sets = len(labels)
-    k_max = int(n_clusters.max())
-    exists = torch.arange(k_max) < n_clusters[:, None]
-    rank = torch.rand(n_sets, k_max, generator=generator).masked_fill(~exists, 2.0).argsort().argsort()
-    n_assigned = (torch.rand(n_sets, generator=generator) * (n_clusters + 1)).long()
-    rank_of_point = rank.gather(1, labels)
-    clusters = functional.one_hot(rank_of_point, k_max).transpose(1, 2).bool()
-    taken = rank_of_point < n_assigned[:, None]
-    missed_share = 0.1 * torch.rand(n_sets, 1, generator=generator) ** 2
-    missed = torch.rand(labels.shape, generator=generator) < missed_share
-    missed &= clusters.sum(-1).gather(1, rank_of_point) >= 8  # a cluster that was assigned has some points
-    left = ~taken | missed
-    sizes = (clusters & ~left.unsqueeze(1)).sum(-1)
-    n_left = (n_clusters - n_assigned).clamp(min=1)
-    next_rank = n_assigned[:, None] + torch.arange(n_states) % n_left[:, None]
-    members = rank_of_point.unsqueeze(1) == next_rank.unsqueeze(-1)
-    return Prefix(clusters, n_assigned, left, sizes, members, n_assigned == n_clusters)
+def _gumbel_softmax(scores: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Draw one point by scores (..., N): one-hot, and the same with the gradient of a soft choice."""
+    uniform = torch.rand(scores.shape, generator=generator, dtype=scores.dtype).to(scores.device)
+    gumbel = -torch.log(-torch.log(uniform + 1e-9) + 1e-9)
+    soft = torch.softmax((scores + gumbel) / GUMBEL_TEMPERATURE, dim=-1)
+    hard = torch.zeros_like(soft).scatter_(-1, soft.argmax(-1, keepdim=True), 1.0)
+    return hard, hard + soft - soft.detach()

@@ -62,7 +62,7 @@ class Loop:
         self.model, self.max_clusters, self.until_empty = model, max_clusters, until_empty
         self.encoded, self.present = encoded, mask
         self.n_paths = 1 + n_draws
-        # Each data set draws from its own generator, once in every step of the loop, whoever its neighbours are.
+        # Each data set draws from its own generator, once in every step, whoever its neighbours are.
         self.generators = [torch.Generator().manual_seed(seed) for seed in seeds]
         self.columns = torch.zeros(
             len(mask) * self.n_paths, mask.shape[1], dtype=torch.int64, device=mask.device
