@@ -62,7 +62,8 @@ def draw_posteriors(compared: Sequence[Compared], names: Mapping[str, str], path
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(14.5, 4.7), layout="constrained")
-    left, middle, right = figure.subfigures(1, 3, width_ratios=[1.12, 1, 1.35])
+    rooms: Any = figure.subfigures(1, 3, width_ratios=[1.12, 1, 1.35])
+    left, middle, right = rooms
     _draw_pairs(left.subplots(), compared)
     _draw_mean_k(middle.subplots(), compared, names)
     _draw_examples(right, examples(compared), names)

@@ -37,7 +37,7 @@ def data_directory() -> Path:
 
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Points (n, d), float64, and classes (n,) of one of ``UMAP_FILES``, or of a file named by its path there.
+    """Points (n, d), float64, and classes (n,) of one of ``UMAP_FILES``, or of another file by its path.
 
     Every row counts: clustering knows no training and test rows.
     """
@@ -50,5 +50,5 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
     except (KeyError, ValueError, OSError) as error:
         raise BenchmarkError(f"{path} does not hold the arrays X and y; fetch it again.") from error
     if points.ndim != 2 or classes.shape != points.shape[:1]:
-        raise BenchmarkError(f"{path} holds {points.shape} points for {classes.shape} classes; fetch it again.")
+        raise BenchmarkError(f"{path} holds points {points.shape}, classes {classes.shape}; fetch it again.")
     return points, classes

@@ -62,8 +62,8 @@ round clusters with standard deviation {SD:.0f}. Mean ± standard error over dat
 - *DPMixture, told the model* has round clusters and all hyper-parameters fixed at the truth, two chains of
   {Sampling.n_draws} draws after {Sampling.n_warm_up} steps: the true posterior, up to Monte-Carlo error.
 - *DPMixture, defaults* has round clusters and infers everything else, as many draws.
-- *NCP* has the weights below; {Sampling.n_partitions} partitions, each in an order of its own. Like the second
-  it does not know the scale of the data: its input is brought to unit spread.
+- *NCP* has the weights below; {Sampling.n_partitions} partitions, each in an order of its own. Like the
+  second it does not know the scale of the data: its input is brought to unit spread.
 - *TV*: total variation distance of P(K) from the true posterior's, from 0 to 1. *Pairs*: mean absolute
   difference of the probability that two points share a cluster. *Chain to chain* is the same between the two
   halves of the true posterior: what lies below it is noise.
@@ -121,7 +121,7 @@ def _dp_mixture(known: bool, n_chains: int, seed: int, sampling: Sampling) -> An
 
 
 def _sample(
-    posterior: str, points: np.ndarray, index: int, weights: str, sampling: Sampling
+    posterior: str, points: np.ndarray, index: int, weights: str | Path, sampling: Sampling
 ) -> tuple[dict[int, float], PartitionPosterior]:
     """P(K) and partitions of one posterior."""
     if posterior == NCP:
@@ -151,7 +151,9 @@ def _pairs(n: int) -> tuple[np.ndarray, np.ndarray]:
     return np.triu_indices(n, 1)
 
 
-def _measure(posterior: str, n: int, index: int, weights: str, sampling: Sampling) -> dict[str, object]:
+def _measure(
+    posterior: str, n: int, index: int, weights: str | Path, sampling: Sampling
+) -> dict[str, object]:
     """Cells of one posterior on one data set; an error is a status."""
     row: dict[str, object] = dict.fromkeys(COLUMNS, "")
     row |= {"n": n, "index": index, "posterior": posterior}
@@ -178,18 +180,18 @@ def run(
     out: Path,
     quick: bool,
     write: Callable[[str], object],
-    weights: str = WEIGHTS,
+    weights: str | Path = WEIGHTS,
     sampling: Sampling | None = None,
 ) -> Path:
     """Measure, then write ``posteriors.csv``, ``.md`` and ``.png`` from ``posteriors.raw.csv``."""
     import clusterwise
 
     chosen = Sampling() if sampling is None else sampling
-    has_weights = weights in clusterwise.list_weights()
+    has_weights = Path(weights).is_file() or str(weights) in clusterwise.list_weights()
     by_chains = f"clusterwise {clusterwise.__version__}, {chosen.n_warm_up} + {chosen.n_draws} steps"
     identities = dict.fromkeys((*CHAINS, INFERRED), by_chains)
     if has_weights:
-        identities[NCP] = weights_identity(weights)
+        identities[NCP] = f"{weights_identity(str(weights))}, {chosen.n_partitions} partitions"
 
     def is_current(row: dict[str, str]) -> bool:
         same = identities.get(row["posterior"], row["identity"]) == row["identity"]
@@ -304,10 +306,8 @@ def _page(figures: Figures, identities: dict[str, str]) -> str:
     counts = {n: sum(size == n for size, _ in figures) for n in sizes}
     others = {"floor": "chain to chain", "inferred": "DPMixture, defaults", "NCP": "NCP"}
     header = ["N", "sets", *(f"{what}, {name}" for what in ("TV", "pairs") for name in others.values())]
-    distances = [
-        [str(n), str(counts[n]), *(_cell(figures, n, f"{what}_{o}") for what in ("tv", "pairs") for o in others)]
-        for n in sizes
-    ]
+    names = [f"{what}_{other}" for what in ("tv", "pairs") for other in others]
+    distances = [[str(n), str(counts[n]), *(_cell(figures, n, name) for name in names)] for n in sizes]
     truths = []
     for n in sizes:
         for key, name in NAMES.items():
