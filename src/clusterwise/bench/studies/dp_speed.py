@@ -38,7 +38,7 @@ BOTH, ONE, MAPPED = "DPMixture", "DPMixture, one chain", "DPMixture, one chain, 
 VARIATIONAL = "BayesianGaussianMixture"
 INTRODUCTION = f"""\
 Mixtures of {N_CLUSTERS} Gaussians in {N_FEATURES} dimensions, of unlike sizes, with standard deviations from
-{WIDTHS[0]} to {WIDTHS[1]} along axes of their own; each run on other data, each method in a process of its own.
+{WIDTHS[0]} to {WIDTHS[1]} along axes of their own; each run on other data, each method in its own process.
 *DPMixture* has its defaults: full covariances, two chains one after the other, 60 steps and 100 draws each.
 *{VARIATIONAL}* has 50 components and its defaults: full covariances, at most 100 iterations, raw
 features. Wall times of one machine; what counts is their ratio in the same run.
@@ -201,9 +201,7 @@ def run(out: Path, quick: bool, write: Callable[[str], object], sizes: Sizes | N
         rows.add(row)
         method, n, threads, _ = key
         what = f"K = {row['found_k']}" if row["status"] == "ok" else str(row["status"])
-        write(
-            f"dp-speed: {method}, N = {n:,}, threads {threads}: {time.perf_counter() - begin:.3g} s, {what}"
-        )
+        write(f"dp-speed: {method}, N = {n:,}, threads {threads}: {row['seconds']} s, {what}")
     found = [rows.get(key) for key in plan]
     page = _publish(out, [row for row in found if row is not None and row["status"] == "ok"], chosen)
     write(f"dp-speed: raw rows in {rows.path}, page in {page}, picture in {page.with_suffix('.png')}")
