@@ -14,9 +14,11 @@ from torch import Tensor
 
 from clusterwise._arrays import to_numpy
 from clusterwise.estimators.amortized import AmortizedClusterer, Fitted, Prepared, clusters_in_use
+from clusterwise.estimators.polished import labels_of_all
 from clusterwise.estimators.validation import require_positive
-from clusterwise.mixture import DiagonalMixture, merge_indistinct, mixture_from_labels, refine
+from clusterwise.mixture import DiagonalMixture, mixture_from_labels, refine
 from clusterwise.models.base import Inference
+from clusterwise.polish import polish
 from clusterwise.posterior import PartitionPosterior
 
 __all__ = ["NCP"]
@@ -132,13 +134,14 @@ weights_name_, cap_reached_, n_network_points_
     def _summarize(
         self, prepared: Prepared, inference: Inference, labels: np.ndarray
     ) -> tuple[DiagonalMixture, np.ndarray]:
-        """One Gaussian per cluster of the rows shown; the EM steps and mergers look at more rows."""
+        """One Gaussian per cluster of the rows shown; EM steps and polishing look at more rows."""
         points = prepared.features[prepared.summarized]
-        mixture = mixture_from_labels(prepared.features[prepared.shown], labels)
-        mixture = refine(points, mixture, self.refine_steps)
         if self.merge:
-            mixture = merge_indistinct(points, mixture, self.refine_steps)
-        return clusters_in_use(prepared, mixture)
+            scored = polish(points, [labels_of_all(prepared, labels)], max(1, self.refine_steps)).scored
+            within = [one for one in scored if one.mixture.n_clusters <= self.max_clusters]
+            return clusters_in_use(prepared, (within or scored)[0].mixture)
+        mixture = mixture_from_labels(prepared.features[prepared.shown], labels)
+        return clusters_in_use(prepared, refine(points, mixture, self.refine_steps))
 
     def _store(self, prepared: Prepared, fitted: Fitted, seed: int) -> None:
         super()._store(prepared, fitted, seed)

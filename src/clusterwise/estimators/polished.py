@@ -21,7 +21,7 @@ from clusterwise.partition import canonical_labels
 from clusterwise.polish import Scored, k_posterior, oddness, polish, probabilities
 from clusterwise.posterior import PartitionPosterior
 
-__all__ = ["Beliefs", "PolishedClusterer"]
+__all__ = ["Beliefs", "PolishedClusterer", "labels_of_all"]
 
 # Paths times points of one data set that the loop treats at once: more paths for small sets only.
 PATH_POINTS = 60_000
@@ -86,7 +86,7 @@ class PolishedClusterer(AmortizedClusterer):
     def _polish(self, prepared: Prepared, inference: Inference, labels: np.ndarray) -> tuple[Scored, ...]:
         """Mixtures that the partitions of all paths lead to, the best first."""
         paths = [to_numpy(path, np.int64) for path in (inference.labels, *inference.draws)]
-        candidates = [_labels_of_all(prepared, path) for path in (labels, *paths)]
+        candidates = [labels_of_all(prepared, path) for path in (labels, *paths)]
         return polish(prepared.features[prepared.summarized], candidates, max(1, self.refine_steps)).scored
 
     def _store(self, prepared: Prepared, fitted: Fitted, seed: int) -> None:
@@ -145,7 +145,7 @@ class PolishedClusterer(AmortizedClusterer):
         return PartitionPosterior(labels)
 
 
-def _labels_of_all(prepared: Prepared, labels: np.ndarray) -> np.ndarray:
+def labels_of_all(prepared: Prepared, labels: np.ndarray) -> np.ndarray:
     """Extend labels of the rows that the network saw to all rows that take part in polishing."""
     labels = canonical_labels(labels[: len(prepared.shown)])
     if len(prepared.shown) == len(prepared.summarized):
