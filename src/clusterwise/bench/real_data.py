@@ -7,48 +7,46 @@ from pathlib import Path
 
 import numpy as np
 
-from clusterwise.bench.registry import BenchmarkError
+from clusterwise.bench.registry import BenchmarkError, Case, Truth
 
-__all__ = ["DATA_VARIABLE", "UMAP_FILES", "data_directory", "load"]
+__all__ = ["DIRECTORY", "data_directory", "load_case"]
 
-DATA_VARIABLE = "CLUSTERWISE_DATA"
-# Ten UMAP features of images, as the authors of DeepDPM published them: X (n, 10) and y (n,).
-UMAP_FILES = {
-    "MNIST": "umap/mnist_umap10.npz",
-    "USPS": "umap/usps_umap10.npz",
-    "Fashion-MNIST": "umap/fashion_umap.npz",
-    "MNIST, imbalanced": "umap/mnist_imb_umap10.npz",
-    "Fashion-MNIST, imbalanced": "umap/fashion_imb_umap.npz",
-}
+# Environment variable with the directory; files in it are NumPy archives with arrays ``X`` and ``y``.
+DIRECTORY = "CLUSTERWISE_DATA"
+_ROWS = 45  # first word of the seeds that choose rows
 
 
 def data_directory() -> Path:
     """The directory named by the environment variable CLUSTERWISE_DATA."""
-    text = os.environ.get(DATA_VARIABLE, "")
+    text = os.environ.get(DIRECTORY, "")
     if not text:
         raise BenchmarkError(
-            f"This needs data that do not come with the package: set {DATA_VARIABLE} to the directory that "
-            f"holds {next(iter(UMAP_FILES.values()))} and the like."
+            f"This needs data that do not come with the package: set {DIRECTORY} to the directory that "
+            "holds umap/mnist_umap10.npz and the like."
         )
     directory = Path(text)
     if not directory.is_dir():
-        raise BenchmarkError(f"{DATA_VARIABLE} names {text}, which is no directory; correct it.")
+        raise BenchmarkError(f"{DIRECTORY} names {text}, which is no directory; correct it.")
     return directory
 
 
-def load(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Points (n, d), float64, and classes (n,) of one of ``UMAP_FILES``, or of another file by its path.
+def load_case(file: str, n: int | None = None, seed: int = 0) -> Case:
+    """The data set in ``file`` (without its ending), or ``n`` random rows of it, which depend on ``seed``.
 
     Every row counts: clustering knows no training and test rows.
     """
-    path = data_directory() / UMAP_FILES.get(name, name)
+    path = data_directory() / f"{file}.npz"
     if not path.is_file():
-        raise BenchmarkError(f"There is no {path}; choose one of {', '.join(UMAP_FILES)}, or a file there.")
+        raise BenchmarkError(f"There is no {path}; fetch it first.")
     try:
         with np.load(path, allow_pickle=False) as arrays:
-            points, classes = np.asarray(arrays["X"], dtype=np.float64), arrays["y"].astype(np.int64)
+            points, classes = np.asarray(arrays["X"]), arrays["y"].astype(np.int64)
     except (KeyError, ValueError, OSError) as error:
         raise BenchmarkError(f"{path} does not hold the arrays X and y; fetch it again.") from error
-    if points.ndim != 2 or classes.shape != points.shape[:1]:
+    if points.ndim < 2 or classes.shape != points.shape[:1]:
         raise BenchmarkError(f"{path} holds points {points.shape}, classes {classes.shape}; fetch it again.")
-    return points, classes
+    points = points.reshape(len(points), -1).astype(np.float64)
+    if n is not None and n < len(points):
+        rows = np.sort(np.random.default_rng([_ROWS, seed]).choice(len(points), n, replace=False))
+        points, classes = points[rows], classes[rows]
+    return Case(points, seed, Truth((classes,)))

@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from clusterwise.deepdpm.alternation import alternate
 from clusterwise.deepdpm.fitting import Snapshot, run
 from clusterwise.deepdpm.history import History
 from clusterwise.deepdpm.moves import k_after_moves
@@ -114,8 +115,8 @@ class DeepDPM(ClusterMixin, BaseEstimator):
     means_ : ndarray of shape (K, d)
     covariances_ : ndarray of shape (K, d, d)
     proportions_ : ndarray of shape (K,)
-        Of the mixture; means and covariances are in the units of X, with ``feature_learning`` in those of the
-        learned features.
+        Of the mixture, in the units of X. With ``feature_learning`` the means are decoded, and the
+        covariances (K, f, f) are those of the learned features.
     history_ : History
         K, loss, accepted splits and merges of every epoch; ``clusterwise.plotting.HistoryDisplay`` draws it.
     n_iter_ : int
@@ -225,9 +226,12 @@ class DeepDPM(ClusterMixin, BaseEstimator):
         validate_data(self, X, reset=True, skip_check_array=True)
         seed = self._draw_seed()
         space = Space.of(table.columns, pareto=self.scaling == "pareto")
-        rows = space.rows(table.rows)
-        settings = self._settings(space, len(rows), 0 if before is None else len(before.history))
-        snapshot = run(seed, rows, settings, self.k_init, before, _progress(self.verbose))
+        rows, report = space.rows(table.rows), _progress(self.verbose)
+        if self.feature_learning is None:
+            settings = self._settings(space, len(rows), 0 if before is None else len(before.history))
+            snapshot = run(seed, rows, settings, self.k_init, before, report)
+        else:
+            space, rows, settings, snapshot = self._learn(seed, space, rows, before, report)
         self._space = space
         self._store(rows, table.order, settings.prior, snapshot)
         self._warn()
@@ -237,6 +241,35 @@ class DeepDPM(ClusterMixin, BaseEstimator):
                 f"{time.perf_counter() - started:.2f} s"
             )
         return self
+
+    def _learn(
+        self,
+        seed: int,
+        space: Space,
+        rows: Rows,
+        before: Snapshot | None,
+        report: Callable[[History], object],
+    ) -> tuple[Space, Rows, Settings, Snapshot]:
+        """Let feature learning and clustering take turns."""
+        if self.covariance_prior is not None:
+            raise ClusterwiseError(
+                "covariance_prior is in the units of X, which learned features do not have; leave it out "
+                "with feature_learning."
+            )
+        encoder = self.feature_learning if isinstance(self.feature_learning, torch.nn.Module) else None
+        features = rows.take(slice(None))
+        code, snapshot = alternate(
+            seed,
+            features,
+            encoder,
+            self.n_latent,
+            self.k_init,
+            lambda n_latent: self._settings(replace(space, n_latent=n_latent), len(rows), 0),
+            None if before is None or self._space.code is None else (self._space.code, before),
+            report,
+        )
+        space = replace(space, code=code, n_latent=len(code.scaling.shift))
+        return space, Rows(code.encode(features)), self._settings(space, len(rows), 0), snapshot
 
     def _draw_seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -381,7 +414,8 @@ class DeepDPM(ClusterMixin, BaseEstimator):
     def score_samples(self, X: Any) -> np.ndarray:
         """Log density of each row of X in its own units, (n,), under the fitted mixture.
 
-        Columns that are constant in the data of ``fit`` do not count.
+        Columns that are constant in the data of ``fit`` do not count. With ``feature_learning`` it is the
+        density of the learned features.
         """
         features = self._features(X)
         return logsumexp(self._clusters.log_joint(features), axis=1) - self._space.log_volume

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from clusterwise.deepdpm.alternation import Code
 from clusterwise.dp.rows import Rows
 from clusterwise.estimators.tables import Columns
 
@@ -14,10 +15,15 @@ __all__ = ["Space"]
 
 @dataclass(frozen=True)
 class Space:
-    """The columns that vary, in units of their spread, each stretched by a factor of its own."""
+    """The columns that vary, in units of their spread, each stretched by a factor of its own, and encoded.
+
+    With learned features the code comes last, and a density is one of these features.
+    """
 
     columns: Columns
     stretch: np.ndarray  # (f,)
+    n_latent: int | None = None  # number of learned features, if there are any
+    code: Code | None = None
 
     @classmethod
     def of(cls, columns: Columns, pareto: bool) -> Space:
@@ -39,8 +45,8 @@ class Space:
 
     @property
     def n_features(self) -> int:
-        """Number of features f."""
-        return len(self.stretch)
+        """Number of features that are clustered."""
+        return len(self.stretch) if self.n_latent is None else self.n_latent
 
     @property
     def varies(self) -> bool:
@@ -50,6 +56,8 @@ class Space:
     @property
     def log_volume(self) -> float:
         """A log density in data units is that of the features minus this."""
+        if self.code is not None:
+            return self.code.scaling.log_volume
         return self.columns.scaling.log_volume - float(np.log(self.stretch).sum())
 
     def rows(self, rows: Rows) -> Rows:
@@ -59,15 +67,19 @@ class Space:
         return replace(rows, scaling=replace(rows.scaling, scale=rows.scaling.scale / self.stretch))
 
     def apply(self, points: np.ndarray) -> np.ndarray:
-        """Features (n, f) of points (n, d); each row on its own."""
-        return self.columns.apply(points) * self.stretch
+        """Features of points (n, d); each row on its own."""
+        features = self.columns.apply(points) * self.stretch
+        return features if self.code is None else self.code.encode(features)
 
     def undo(self, features: np.ndarray) -> np.ndarray:
-        """Points (n, d) with the given features (n, f)."""
+        """Points (n, d) with the given features."""
+        features = features if self.code is None else self.code.decode(features)
         return self.columns.undo(features / self.stretch)
 
     def undo_covariances(self, covariances: np.ndarray) -> np.ndarray:
-        """Covariances (K, d, d) in the units of the data."""
+        """Covariances (K, d, d) in the units of the data, or (K, f, f) of learned features in theirs."""
+        if self.code is not None:
+            return covariances * np.square(self.code.scaling.scale[0])
         return self.columns.undo_covariances(covariances / self.stretch[:, None] / self.stretch)
 
     def variances(self, given: np.ndarray) -> np.ndarray:

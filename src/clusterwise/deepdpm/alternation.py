@@ -1,0 +1,95 @@
+"""Feature learning and clustering in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from torch import nn
+
+from clusterwise._arrays import Scaling, fit_scaling
+from clusterwise.deepdpm.features import Autoencoder, FeatureLearner
+from clusterwise.deepdpm.fitting import Snapshot, run
+from clusterwise.deepdpm.history import History
+from clusterwise.deepdpm.nets import NetWeights
+from clusterwise.deepdpm.settings import Settings
+from clusterwise.dp.niw import NormalInverseWishart
+from clusterwise.dp.rows import Rows
+
+__all__ = ["Code", "alternate"]
+
+# Training steps of the autoencoder before the first clustering, and in each turn after it.
+FIRST_STEPS, STEPS = 3000, 500
+TURNS = 2
+
+
+@dataclass(frozen=True)
+class Code:
+    """A trained autoencoder, and the scaling of its latent features to unit spread."""
+
+    autoencoder: Autoencoder
+    scaling: Scaling
+
+    def encode(self, features: np.ndarray) -> np.ndarray:
+        """Learned features (n, l) of features (n, f), scaled."""
+        return self.scaling.apply(self.autoencoder.encode(features))
+
+    def decode(self, learned: np.ndarray) -> np.ndarray:
+        """Features (n, f) of learned features (n, l)."""
+        return self.autoencoder.decode(self.scaling.undo(learned))
+
+
+def alternate(
+    seed: int,
+    features: np.ndarray,
+    encoder: nn.Module | None,
+    n_latent: int,
+    k_init: int,
+    make_settings: Callable[[int], Settings],
+    before: tuple[Code, Snapshot] | None,
+    report: Callable[[History], object],
+) -> tuple[Code, Snapshot]:
+    """Learn features, cluster them, pull rows to their clusters, cluster again.
+
+    ``make_settings`` gives the settings for a number of learned features. With ``before`` the turns go on
+    from there. An interrupt from the keyboard ends the turns, once there are clusters.
+    """
+    settings = make_settings(n_latent)
+    device = settings.device
+    code = None if before is None else before[0]
+    snapshot = None if before is None else before[1]
+    old = None if code is None else code.autoencoder
+    learner = FeatureLearner(seed, features, encoder, n_latent, device, old)
+    if code is None:
+        learner.train(FIRST_STEPS)
+        latent = learner.autoencoder.encode(features)
+        code = Code(learner.autoencoder, fit_scaling(latent))
+        settings = make_settings(latent.shape[1])
+    turn = 0
+    while True:
+        learned = code.encode(features)
+        if snapshot is not None:  # the features have moved since then
+            statistics = _statistics(learned, snapshot.weights, settings.prior)
+            snapshot = replace(snapshot, statistics=statistics, quiet_rounds=0)
+            settings = replace(settings, max_epochs=settings.max_epochs + len(snapshot.history))
+        snapshot = run(seed + turn, Rows(learned), settings, k_init, snapshot, report)
+        if turn == TURNS or snapshot.interrupted:
+            break
+        labels = snapshot.weights.memberships(learned).argmax(axis=1)
+        centres = code.scaling.undo(settings.prior.posterior(snapshot.statistics).mean)
+        try:
+            learner.train(STEPS, centres, labels)
+        except KeyboardInterrupt:
+            snapshot = replace(snapshot, interrupted=True)
+            break
+        code, turn = replace(code, autoencoder=learner.autoencoder), turn + 1
+    return code, snapshot
+
+
+def _statistics(learned: np.ndarray, weights: NetWeights, prior: NormalInverseWishart) -> np.ndarray:
+    """Statistics (K, p) of learned features (n, l), weighted by the net's memberships."""
+    total = np.zeros((weights.n_clusters, prior.n_statistics))
+    for _, points in Rows(learned).chunks(prior.n_statistics):
+        total += weights.memberships(points).T @ prior.lift(points)
+    return total
