@@ -14,8 +14,8 @@ from sklearn.metrics import adjusted_rand_score
 
 from clusterwise._files import whole_or_nothing
 from clusterwise.bench.progress import Progress
-from clusterwise.bench.real_data import UMAP_FILES, data_directory, load
-from clusterwise.bench.registry import BenchmarkError, Study, register
+from clusterwise.bench.real_data import data_directory, load_case
+from clusterwise.bench.registry import BenchmarkError, Case, Study, register
 from clusterwise.bench.rows import RowFile, write_csv
 from clusterwise.bench.table import markdown_table, significant
 from clusterwise.bench.worker import one_line
@@ -57,7 +57,13 @@ PUBLISHED = {
     "MNIST, imbalanced": Published(None, (0.93, 0.01), (0.94, 0.02), (0.96, 0.02)),
     "Fashion-MNIST, imbalanced": Published(None, (0.66, 0.01), (0.50, 0.01), (0.61, 0.01)),
 }
-DATA_SETS = tuple(UMAP_FILES)
+DATA_SETS = {  # name -> file in the directory of real data
+    "MNIST": "umap/mnist_umap10",
+    "USPS": "umap/usps_umap10",
+    "Fashion-MNIST": "umap/fashion_umap",
+    "MNIST, imbalanced": "umap/mnist_imb_umap10",
+    "Fashion-MNIST, imbalanced": "umap/fashion_imb_umap",
+}
 
 Found = tuple[np.ndarray, float]  # labels (n,) and the mean number of clusters over the draws
 
@@ -85,16 +91,16 @@ FIGURES = ("k", "expected_k", "nmi_arithmetic", "nmi_geometric", "ari", "acc")
 COLUMNS = ("data", "method", "n_rows", "seed", "version", "status", "seconds", *FIGURES)
 
 
-def _measure(
-    variant: Callable[[np.ndarray, int], Found], points: np.ndarray, classes: np.ndarray, seed: int
-) -> dict[str, object]:
+def _measure(variant: Callable[[np.ndarray, int], Found], case: Case, seed: int) -> dict[str, object]:
     """Cells of one run; an error is a status."""
+    assert case.truth is not None
+    (classes,) = case.truth.references
     row: dict[str, object] = dict.fromkeys(COLUMNS, "")
     begin = time.perf_counter()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            labels, expected_k = variant(points, seed)
+            labels, expected_k = variant(case.points, seed)
         seconds = time.perf_counter() - begin
         figures = {
             "k": float(len(np.unique(labels))),
@@ -118,14 +124,6 @@ def _version(method: str) -> str:
     return f"clusterwise {__version__}" if "DPMixture" in method else f"scikit-learn {sklearn.__version__}"
 
 
-def _first_rows(points: np.ndarray, classes: np.ndarray, most: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """At most so many rows, always the same, drawn without regard to their classes."""
-    if most is None or len(points) <= most:
-        return points, classes
-    chosen = np.sort(np.random.default_rng(0).choice(len(points), most, replace=False))
-    return points[chosen], classes[chosen]
-
-
 def run(
     out: Path,
     quick: bool,
@@ -134,10 +132,10 @@ def run(
 ) -> Path:
     """Measure, then write ``umap.csv`` and ``umap.md`` from ``umap.raw.csv``."""
     directory = data_directory()
-    present = [name for name in DATA_SETS if (directory / UMAP_FILES[name]).is_file()]
-    for name in DATA_SETS:
+    present = [name for name, file in DATA_SETS.items() if (directory / f"{file}.npz").is_file()]
+    for name, file in DATA_SETS.items():
         if name not in present:
-            write(f"umap: no {name}, there is no {directory / UMAP_FILES[name]}")
+            write(f"umap: no {name}, there is no {file}.npz in {directory}")
     if not present:
         raise BenchmarkError(f"None of the data sets is in {directory}; fetch them first.")
     versions = {method: _version(method) for method in variants}
@@ -152,13 +150,13 @@ def run(
     asked: list[tuple[str, str, int]] = []
     for seed in range(n_seeds):
         for name in present:
-            points, classes = _first_rows(*load(name), QUICK_ROWS if quick else None)
+            case = load_case(DATA_SETS[name], QUICK_ROWS if quick else None)  # the same rows for all seeds
             for method, variant in variants.items():
-                key = (name, method, len(points), seed)
+                key = (name, method, len(case.points), seed)
                 asked.append(key[:3])
                 known = key in rows
                 if not known:
-                    row = _measure(variant, points, classes, seed)
+                    row = _measure(variant, case, seed)
                     row |= dict(zip(COLUMNS, key, strict=False)) | {"version": versions[method]}
                     rows.add(row)
                     if row["status"] != "ok":
@@ -181,8 +179,8 @@ def _spread(values: Sequence[float], digits: int) -> str:
     return mean if len(values) == 1 else f"{mean} ± {np.std(values, ddof=1):.{digits}f}"
 
 
-def _printed(figure: tuple[float, float] | None, digits: int) -> str:
-    return "–" if figure is None else f"{figure[0]:.{digits}f} ± {figure[1]:.{digits}f}"
+def _printed(figure: tuple[float, float] | None, digits: int = 2) -> str:
+    return "–" if figure is None else f"{figure[0]:.{digits}f} ± {figure[1]:.2f}"
 
 
 def _publish(out: Path, rows: Sequence[dict[str, str]], asked: Sequence[tuple[str, str, int]]) -> Path:
@@ -209,8 +207,8 @@ def _publish(out: Path, rows: Sequence[dict[str, str]], asked: Sequence[tuple[st
         if name in PUBLISHED:
             k, mutual, rand, accuracy = PUBLISHED[name]
             table.append(
-                ["DPM sampler, published", "10", _printed(k, 1), "–", _printed(mutual, 2), "–",
-                 _printed(rand, 2), _printed(accuracy, 2), "–"]
+                ["DPM sampler, published", "10", _printed(k, 1), "–", _printed(mutual), "–",
+                 _printed(rand), _printed(accuracy), "–"]
             )  # fmt: skip
         parts += [f"## {name}, {n_rows:,} rows", markdown_table(header, table)]
     page = out / "umap.md"
