@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import clusterwise as cw
 from clusterwise.deepdpm import fitting
@@ -25,6 +27,12 @@ from clusterwise.exceptions import (
     OneClusterWarning,
 )
 from clusterwise.partition import canonical_labels
+
+
+@pytest.mark.filterwarnings("ignore::clusterwise.exceptions.OneClusterWarning")
+@parametrize_with_checks([cw.DeepDPM(max_epochs=40), cw.DeepDPM(covariance_type="diag", max_epochs=40)])
+def test_scikit_learn(estimator: BaseEstimator, check: Callable[[BaseEstimator], None]) -> None:
+    check(estimator)
 
 
 def make(**options: Any) -> cw.DeepDPM:
