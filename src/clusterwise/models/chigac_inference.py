@@ -39,6 +39,7 @@ __all__ = [
     "Strategy",
     "elbo",
     "importance_weighted",
+    "learned_path",
     "log_likelihood",
     "log_weight",
     "objective",
@@ -175,7 +176,7 @@ def svi_path(
     return path
 
 
-def _learned_path(scene: Scene, psi: Gaussian, noise: Tensor, update: Update) -> list[Gaussian]:
+def learned_path(scene: Scene, psi: Gaussian, noise: Tensor, update: Update) -> list[Gaussian]:
     """psi_0 .. psi_M where a network reads psi and the gradient of the bound (Marino et al. 2018)."""
     path = [psi]
     for of_step in noise[:-1]:
@@ -198,7 +199,7 @@ def objective(
     if strategy == "iterative":
         if update is None:
             raise ValueError("iterative inference needs a learned update")
-        path = _learned_path(scene, psi, noise, update)
+        path = learned_path(scene, psi, noise, update)
         return torch.stack([elbo(scene, p, n) for p, n in zip(path, noise, strict=True)]).mean(0)
     fixed = scene.detached()
     path = svi_path(fixed, psi.detached(), noise, rate)
