@@ -117,7 +117,7 @@ def test_the_growth_is_fitted(tmp_path: Path) -> None:
     ]  # fmt: skip
     page = dp_speed._publish(tmp_path, rows, TINY)
     assert "Exponent: 1.00;" in page.read_text()
-    assert "|  1,000 |    1 |     100 |" in page.read_text()
+    assert "| 1,000  |    1 |     100 |" in page.read_text()
 
 
 def test_it_is_registered() -> None:

@@ -35,14 +35,13 @@ VARIANTS = {"by sign": by_sign, "quarters": quarters}
 
 @pytest.fixture(autouse=True)
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two of the five files; classes are told by the sign of the first feature."""
+    """Two of the five files; classes are told by the sign of any feature."""
     root = tmp_path / "data"
     (root / "umap").mkdir(parents=True)
     rng = np.random.default_rng(0)
     for name, n in (("MNIST", 400), ("USPS", 120)):
         y = (np.arange(n) % 2).astype(np.uint8)
-        X = rng.normal(0, 1, (n, 10)).astype(np.float32)
-        X[:, 0] = np.where(y, 5, -5) + X[:, 0]
+        X = (rng.normal(0, 1, (n, 10)) + np.where(y, 5, -5)[:, None]).astype(np.float32)
         np.savez(root / f"{real_dp.DATA_SETS[name]}.npz", X=X, y=y)
     monkeypatch.setenv(DIRECTORY, str(root))
     monkeypatch.setattr(real_dp, "QUICK_ROWS", 200)
@@ -118,9 +117,8 @@ def test_the_variants_run(tmp_path: Path, directory: Path) -> None:
     page = real_dp.run(tmp_path / "out", True, str, short)
     rows = {row["method"]: row for row in rows_of(page.with_suffix(".csv"))}
     assert set(rows) == {"DPMixture, weak prior", "DPMixture", "BayesianGaussianMixture"}
-    found = rows["DPMixture"]
-    assert float(found["ari_mean"]) > 0.9
-    assert abs(float(found["expected_k_mean"]) - float(found["k_mean"])) < 1
-    # So few rows do not pay for a second cluster in ten dimensions.
-    assert float(rows["DPMixture, weak prior"]["k_mean"]) == 1
+    for name in ("DPMixture, weak prior", "DPMixture"):
+        found = rows[name]
+        assert float(found["ari_mean"]) > 0.9
+        assert abs(float(found["expected_k_mean"]) - float(found["k_mean"])) < 1
     assert "– | 0." in page.read_text()  # the variational mixture has no draws
