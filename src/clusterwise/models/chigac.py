@@ -1,4 +1,4 @@
-"""Cluster-wise Hierarchical Generative Model (Liu, Wang & Jing, ICCV 2021): pioneer, cluster vector, members.
+"""Cluster-wise Hierarchical Generative Model (Liu, Wang & Jing, CVPR 2021): pioneer, cluster vector, members.
 
 An encoder runs once per data set. Step k of the cluster-wise loop (``chigac_loop``) then draws a pioneer I
 among the unassigned points S_k, a cluster vector z given the pioneer, and the membership h_i of every point
