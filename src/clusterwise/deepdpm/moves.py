@@ -29,6 +29,8 @@ __all__ = [
     "two_means_sides",
 ]
 
+# With so few clusters a fit may be stuck.
+STUCK = 2
 # Rows of each cluster that output units are fitted to.
 ROWS_PER_UNIT = 512
 # Rows of a cluster weigh this much in the fit of its own units, all others one.
@@ -60,21 +62,21 @@ def aim_subclusters(
 ) -> None:
     """Let every subclustering net start from a cut through the centre of its cluster.
 
-    A new cluster is cut across its longest axis. If that leads to nothing, the distances in the isotropic
-    loss are measured in the cluster's own standard deviations from then on, and the cuts are random: two long
-    bars side by side are told apart in this way only. ``statistics`` (K, p) are those of the clusters,
-    ``ages`` (K,) count the rounds since they were made.
+    It is cut across its longest axis. Where that led to nothing and there are so few clusters that the fit
+    may be stuck, the distances in the isotropic loss are measured in the cluster's own standard deviations, and
+    the cuts are random: two long bars side by side are told apart in this way only. ``statistics`` (K, p) are
+    those of the clusters, ``ages`` (K,) count the rounds since they were made.
     """
     posterior = settings.prior.posterior(statistics)
     variances, axes = np.linalg.eigh(settings.prior.covariances(posterior))
-    new = ages == 0
+    plain = (ages == 0) | (len(ages) > STUCK)
     directions = rng.standard_normal(variances.shape)
     directions /= np.sqrt(variances)
-    directions[new] = 0.0
-    directions[new, -1] = 1.0
+    directions[plain] = 0.0
+    directions[plain, -1] = 1.0
     normals = np.einsum("kab,kb->ka", axes, directions)
     metrics = axes / np.sqrt(variances)[:, None, :]
-    metrics[new] = np.eye(variances.shape[1])
+    metrics[plain] = np.eye(variances.shape[1])
     drawn = members.draw(rng, np.arange(len(ages)), ROWS_PER_UNIT)
     points = rows.take(drawn.ravel()).reshape(*drawn.shape, -1)
     heights = np.einsum("kbd,kd->kb", points - posterior.mean[:, None], normals)

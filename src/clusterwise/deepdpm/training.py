@@ -36,7 +36,7 @@ BATCHES = 64
 # Log responsibilities below this count as this: the loss stays finite far from a cluster.
 LEAST_LOG = -30.0
 # Subclustering nets: rows of each cluster in a batch, batches between two M-steps, and M-steps.
-SUB_BATCH, SUB_BATCHES, SUB_STEPS = 256, 4, 12
+SUB_BATCH, SUB_BATCHES, SUB_STEPS = 256, 4, 25
 
 
 def to_tensor(array: np.ndarray, device: str) -> Tensor:

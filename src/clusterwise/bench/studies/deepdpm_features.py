@@ -36,8 +36,8 @@ def run(out: Path, quick: bool, write: Callable[[str], object]) -> Path:
     name = "deepdpm-features.quick" if quick else "deepdpm-features"
     spreads = mean_and_sd(measure(runs(quick), out / f"{name}.csv", write))
     introduction = (
-        f"{QUICK_ROWS if quick else ROWS:,} random images of MNIST, 784 pixels each, one thread. Without feature "
-        "learning the covariances are diagonal."
+        f"{QUICK_ROWS if quick else ROWS:,} random images of MNIST, 784 pixels each, one thread. Without "
+        "feature learning the covariances are diagonal."
     )
     return write_page(out / f"{name}.md", [f"# {TITLE}", introduction, spread_table(spreads)])
 
