@@ -71,10 +71,14 @@ def draw_posteriors(compared: Sequence[Compared], names: Mapping[str, str], path
 
 
 def _draw_pairs(ax: Any, compared: Sequence[Compared]) -> None:
+    from matplotlib import colormaps
+    from matplotlib.colors import LinearSegmentedColormap
+
     known = np.concatenate([one.forecasts["known"].pairs for one in compared])
     network = np.concatenate([one.forecasts["NCP"].pairs for one in compared])
+    shades = LinearSegmentedColormap.from_list("shades", colormaps["Blues"](np.linspace(0.2, 1, 256)))
     cells = ax.hexbin(
-        known, network, gridsize=24, bins="log", mincnt=1, extent=(0, 1, 0, 1), cmap="Blues", linewidths=0.2
+        known, network, gridsize=24, bins="log", mincnt=1, extent=(0, 1, 0, 1), cmap=shades, linewidths=0.2
     )
     ax.plot([0, 1], [0, 1], color=BASE[5], linewidth=1)
     ax.figure.colorbar(cells, ax=ax, label="pairs of points", shrink=0.8)
