@@ -42,8 +42,8 @@ class NCP(AmortizedClusterer):
         Random orders of the rows (S in the paper); they run as one batch, and the one with the likeliest
         partition wins. Also the number of draws behind ``k_posterior_``.
     greedy : bool
-        Whether an order takes the likeliest label at every row, or draws it, as in the paper. The posterior
-        is drawn in any case.
+        Whether an order takes the likeliest label at every row instead of drawing it, as in the paper. The
+        posterior is drawn in any case.
     max_network_points : int
         The network sees at most this many rows, spread over the data; up to 10,000 rows take part in
         the EM steps, and all are labelled by the cluster summaries.
@@ -90,11 +90,11 @@ weights_name_, cap_reached_, n_network_points_
         self,
         *,
         n_orders: int = 50,
-        greedy: bool = True,
+        greedy: bool = False,
         weights: str | Path | None = None,
         projection: Literal["pca"] | None = None,
         scaling: Literal["joint", "feature"] = "joint",
-        zoom_levels: int = 0,
+        zoom_levels: int = 1,
         refine_steps: int = 10,
         merge: bool = True,
         max_clusters: int = 100,
