@@ -20,7 +20,6 @@ from clusterwise.models.paths import compact_labels, drawn_index, summarized_pat
 
 if TYPE_CHECKING:
     from clusterwise.models.chigac import CHiGac, Encoded
-    from clusterwise.models.chigac_inference import Scene
 
 __all__ = ["Loop"]
 
@@ -44,6 +43,18 @@ class _Paths(NamedTuple):
 
     def select(self, index: Tensor) -> _Paths:
         return _Paths(*(tensor[index] for tensor in self))
+
+
+class _Choice(NamedTuple):
+    """Pioneers of the next cluster, one for each path."""
+
+    prototypes: Tensor  # (R, D), m^k
+    pioneers: Tensor  # (R,)
+    noise: Tensor | None  # (R, 1, D), of the cluster vectors; NaN for paths that take the mean
+
+    def select(self, index: Tensor) -> _Choice:
+        noise = None if self.noise is None else self.noise[index]
+        return _Choice(self.prototypes[index], self.pioneers[index], noise)
 
 
 class Loop:
@@ -72,20 +83,20 @@ class Loop:
     def run(self, points: Tensor) -> list[Inference]:
         """Generate clusters until every path is over."""
         paths = self._start()
-        capped = [False] * len(points)
         for k in range(self.max_clusters):
-            paths, is_over = self._step(paths, k)
-            over = is_over | ~paths.left.any(1)
-            if bool(over.any()):
-                self._settle(paths if bool(over.all()) else paths.select(over))
-                paths = paths.select(~over)
+            choice, is_over = self._choose(paths, k)
+            if bool(is_over.any()):  # only stragglers are left
+                paths, choice = self._settle(paths, is_over), choice.select(~is_over)
+            if len(paths.row) > 0:
+                paths = self._grow(paths, choice, k)
+                is_empty = ~paths.left.any(1)
+                if bool(is_empty.any()):
+                    paths = self._settle(paths, is_empty)
             if len(paths.row) == 0:
                 break
-        else:
-            self._settle(paths)
-            for row in paths.row.tolist():
-                capped[row // self.n_paths] |= row % self.n_paths == 0
-        return [self._inference(b, points[b], capped[b]) for b in range(len(points))]
+        capped = {row // self.n_paths for row in paths.row.tolist() if row % self.n_paths == 0}
+        self._settle(paths, torch.ones_like(paths.row, dtype=torch.bool))
+        return [self._inference(b, points[b], b in capped) for b in range(len(points))]
 
     def _start(self) -> _Paths:
         mask, h = self.present, self.encoded.h
@@ -108,58 +119,54 @@ class Loop:
         several = start.select(torch.arange(len(mask), device=mask.device).repeat_interleave(self.n_paths))
         return several._replace(row=torch.arange(len(several.row), device=mask.device))
 
-    def _step(self, paths: _Paths, k: int) -> tuple[_Paths, Tensor]:
-        """Cluster number k (from 0) of every path; also says which paths were over before it, (R,)."""
-        model, h, left = self.model, paths.h, paths.left
+    def _choose(self, paths: _Paths, k: int) -> tuple[_Choice, Tensor]:
+        """Eq 11 before cluster number k (from 0): pioneers, and which paths are over, (R,)."""
+        assigned, n_assigned = paths.sums.sum(1), paths.sizes.sum(1, keepdim=True)
+        mean_assigned = assigned / n_assigned.clamp(min=1)
+        mean_left = (paths.total - assigned) / (paths.n_points - n_assigned).clamp(min=1)
+        prototypes, nobody = self.model.prototypes(mean_assigned, mean_left)
+        direction = (prototypes - paths.prototypes / max(k, 1)) / TAU
+        scores = (paths.pioneering @ direction.unsqueeze(-1)).squeeze(-1)
+        scores = scores.masked_fill(~paths.left, -torch.inf)
+        if k == 0 or self.until_empty:
+            nobody = torch.full_like(nobody, -torch.inf)
+        # The likeliest path is over if more likely than not nobody is a pioneer.
+        is_over = nobody > torch.logsumexp(scores, dim=1)
         numbers, noise = self._random_numbers(paths.row)
-        prototype, pioneers, is_over = self._choose_pioneers(paths, k, numbers)
+        pioneers = scores.argmax(1)
+        if numbers is not None:
+            drawn = drawn_index(torch.cat([scores, nobody.unsqueeze(1)], dim=1), numbers)
+            is_over = torch.where(numbers < 0, is_over, drawn == scores.shape[1])
+            pioneers = torch.where(numbers < 0, pioneers, drawn)
+        return _Choice(prototypes, pioneers, noise), is_over
+
+    def _grow(self, paths: _Paths, choice: _Choice, k: int) -> _Paths:
+        """Eqs 12 and 13: cluster number k (from 0) of every path."""
+        model, h, left, pioneers = self.model, paths.h, paths.left, choice.pioneers
         at = torch.arange(len(left), device=left.device)
         context = model.context(h, paths.sums, paths.sizes, left)
-        prior, _ = model.prior(
-            h, context, h[at, pioneers].unsqueeze(1), paths.sphere[at, pioneers].unsqueeze(1)
-        )
+        of_pioneer = (h[at, pioneers].unsqueeze(1), paths.sphere[at, pioneers].unsqueeze(1))
+        prior, _ = model.prior(h, context, *of_pioneer)
         scene = model.scene(paths.sphere, context, prior, left, left)
-        logits = scene.logits_along(scene.typical_direction() if noise is None else _direction(scene, noise))
-        logits = logits.squeeze(1)
+        direction = scene.typical_direction()
+        if choice.noise is not None:
+            drawn = functional.normalize(prior.at(choice.noise), dim=-1)
+            direction = torch.where(choice.noise.isnan(), direction, drawn)
+        logits = scene.logits_along(direction).squeeze(1)
         joins = left & (logits > 0)
         joins[at, pioneers] = True  # so that every step makes progress
-        if k > 0 and not self.until_empty:
-            joins &= ~is_over.unsqueeze(1)
-        self._record(paths.row, joins, torch.sigmoid(logits) * left, pioneers, is_over)
-        more = (logits > paths.wanted) & ~is_over.unsqueeze(1)
+        self._record(paths.row, joins, torch.sigmoid(logits) * left, pioneers)
+        more = logits > paths.wanted
         members = joins.to(h.dtype).unsqueeze(1)
-        after = paths._replace(
+        return paths._replace(
             left=left & ~joins,
             columns=paths.columns.masked_fill(joins, k),
             wanted=torch.where(more, logits, paths.wanted),
             wanted_by=paths.wanted_by.masked_fill(more, k),
             sums=torch.cat([paths.sums, members @ h], dim=1),
             sizes=torch.cat([paths.sizes, members.sum(-1)], dim=1),
-            prototypes=paths.prototypes + prototype,
+            prototypes=paths.prototypes + choice.prototypes,
         )
-        return after, is_over
-
-    def _choose_pioneers(
-        self, paths: _Paths, k: int, numbers: Tensor | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Eq 11: the prototypes (R, D), the pioneers (R,), and where there is none to choose, (R,)."""
-        assigned, n_assigned = paths.sums.sum(1), paths.sizes.sum(1, keepdim=True)
-        mean_assigned = assigned / n_assigned.clamp(min=1)
-        mean_left = (paths.total - assigned) / (paths.n_points - n_assigned).clamp(min=1)
-        prototype, nobody = self.model.prototypes(mean_assigned, mean_left)
-        direction = (prototype - paths.prototypes / max(k, 1)) / TAU
-        scores = (paths.pioneering @ direction.unsqueeze(-1)).squeeze(-1)
-        scores = scores.masked_fill(~paths.left, -torch.inf)
-        may_stop = k > 0 and not self.until_empty
-        if not may_stop:
-            nobody = torch.full_like(nobody, -torch.inf)
-        # The likeliest path is over if more likely than not nobody is a pioneer.
-        is_over = nobody > torch.logsumexp(scores, dim=1)
-        if numbers is None:
-            return prototype, scores.argmax(1), is_over
-        chosen = drawn_index(torch.cat([scores, nobody.unsqueeze(1)], dim=1), numbers)
-        is_over = torch.where(numbers < 0, is_over, chosen == scores.shape[1])
-        return prototype, torch.where(numbers < 0, scores.argmax(1), chosen.masked_fill(is_over, 0)), is_over
 
     def _random_numbers(self, row: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """For each path a number that draws its pioneer, (R,), and noise of its cluster vector, (R, 1, D).
@@ -179,27 +186,24 @@ class Loop:
             noise.append(vectors)
         return torch.cat(numbers).to(like.device)[row], torch.cat(noise).to(like)[row].unsqueeze(1)
 
-    def _record(
-        self, rows: Tensor, members: Tensor, probabilities: Tensor, pioneers: Tensor, is_over: Tensor
-    ) -> None:
+    def _record(self, rows: Tensor, members: Tensor, probabilities: Tensor, pioneers: Tensor) -> None:
         """Keep the steps of the first path of each data set."""
-        for position, (row, over) in enumerate(zip(rows.tolist(), is_over.tolist(), strict=True)):
-            if row % self.n_paths == 0 and not over:
+        for position, row in enumerate(rows.tolist()):
+            if row % self.n_paths == 0:
                 step = Step(members[position], probabilities[position], int(pioneers[position]))
                 self.steps[row // self.n_paths].append(step)
 
-    def _settle(self, paths: _Paths) -> None:
-        """Store the columns of paths that are over; what is left joins the cluster that wanted it most."""
-        self.columns[paths.row] = torch.where(paths.left, paths.wanted_by, paths.columns)
+    def _settle(self, paths: _Paths, over: Tensor) -> _Paths:
+        """Store the columns of paths that are over, and return the others.
+
+        What is left joins the cluster that wanted it most.
+        """
+        ended = paths.select(over)
+        self.columns[ended.row] = torch.where(ended.left, ended.wanted_by, ended.columns)
+        return paths.select(~over)
 
     def _inference(self, b: int, points: Tensor, cap_reached: bool) -> Inference:
         present = self.present[b]
         rows = self.columns[b * self.n_paths : (b + 1) * self.n_paths]
         labels = [compact_labels(columns, present) for columns in rows]
         return summarized_paths(points, present, labels, self.steps[b], cap_reached)
-
-
-def _direction(scene: Scene, noise: Tensor) -> Tensor:
-    """Directions of drawn cluster vectors (R, 1, D), typical ones where the noise is NaN."""
-    drawn = functional.normalize(scene.prior.at(noise), dim=-1)
-    return torch.where(noise.isnan(), scene.typical_direction(), drawn)
