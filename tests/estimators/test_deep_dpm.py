@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import clusterwise as cw
-from clusterwise.deepdpm import fitting
+from clusterwise.deepdpm import alternation, fitting
 from clusterwise.estimators.feature_space import Space
 from clusterwise.estimators.tables import read_table
 from clusterwise.exceptions import (
@@ -132,7 +133,7 @@ def test_the_default_prior_grows_with_the_rows_but_not_for_few(heaps: tuple[np.n
         return float(make()._prior(Space.of(table.columns, pareto=False), n).psi[0])
 
     assert scatter(100) == scatter(500) == pytest.approx(0.02)
-    assert scatter(40_000) == pytest.approx(2 * scatter(20_000)) == pytest.approx(0.8)
+    assert scatter(40_000) == pytest.approx(2 * scatter(20_000)) == pytest.approx(1.0)
 
 
 # -- invariance ----------------------------------------------------------------------------------
@@ -371,3 +372,29 @@ def test_files_that_are_mapped(heaps: tuple[np.ndarray, np.ndarray], tmp_path: A
     np.save(tmp_path / "x.npy", X)
     estimator = make().fit(np.load(tmp_path / "x.npy", mmap_mode="r"))
     np.testing.assert_array_equal(estimator.labels_, labels)
+
+
+# -- feature learning ----------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::clusterwise.exceptions.OneClusterWarning")
+@pytest.mark.parametrize("kind", ["mlp", "module"])
+def test_feature_learning(
+    heaps: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(alternation, "FIRST_STEPS", 60)
+    monkeypatch.setattr(alternation, "STEPS", 20)
+    X = heaps[0] @ np.random.default_rng(0).normal(size=(2, 6))
+    encoder: Any = "mlp" if kind == "mlp" else torch.nn.Linear(6, 3)
+    estimator = make(feature_learning=encoder, n_latent=2).fit(X)
+    np.testing.assert_allclose(estimator.membership_.sum(axis=1), 1, rtol=1e-9)
+    assert (estimator.predict(X) == estimator.labels_).mean() > 0.999
+    n_learned = 2 if kind == "mlp" else 3
+    assert estimator.covariances_.shape == (estimator.n_clusters_, n_learned, n_learned)
+    assert estimator.means_.shape == (estimator.n_clusters_, 6)
+    assert estimator.sample(4)[0].shape == (4, 6)
+    assert np.isfinite(estimator.score_samples(X)).all()
+    arrived = pickle.loads(pickle.dumps(estimator))
+    np.testing.assert_allclose(arrived.predict_proba(X), estimator.predict_proba(X))
+    with pytest.raises(ClusterwiseError, match="leave it out with feature_learning"):
+        make(feature_learning="mlp", covariance_prior=1.0).fit(X)

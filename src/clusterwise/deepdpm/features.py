@@ -149,7 +149,7 @@ class FeatureLearner:
             self.autoencoder = copy.deepcopy(before)
         else:
             self.autoencoder = self._new(seed, encoder, projection, n_latent, device)
-        self.scale = 1 / float(self.inputs.var(dim=0).sum().clamp(min=1e-12))
+        self.scale = 1 / float(self.inputs.var(dim=0, correction=0).sum().clamp(min=1e-12))
         if len(chosen) > 1:
             neighbours, distances = nearest_neighbours(components, N_NEIGHBOURS)
             self.neighbours = neighbours

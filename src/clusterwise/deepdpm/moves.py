@@ -63,9 +63,9 @@ def aim_subclusters(
     """Let every subclustering net start from a cut through the centre of its cluster.
 
     It is cut across its longest axis. Where that led to nothing and there are so few clusters that the fit
-    may be stuck, the distances in the isotropic loss are measured in the cluster's own standard deviations, and
-    the cuts are random: two long bars side by side are told apart in this way only. ``statistics`` (K, p) are
-    those of the clusters, ``ages`` (K,) count the rounds since they were made.
+    may be stuck, the distances in the isotropic loss are measured in the cluster's own standard deviations,
+    and the cuts are random: two long bars side by side are told apart in this way only. ``statistics`` (K, p)
+    are those of the clusters, ``ages`` (K,) count the rounds since they were made.
     """
     posterior = settings.prior.posterior(statistics)
     variances, axes = np.linalg.eigh(settings.prior.covariances(posterior))

@@ -39,7 +39,7 @@ __all__ = ["DeepDPM"]
 # makes the prior's scatter matrix nu Psi this share of that of the data. The share keeps the number of
 # clusters from growing with the number of rows, as clusters are never exactly Gaussian.
 LEAST_VARIANCE = 0.005
-SCATTER_SHARE = 2e-5
+SCATTER_SHARE = 2.5e-5
 # Warnings point to the line that called ``fit``: above _warn, fit itself and scikit-learn's wrapper of it.
 CALLER = 4
 
@@ -77,7 +77,7 @@ class DeepDPM(ClusterMixin, BaseEstimator):
     covariance_prior : float or array-like of shape (d,), optional
         Prior variance of a cluster by feature, in the units of X; nu Psi is nu times it. Smaller ones allow
         smaller and more clusters. By default 0.005 of the variance of the data, and for many rows so much
-        that nu Psi is 2e-5 of the data's scatter.
+        that nu Psi is 2.5e-5 of the data's scatter.
     splits, merges : bool
         Whether clusters may split and merge.
     subclusters : {"network", "2-means"}
