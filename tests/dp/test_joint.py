@@ -34,7 +34,7 @@ def draw_hyper(rng: np.random.Generator, prior: HyperPrior) -> HyperParameters:
         return law.median * np.exp(law.sd * rng.standard_normal(size))
 
     variances = log_normal(prior.variance, N_FEATURES)
-    if prior.covariance_type != "diag":
+    if prior.covariance_type == "spherical":
         variances = np.repeat(variances[:1], N_FEATURES)
     alpha = rng.gamma(prior.alpha.shape) / prior.alpha.rate
     return HyperParameters(alpha, float(log_normal(prior.kappa)), float(log_normal(prior.degrees)), variances)

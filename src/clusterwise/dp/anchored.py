@@ -27,7 +27,7 @@ from clusterwise.dp.niw import NormalInverseWishart
 from clusterwise.dp.rows import Rows
 from clusterwise.dp.state import State
 
-__all__ = ["Anchors", "draw_anchors", "log_split_odds", "split_or_merge"]
+__all__ = ["Anchors", "draw_anchors", "launch", "log_split_odds", "split_or_merge"]
 
 MOST_CANDIDATES = 1024
 # EM runs on at most so many members of a large cluster, evenly spaced: they too depend on the set alone.
@@ -80,7 +80,7 @@ def _first_sides(points: np.ndarray, first: np.ndarray, second: np.ndarray, anch
     return distances < np.partition(distances, rank)[rank]
 
 
-def _launch(rows: Rows, members: np.ndarray, anchors: Anchors, prior: NormalInverseWishart) -> np.ndarray:
+def launch(rows: Rows, members: np.ndarray, anchors: Anchors, prior: NormalInverseWishart) -> np.ndarray:
     """Natural parameters (p,) of the log odds of the second anchor's side, from EM on rows ``members``."""
     some = members[:: -(-len(members) // LAUNCH_POINTS)]
     points = rows.take(some)
@@ -105,7 +105,7 @@ def split_or_merge(
     labels = state.labels
     a, b = int(labels[anchors.first]), int(labels[anchors.second])
     members = np.flatnonzero(labels == a if a == b else (labels == a) | (labels == b))
-    odds = _launch(rows, members, anchors, prior)
+    odds = launch(rows, members, anchors, prior)
     pins = np.searchsorted(members, [anchors.first, anchors.second])
     sides = np.empty(len(members), dtype=bool) if a == b else labels[members] == b
     log_proposal, statistics = 0.0, np.zeros((2, prior.n_statistics))

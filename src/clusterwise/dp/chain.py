@@ -95,6 +95,7 @@ def _warm_up(
     report: Callable[[int], object],
 ) -> State:
     """From one cluster to about as many as there are, by sub-clusters."""
+    hyper_prior = hyper_prior.while_searching()
     one_cluster = np.zeros(len(rows), dtype=np.int64)
     state = state_of_labels(rows, one_cluster, first_guess(hyper_prior), hyper_prior)
     prior = state.hyper.prior(hyper_prior)

@@ -50,6 +50,16 @@ class HyperPrior:
     variance_unit: np.ndarray | None = None  # (d,) what a variance of 1 means for each feature
 
 
+    def while_searching(self) -> HyperPrior:
+        """The prior for the search of clusters: alike they need not be, and how far apart they lie is open.
+
+        One cluster says nothing of how alike clusters are. If that were inferred from the start, a chance
+        belief that all clusters look like the first would keep it from being split.
+        """
+        loose = replace(self, kappa=LogNormal(self.kappa.median, 0.0))
+        return loose if self.degrees.sd == 0 else replace(loose, degrees=LogNormal(2.0, 0.0))
+
+
 @dataclass(frozen=True)
 class HyperParameters:
     """One value for each hyper-parameter."""
@@ -106,27 +116,42 @@ def _metropolis(
 ) -> HyperParameters:
     """Random walk on the logarithm, with steps of all sizes up to the prior's."""
     value = getattr(hyper, name)
-    # Under a diagonal covariance the features' variances are independent given the rest: each is
-    # proposed and judged on its own.
-    by_feature = name == "variance" and hyper_prior.covariance_type == "diag"
-    n_steps = hyper_prior.n_features if by_feature else 1
-    steps = rng.standard_normal(n_steps) * law.sd * rng.choice([0.05, 0.2, 0.8])
-    proposed = value * (np.exp(steps) if by_feature else float(np.exp(steps[0])))
-    candidate = replace(hyper, **{name: proposed})
-    gain = _log_likelihood(candidate, hyper_prior, statistics, by_feature)
-    gain = gain - _log_likelihood(hyper, hyper_prior, statistics, by_feature)
+    size = law.sd * rng.choice([0.05, 0.2, 0.8])
+    if name == "variance" and hyper_prior.covariance_type == "diag":
+        return _each_feature(rng, hyper, hyper_prior, statistics, law, size)
+    steps = np.full(np.shape(value), size * rng.standard_normal())
+    if name == "variance" and hyper_prior.covariance_type == "full" and rng.random() < 0.7:
+        steps[np.arange(len(steps)) != rng.integers(len(steps))] = 0.0  # one feature at a time
+    proposed = value * np.exp(steps)
     change = law.log_density(proposed) - law.log_density(value)
-    gain = gain + (change if by_feature else np.ravel(change)[0])
-    accepted = np.log(rng.random(n_steps)) < gain
-    if not by_feature:
-        return candidate if accepted[0] else hyper
-    return replace(hyper, variance=np.where(accepted, proposed, value))
+    # One variance for all features counts once.
+    gain = float(np.ravel(change)[0] if hyper_prior.covariance_type == "spherical" else np.sum(change))
+    candidate = replace(hyper, **{name: proposed if name == "variance" else float(proposed)})
+    gain += float(candidate.prior(hyper_prior).log_marginal(statistics).sum())
+    gain -= float(hyper.prior(hyper_prior).log_marginal(statistics).sum())
+    return candidate if np.log(rng.random()) < gain else hyper
 
 
-def _log_likelihood(
-    hyper: HyperParameters, hyper_prior: HyperPrior, statistics: np.ndarray, by_feature: bool
-) -> np.ndarray:
+def _each_feature(
+    rng: np.random.Generator,
+    hyper: HyperParameters,
+    hyper_prior: HyperPrior,
+    statistics: np.ndarray,
+    law: LogNormal,
+    size: float,
+) -> HyperParameters:
+    """Variances of all features, each proposed and judged on its own: they are independent given the rest."""
+    proposed = hyper.variance * np.exp(size * rng.standard_normal(len(hyper.variance)))
+    candidate = replace(hyper, variance=proposed)
+    gain = law.log_density(proposed) - law.log_density(hyper.variance)
+    gain = (
+        gain + _by_feature(candidate, hyper_prior, statistics) - _by_feature(hyper, hyper_prior, statistics)
+    )
+    accepted = np.log(rng.random(len(proposed))) < gain
+    return replace(hyper, variance=np.where(accepted, proposed, hyper.variance))
+
+
+def _by_feature(hyper: HyperParameters, hyper_prior: HyperPrior, statistics: np.ndarray) -> np.ndarray:
     prior = hyper.prior(hyper_prior)
-    if by_feature and isinstance(prior, Diagonal):
-        return prior.log_marginal_by_feature(statistics).sum(axis=0)
-    return prior.log_marginal(statistics).sum(keepdims=True)
+    assert isinstance(prior, Diagonal)
+    return prior.log_marginal_by_feature(statistics).sum(axis=0)

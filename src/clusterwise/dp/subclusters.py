@@ -22,6 +22,8 @@ from clusterwise.dp.state import State, draw_categories
 __all__ = ["Halves", "halve", "nearest_pairs", "warm_up_step"]
 
 NEIGHBOURS = 3
+# Cuts of a cluster that sub-clusters may start from, the points that they are tried on, and their EM steps.
+RANDOM_CUTS, FLAT_CUTS, CUT_POINTS, CUT_STEPS = 3, 2, 500, 6
 # Sub-clusters get this many sweeps to settle before a split is tried, and are drawn anew after twice as many.
 PATIENCE = 4
 
@@ -44,19 +46,63 @@ def halve(
     fresh: np.ndarray,
     sides: np.ndarray,
 ) -> np.ndarray:
-    """Cut the clusters in ``fresh`` (K,) bool by planes through their centres; returns all sides (n,).
+    """Cut the clusters in ``fresh`` (K,) bool anew; returns all sides (n,).
 
-    The plane's normal is the offset of a random member from the centre, so it follows the cluster's spread.
+    Of several cuts of some of a cluster's points, each improved by a few EM steps, the one with the largest
+    H is taken: a random plane hardly ever separates two groups that differ in one feature of many.
     """
     sides = sides.copy()
     for cluster in np.flatnonzero(fresh):
         members = np.flatnonzero(labels == cluster)
-        centre = prior.means(statistics[cluster : cluster + 1])[0]
-        few = rows.take(np.sort(rng.choice(members, size=min(5, len(members)), replace=False))) - centre
-        normal = few[np.square(few).sum(axis=1).argmax()]
+        some = members[:: -(-len(members) // CUT_POINTS)]
+        points = rows.take(some)
+        lifted = prior.lift(points)
+        grow = len(members) / len(some)
+        best, best_odds = np.zeros(prior.n_statistics), -np.inf
+        for cut in _first_cuts(rng, points):
+            odds, log_odds = _improve(lifted, cut, prior, grow)
+            if log_odds > best_odds:
+                best, best_odds = odds, log_odds
         for part, points in rows.chunks_of(members, prior.n_statistics):
-            sides[members[part]] = (points - centre) @ normal > 0
+            sides[members[part]] = prior.lift(points) @ best > 0
     return sides
+
+
+def _first_cuts(rng: np.random.Generator, points: np.ndarray) -> list[np.ndarray]:
+    """Cuts of points (m, d) in two, (m,) bool each, to start from."""
+    centred = points - points.mean(axis=0)
+    cuts = []
+    for _ in range(RANDOM_CUTS):
+        first, second = centred[rng.integers(len(points), size=2)]
+        cuts.append(centred @ (second - first) > (second @ second - first @ first) / 2)
+    # Two humps have a small kurtosis: cut across the features and principal axes with the smallest.
+    axes = np.linalg.svd(centred, full_matrices=False)[2]
+    scores = np.concatenate([centred, centred @ axes.T], axis=1)
+    variances = np.square(scores).mean(axis=0)
+    kurtosis = np.square(np.square(scores)).mean(axis=0) / np.maximum(np.square(variances), 1e-300)
+    kurtosis[variances < 1e-12] = np.inf
+    cuts += [scores[:, column] > 0 for column in np.argsort(kurtosis)[:FLAT_CUTS]]
+    return cuts
+
+
+def _improve(
+    lifted: np.ndarray, side: np.ndarray, prior: NormalInverseWishart, grow: float
+) -> tuple[np.ndarray, float]:
+    """Run EM steps from a cut of points with T(x) ``lifted``; return the log odds as (p,), and log H."""
+    total = lifted.sum(axis=0)
+    share, odds = side.astype(np.float64), np.zeros(len(total))
+    for _ in range(CUT_STEPS):
+        upper = share @ lifted
+        parts = np.stack([total - upper, upper]) * grow
+        eta = prior.expected(parts)
+        eta[:, 0] += np.log(np.maximum(parts[:, 0], 0.5))
+        odds = eta[1] - eta[0]
+        share = expit(lifted @ odds)
+    upper = (share > 0.5) @ lifted
+    parts = np.stack([total - upper, upper]) * grow
+    if parts[:, 0].min() < 0.5:
+        return odds, -np.inf
+    return odds, float(log_split_odds(parts, 1.0, prior))
 
 
 def nearest_pairs(means: np.ndarray) -> list[tuple[int, int]]:
