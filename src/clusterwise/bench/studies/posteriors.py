@@ -35,7 +35,7 @@ __all__ = ["SIZES", "Sampling", "draw", "figures_of", "run", "total_variation"]
 
 TITLE = "NCP's posterior beside that of a Markov chain"
 SIZES = (10, 20, 30, 50)
-N_SETS, QUICK_N_SETS = 40, 4
+N_SETS, QUICK_N_SETS = 16, 4
 WEIGHTS = "ncp-2d"
 ALPHA, MEAN_SD, SD = 0.7, 10.0, 1.0
 _POSTERIORS = 47  # second word of the seeds
