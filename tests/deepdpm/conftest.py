@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clusterwise.deepdpm.settings import Settings
-from clusterwise.dp.niw import Full
+from clusterwise.dp.full import Full
 from clusterwise.dp.rows import Rows
 
 CENTRES = np.array([[-1.5, -1.0], [1.5, -1.0], [0.0, 1.5]])

@@ -20,7 +20,7 @@ from clusterwise.deepdpm.training import (
     train_epoch,
     train_subclusters,
 )
-from clusterwise.dp.niw import PRIORS
+from clusterwise.dp.families import PRIORS
 from clusterwise.dp.rows import Rows
 
 Make = Callable[..., Settings]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from clusterwise.dp.niw import PRIORS
+from clusterwise.dp.families import PRIORS
 
 COVARIANCES = tuple(PRIORS)
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from clusterwise.deepdpm.nets import ClusteringNet, SubclusteringNets
 from clusterwise.deepdpm.settings import Settings
-from clusterwise.dp.niw import Full
+from clusterwise.dp.full import Full
 from clusterwise.dp.rows import Rows
 
 __all__ = [

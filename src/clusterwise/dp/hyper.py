@@ -9,10 +9,13 @@ inferred with the rest. In the units of the sampler the data have unit spread, h
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from clusterwise.dp.niw import PRIORS, CovarianceType, Diagonal, NormalInverseWishart
+from clusterwise.dp.diagonal import Diagonal
+from clusterwise.dp.families import PRIORS
+from clusterwise.dp.niw import CovarianceType, NormalInverseWishart
 from clusterwise.dp.restaurant import GammaPrior, draw_alpha
 
 __all__ = ["HyperParameters", "HyperPrior", "LogNormal", "first_guess", "update"]
@@ -48,7 +51,6 @@ class HyperPrior:
     degrees: LogNormal = LogNormal(10.0, 1.2)  # nu - d + 1, positive for a proper prior
     variance: LogNormal = LogNormal(0.05, 2.0)  # psi / nu, in units of the data's variance
     variance_unit: np.ndarray | None = None  # (d,) what a variance of 1 means for each feature
-
 
     def while_searching(self) -> HyperPrior:
         """The prior for the search of clusters: alike they need not be, and how far apart they lie is open.
@@ -126,7 +128,8 @@ def _metropolis(
     change = law.log_density(proposed) - law.log_density(value)
     # One variance for all features counts once.
     gain = float(np.ravel(change)[0] if hyper_prior.covariance_type == "spherical" else np.sum(change))
-    candidate = replace(hyper, **{name: proposed if name == "variance" else float(proposed)})
+    changed: dict[str, Any] = {name: proposed if name == "variance" else float(proposed)}
+    candidate = replace(hyper, **changed)
     gain += float(candidate.prior(hyper_prior).log_marginal(statistics).sum())
     gain -= float(hyper.prior(hyper_prior).log_marginal(statistics).sum())
     return candidate if np.log(rng.random()) < gain else hyper

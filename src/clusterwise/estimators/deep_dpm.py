@@ -23,9 +23,10 @@ from clusterwise.deepdpm.history import History
 from clusterwise.deepdpm.moves import k_after_moves
 from clusterwise.deepdpm.nets import NetWeights
 from clusterwise.deepdpm.settings import ClusterLoss, Settings, Subclusters
-from clusterwise.dp.niw import PRIORS, CovarianceType, NormalInverseWishart
+from clusterwise.dp.families import PRIORS
+from clusterwise.dp.niw import CovarianceType, NormalInverseWishart
 from clusterwise.dp.rows import Rows
-from clusterwise.estimators.dp_mixture import Clusters
+from clusterwise.estimators.dp_clusters import Clusters
 from clusterwise.estimators.feature_space import Space
 from clusterwise.estimators.order import in_input_order
 from clusterwise.estimators.tables import Table, read_table

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
@@ -19,9 +18,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from clusterwise.dp.chain import Chain, Sampler, run_chain
 from clusterwise.dp.convergence import summarize
 from clusterwise.dp.hyper import HyperParameters, HyperPrior, LogNormal
-from clusterwise.dp.niw import CovarianceType, NormalInverseWishart, Posterior
+from clusterwise.dp.niw import CovarianceType
 from clusterwise.dp.rows import Rows
 from clusterwise.dp.state import statistics_of
+from clusterwise.estimators.dp_clusters import Clusters, clusters_of_table
 from clusterwise.estimators.order import in_input_order
 from clusterwise.estimators.tables import Table, read_table
 from clusterwise.estimators.validation import as_points, require_features, require_positive
@@ -39,44 +39,8 @@ PARTITIONS_COMPARED = 64
 LABELS_COMPARED = 4_000_000
 # The prior of DeepDPM's authors: kappa, nu - d + 1, and variance as a share of the data's.
 WEAK = {"kappa": LogNormal(1e-4, 0.0), "degrees": LogNormal(3.0, 0.0), "variance": LogNormal(0.005, 0.0)}
-# Rows that predictions are made for at a time.
-ROWS_AT_ONCE = 8192
 # Warnings point to the line that called ``fit``: above _warn, fit itself and scikit-learn's wrapper of it.
 CALLER = 4
-
-
-@dataclass(frozen=True)
-class Clusters:
-    """The clusters of one partition: what new points are compared with. In the units of the sampler."""
-
-    prior: NormalInverseWishart
-    statistics: np.ndarray  # (K, p)
-
-    @property
-    def posterior(self) -> Posterior:
-        """Posterior of the clusters' parameters."""
-        return self.prior.posterior(self.statistics)
-
-    @property
-    def proportions(self) -> np.ndarray:
-        """Share of each cluster, (K,)."""
-        counts: np.ndarray = self.statistics[:, 0]
-        return counts / counts.sum()
-
-    def log_joint(self, points: np.ndarray) -> np.ndarray:
-        """Log of share times predictive density, (n, K), each row on its own."""
-        posterior, log_shares = self.posterior, np.log(self.proportions)
-        result = np.empty((len(points), len(log_shares)))
-        for start in range(0, len(points), ROWS_AT_ONCE):
-            rows = slice(start, start + ROWS_AT_ONCE)
-            result[rows] = log_shares + self.prior.log_predictive(points[rows], posterior)
-        return result
-
-    def memberships(self, points: np.ndarray) -> np.ndarray:
-        """Probability of each cluster for each point, (n, K)."""
-        log_joint = self.log_joint(points)
-        weights = np.exp(log_joint - log_joint.max(axis=1, keepdims=True))
-        return weights / weights.sum(axis=1, keepdims=True)
 
 
 class DPMixture(ClusterMixin, BaseEstimator):
@@ -308,7 +272,7 @@ class DPMixture(ClusterMixin, BaseEstimator):
         consensus = PartitionPosterior(self._partitions[chosen].astype(np.int64)).consensus()
         prior = _average([state.hyper for state in kept]).prior(hyper_prior)
         statistics = statistics_of(table.rows, consensus.labels, consensus.n_clusters, prior)
-        self._clusters, membership, distances = _in_use(table, Clusters(prior, statistics))
+        self._clusters, membership, distances = clusters_of_table(table, Clusters(prior, statistics))
         self.membership_ = self._in_input_order(membership)
         self.labels_ = self.membership_.argmax(axis=1)
         self.n_clusters_ = self.membership_.shape[1]
@@ -412,28 +376,3 @@ def _average(draws: list[HyperParameters]) -> HyperParameters:
     mean = [np.exp(np.mean([np.log(getattr(h, name)) for h in draws], axis=0)) for name in vars(draws[0])]
     alpha, kappa, degrees, variance = mean
     return HyperParameters(float(alpha), float(kappa), float(degrees), variance)
-
-
-def _in_use(table: Table, clusters: Clusters) -> tuple[Clusters, np.ndarray, np.ndarray]:
-    """Keep the clusters that some row prefers, in the order of first appearance.
-
-    Returns also the memberships (n, K) of all rows, and their squared distances (n,) to the nearest cluster
-    of more than one row.
-    """
-    n = len(table.rows)
-    order = np.arange(n) if table.order is None else table.order
-    while True:
-        k = len(clusters.statistics)
-        membership, distances = np.empty((n, k)), np.empty(n)
-        shared = clusters.statistics[:, 0] > 1.5
-        near = Clusters(clusters.prior, clusters.statistics[shared] if shared.any() else clusters.statistics)
-        for part, points in table.rows.chunks(clusters.prior.n_statistics + k):
-            membership[part] = clusters.memberships(points)
-            distances[part] = clusters.prior.squared_distances(points, near.posterior).min(axis=1)
-        preferred = membership.argmax(axis=1)
-        first = np.full(k, n)
-        np.minimum.at(first, preferred, order)
-        by_appearance = np.argsort(first, kind="stable")[: np.count_nonzero(first < n)]
-        if np.array_equal(by_appearance, np.arange(k)):
-            return clusters, membership, distances
-        clusters = Clusters(clusters.prior, clusters.statistics[by_appearance])
