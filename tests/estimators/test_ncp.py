@@ -43,8 +43,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 def test_options_reach_the_loop(weights: Path, three: np.ndarray, calls: list[dict[str, Any]]) -> None:
-    cw.NCP(n_orders=3, greedy=True, weights=weights, max_clusters=7).fit(three)
-    cw.NCP(n_orders=4, greedy=False, weights=weights).fit(three)
+    cw.NCP(n_orders=3, greedy=True, weights=weights, zoom_levels=0, max_clusters=7).fit(three)
+    cw.NCP(n_orders=4, greedy=False, weights=weights, zoom_levels=0).fit(three)
     assert [(call["n_orders"], call["greedy"], call["max_clusters"]) for call in calls] == [
         (3, True, 7),
         (4, False, 100),
@@ -54,13 +54,14 @@ def test_options_reach_the_loop(weights: Path, three: np.ndarray, calls: list[di
 def test_the_posterior_is_drawn_when_it_is_asked_for(
     weights: Path, three: np.ndarray, calls: list[dict[str, Any]]
 ) -> None:
-    greedy = cw.NCP(n_orders=6, greedy=True, weights=weights, random_state=0).fit(three)
+    options: dict[str, Any] = {"n_orders": 6, "weights": weights, "random_state": 0, "zoom_levels": 0}
+    greedy = cw.NCP(greedy=True, **options).fit(three)
     posterior = greedy.k_posterior_
     assert greedy.k_posterior_ == posterior
     assert greedy.sample_partitions(6).k_posterior == posterior
     assert [call["greedy"] for call in calls] == [True, False]  # and drawn once
     calls.clear()
-    drawn = cw.NCP(n_orders=6, greedy=False, weights=weights, random_state=0).fit(three)
+    drawn = cw.NCP(greedy=False, **options).fit(three)
     assert drawn.k_posterior_ == posterior
     assert len(calls) == 1  # the orders of ``fit`` are draws already
 
