@@ -24,15 +24,18 @@ from clusterwise.metrics import matched_accuracy, nmi
 __all__ = ["DATA_SETS", "PUBLISHED", "VARIANTS", "Published", "run"]
 
 TITLE = "Dirichlet-process mixtures on UMAP features"
-SEEDS, QUICK_SEEDS = 3, 1
+SEEDS, QUICK_SEEDS = 2, 1
 QUICK_ROWS = 5_000
+INFERRED_ROWS = 10_000  # with inferred hyper-parameters K grows with the rows, and the time with K
 INTRODUCTION = """\
 Ten UMAP features of images, published by the authors of DeepDPM; ten classes each, which no method is told.
 Mean ± standard deviation over seeds, as in their tables. DPMixture runs one chain of its default length
-instead of two; *weak prior* is `DPMixture(prior="weak")`. BayesianGaussianMixture has 50 components, at most
-100 iterations, and the components that some point prefers count as clusters. NMI (arithmetic mean of the
-entropies, as in their tables, and geometric) and ARI compare with the classes, and so does ACC, under the
-best one-to-one matching: classes without a cluster of their own, and clusters without a class, are wrong.
+instead of two; *weak prior* is `DPMixture(prior="weak")`. With its default, inferred hyper-parameters it is
+fitted to at most 10,000 random rows and labels the others by `predict`. BayesianGaussianMixture has 50
+components, at most 100 iterations, and the components that some point prefers count as clusters. NMI
+(arithmetic mean of the entropies, as in their tables, and geometric) and ARI compare with the classes, and
+so does ACC, under the best one-to-one matching: classes without a cluster of their own, and clusters without
+a class, are wrong.
 Seconds are wall times with the threads that the machine gave.
 
 *DPM sampler* is the published sub-cluster sampler on the same features, over 10 runs (slides of DeepDPM,
@@ -44,7 +47,7 @@ row, 0.90, hardly could. UMAP drew the classes apart before any of these methods
 class Published(NamedTuple):
     """Mean and standard deviation of published figures."""
 
-    k: tuple[float, float] | None
+    k: tuple[float, float]
     nmi: tuple[float, float]
     ari: tuple[float, float]
     acc: tuple[float, float]
@@ -54,25 +57,24 @@ PUBLISHED = {
     "MNIST": Published((11.3, 0.82), (0.92, 0.01), (0.91, 0.04), (0.93, 0.05)),
     "USPS": Published((8.5, 0.85), (0.87, 0.01), (0.82, 0.02), (0.83, 0.03)),
     "Fashion-MNIST": Published((12.4, 0.97), (0.67, 0.01), (0.49, 0.02), (0.59, 0.03)),
-    "MNIST, imbalanced": Published(None, (0.93, 0.01), (0.94, 0.02), (0.96, 0.02)),
-    "Fashion-MNIST, imbalanced": Published(None, (0.66, 0.01), (0.50, 0.01), (0.61, 0.01)),
 }
 DATA_SETS = {  # name -> file in the directory of real data
     "MNIST": "umap/mnist_umap10",
     "USPS": "umap/usps_umap10",
     "Fashion-MNIST": "umap/fashion_umap",
-    "MNIST, imbalanced": "umap/mnist_imb_umap10",
-    "Fashion-MNIST, imbalanced": "umap/fashion_imb_umap",
 }
 
 Found = tuple[np.ndarray, float]  # labels (n,) and the mean number of clusters over the draws
 
 
-def _dp_mixture(points: np.ndarray, seed: int, **options: Any) -> Found:
+def _dp_mixture(points: np.ndarray, seed: int, n_rows: int | None = None, **options: Any) -> Found:
     from clusterwise.estimators import DPMixture
 
-    model = DPMixture(n_chains=1, random_state=seed, **options).fit(points)
-    return model.labels_, sum(k * p for k, p in model.k_posterior_.items())
+    chosen = np.arange(len(points))
+    if n_rows is not None and n_rows < len(points):
+        chosen = np.random.default_rng(seed).choice(len(points), n_rows, replace=False)
+    model = DPMixture(n_chains=1, random_state=seed, **options).fit(points[chosen])
+    return model.predict(points), sum(k * p for k, p in model.k_posterior_.items())
 
 
 def _variational(points: np.ndarray, seed: int) -> Found:
@@ -84,7 +86,7 @@ def _variational(points: np.ndarray, seed: int) -> Found:
 
 VARIANTS: dict[str, Callable[[np.ndarray, int], Found]] = {
     "DPMixture, weak prior": partial(_dp_mixture, prior="weak"),
-    "DPMixture": _dp_mixture,
+    "DPMixture": partial(_dp_mixture, n_rows=INFERRED_ROWS),
     "BayesianGaussianMixture": _variational,
 }
 FIGURES = ("k", "expected_k", "nmi_arithmetic", "nmi_geometric", "ari", "acc")
@@ -179,8 +181,8 @@ def _spread(values: Sequence[float], digits: int) -> str:
     return mean if len(values) == 1 else f"{mean} ± {np.std(values, ddof=1):.{digits}f}"
 
 
-def _printed(figure: tuple[float, float] | None, digits: int = 2) -> str:
-    return "–" if figure is None else f"{figure[0]:.{digits}f} ± {figure[1]:.2f}"
+def _printed(figure: tuple[float, float], digits: int = 2) -> str:
+    return f"{figure[0]:.{digits}f} ± {figure[1]:.2f}"
 
 
 def _publish(out: Path, rows: Sequence[dict[str, str]], asked: Sequence[tuple[str, str, int]]) -> Path:
