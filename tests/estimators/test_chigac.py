@@ -30,6 +30,7 @@ def close_pair() -> np.ndarray:
     ("options", "expected"),
     [
         ({"stop": "empty"}, {"until_empty": True, "n_draws": 0}),
+        ({"recentre": 0}, {"recentre": 0}),
         ({"n_draws": 3}, {"until_empty": False, "n_draws": 3}),
         ({"n_draws": 3, "merge": False}, {"n_draws": 0}),  # nobody would judge the drawn paths
     ],

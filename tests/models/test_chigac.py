@@ -205,7 +205,7 @@ def everyone(points: Tensor) -> Tensor:
 def test_pioneers_start_the_steps_and_belong_to_their_clusters() -> None:
     points = task_of().points
     for until_empty in (False, True):
-        for inference in build(3).infer(points, everyone(points), until_empty=until_empty):
+        for inference in build(3).infer(points, everyone(points), until_empty=until_empty, recentre=1):
             taken = torch.zeros(points.shape[1], dtype=torch.bool)
             for step in inference.steps:
                 assert step.anchor is not None
@@ -266,6 +266,25 @@ def test_the_first_path_is_the_same_with_and_without_draws(network: CHiGac) -> N
     for a, b in zip(without, with_draws, strict=True):
         assert torch.equal(a.labels, b.labels)
         assert [step.anchor for step in a.steps] == [step.anchor for step in b.steps]
+
+
+def test_recentred_pioneers_are_in_the_middle_of_their_clusters(network: CHiGac) -> None:
+    """Nearer to the mean of the cluster they belong to, on average, than those that Eq 11 chose."""
+    task = task_of(n_sets=40, seed=1004)
+    points = task.points.float()
+
+    def mean_distance(recentre: int) -> float:
+        distances = []
+        for of_set, inference in zip(
+            points, network.infer(points, everyone(points), recentre=recentre), strict=True
+        ):
+            for step in inference.steps:
+                if int(step.members.sum()) >= 5:
+                    assert step.anchor is not None
+                    distances.append((of_set[step.anchor] - of_set[step.members].mean(0)).norm())
+        return float(torch.stack(distances).mean())
+
+    assert mean_distance(2) < 0.8 * mean_distance(0)
 
 
 def test_the_learned_stop_leaves_stragglers_to_the_clusters_that_want_them(network: CHiGac) -> None:

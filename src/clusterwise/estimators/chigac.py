@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from clusterwise.estimators.amortized import Fitted, Prepared
 from clusterwise.estimators.polished import PolishedClusterer
@@ -27,6 +28,9 @@ class CHiGac(PolishedClusterer):
     stop : {"learned", "empty"}
         When no cluster follows: the network says that only stragglers are left, which join the
         cluster that wanted them most, or no row is left at all, as the paper prints it.
+    recentre : int
+        How often a cluster is generated again from its most central row, which then is the pioneer; 0 as the
+        paper prints it.
     n_draws : int
         Further paths with drawn pioneers and cluster vectors (L in the paper); the best of all is the answer.
         0 takes the likeliest path alone, which is quick; ``k_posterior_`` looks at 20 drawn paths anyway.
@@ -101,12 +105,14 @@ class CHiGac(PolishedClusterer):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **PolishedClusterer._parameter_constraints,
         "stop": [StrOptions({"learned", "empty"})],
+        "recentre": [Interval(Integral, 0, None, closed="left")],
     }
 
     def __init__(
         self,
         *,
         stop: Literal["learned", "empty"] = "learned",
+        recentre: int = 2,
         n_draws: int = 0,
         weights: str | Path | None = None,
         projection: Literal["pca"] | None = None,
@@ -121,6 +127,7 @@ class CHiGac(PolishedClusterer):
         device: str = "cpu",
     ) -> None:
         self.stop = stop
+        self.recentre = recentre
         super().__init__(
             n_draws=n_draws,
             weights=weights,
@@ -140,7 +147,7 @@ class CHiGac(PolishedClusterer):
         return "chigac-2d"
 
     def _loop_options(self) -> dict[str, Any]:
-        return {"until_empty": self.stop == "empty"}
+        return {"until_empty": self.stop == "empty", "recentre": self.recentre}
 
     def _store(self, prepared: Prepared, fitted: Fitted, seed: int) -> None:
         super()._store(prepared, fitted, seed)

@@ -34,6 +34,8 @@ Corrections of the paper and readings of ours.
     to prefer those whose members the network finds easily.
 (7) A few points of assigned clusters are missed, as at test time. One more choice beside the pioneers says
     that only such stragglers are left; the paper would open a cluster for each.
+(8) Pioneers of Eq 11 tend to lie at the rim of their clusters, so a cluster is generated again from its most
+    central member (``chigac_loop``).
 """
 
 from __future__ import annotations
@@ -313,16 +315,18 @@ class CHiGac(AmortizedModel):
         max_clusters: int = 100,
         n_draws: int = 0,
         until_empty: bool = False,
+        recentre: int = 2,
     ) -> list[Inference]:
         """Partition B data sets; one path takes likely pioneers and mean vectors, ``n_draws`` more draw both.
 
         ``until_empty`` opens clusters until no point is left, as printed; otherwise the network may say that
-        only stragglers are, which then join the cluster that wanted them most.
+        only stragglers are, which then join the cluster that wanted them most. ``recentre`` says how often a
+        cluster is generated again from its most central member; 0 as printed.
         """
         encoded = self.encode(points, None if bool(mask.all()) else mask)
-        return Loop(self, encoded, mask, seeds or [0] * len(points), n_draws, max_clusters, until_empty).run(
-            points
-        )
+        seeds = seeds or [0] * len(points)
+        loop = Loop(self, encoded, mask, seeds, n_draws, max_clusters, until_empty, recentre)
+        return loop.run(points)
 
 
 # Log of "never": finite, so that no gradient is NaN.

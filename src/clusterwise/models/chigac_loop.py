@@ -3,6 +3,9 @@
 ``chigac.py`` has the network and the readings of the paper. Here is the bookkeeping for many data sets and
 many paths at once. The first path of a data set takes the likeliest pioneers and the means of the cluster
 vectors; the others draw both (Eq 10).
+
+Eq 11 likes pioneers that are easy to name, which are outlying points more often than not. So a cluster is
+generated again from its own most central member, ``recentre`` times; 0 is the printed loop.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from clusterwise.models.chigac_inference import TAU
 from clusterwise.models.paths import compact_labels, drawn_index, summarized_paths
 
 if TYPE_CHECKING:
-    from clusterwise.models.chigac import CHiGac, Encoded
+    from clusterwise.models.chigac import CHiGac, Context, Encoded
 
 __all__ = ["Loop"]
 
@@ -69,8 +72,10 @@ class Loop:
         n_draws: int,
         max_clusters: int,
         until_empty: bool,
+        recentre: int,
     ) -> None:
-        self.model, self.max_clusters, self.until_empty = model, max_clusters, until_empty
+        self.model, self.max_clusters = model, max_clusters
+        self.until_empty, self.recentre = until_empty, recentre
         self.encoded, self.present = encoded, mask
         self.n_paths = 1 + n_draws
         # Each data set draws from its own generator, once in every step, whoever its neighbours are.
@@ -140,22 +145,30 @@ class Loop:
             pioneers = torch.where(numbers < 0, pioneers, drawn)
         return _Choice(prototypes, pioneers, noise), is_over
 
-    def _grow(self, paths: _Paths, choice: _Choice, k: int) -> _Paths:
-        """Eqs 12 and 13: cluster number k (from 0) of every path."""
-        model, h, left, pioneers = self.model, paths.h, paths.left, choice.pioneers
-        at = torch.arange(len(left), device=left.device)
-        context = model.context(h, paths.sums, paths.sizes, left)
-        of_pioneer = (h[at, pioneers].unsqueeze(1), paths.sphere[at, pioneers].unsqueeze(1))
-        prior, _ = model.prior(h, context, *of_pioneer)
-        scene = model.scene(paths.sphere, context, prior, left, left)
+    def _members(self, paths: _Paths, context: Context, choice: _Choice) -> tuple[Tensor, Tensor]:
+        """Eqs 12 and 13: membership logits of the pioneers' clusters, and who joins them, both (R, N)."""
+        model, h, sphere, pioneers = self.model, paths.h, paths.sphere, choice.pioneers
+        at = torch.arange(len(h), device=h.device)
+        prior, _ = model.prior(h, context, h[at, pioneers].unsqueeze(1), sphere[at, pioneers].unsqueeze(1))
+        scene = model.scene(sphere, context, prior, paths.left, paths.left)
         direction = scene.typical_direction()
         if choice.noise is not None:
             drawn = functional.normalize(prior.at(choice.noise), dim=-1)
             direction = torch.where(choice.noise.isnan(), direction, drawn)
         logits = scene.logits_along(direction).squeeze(1)
-        joins = left & (logits > 0)
+        joins = paths.left & (logits > 0)
         joins[at, pioneers] = True  # so that every step makes progress
-        self._record(paths.row, joins, torch.sigmoid(logits) * left, pioneers)
+        return logits, joins
+
+    def _grow(self, paths: _Paths, choice: _Choice, k: int) -> _Paths:
+        """Cluster number k (from 0) of every path."""
+        h, left = paths.h, paths.left
+        context = self.model.context(h, paths.sums, paths.sizes, left)
+        logits, joins = self._members(paths, context, choice)
+        for _ in range(self.recentre):
+            choice = choice._replace(pioneers=_central(paths.sphere, joins, choice.pioneers))
+            logits, joins = self._members(paths, context, choice)
+        self._record(paths.row, joins, torch.sigmoid(logits) * left, choice.pioneers)
         more = logits > paths.wanted
         members = joins.to(h.dtype).unsqueeze(1)
         return paths._replace(
@@ -207,3 +220,12 @@ class Loop:
         rows = self.columns[b * self.n_paths : (b + 1) * self.n_paths]
         labels = [compact_labels(columns, present) for columns in rows]
         return summarized_paths(points, present, labels, self.steps[b], cap_reached)
+
+
+def _central(sphere: Tensor, members: Tensor, pioneers: Tensor) -> Tensor:
+    """The member (R,) of each set of ``members`` (R, N) whose representation is nearest to their mean."""
+    means = members.to(sphere.dtype).unsqueeze(1) @ sphere  # (R, 1, D)
+    likeness = (sphere @ means.transpose(1, 2)).squeeze(-1)
+    central = likeness.masked_fill(~members, -torch.inf).argmax(1)
+    # Two members are equally near to their mean: rounding must not decide between them.
+    return torch.where(members.sum(1) > 2, central, pioneers)

@@ -25,7 +25,7 @@ def test_the_estimator_takes_these_options(name: str) -> None:
     estimator = cw.CHiGac(**options_of(name))
     estimator._validate_params()
     assert estimator.merge == (name == "CHiGac")
-    assert (estimator.stop == "empty") == (name == "CHiGac, as printed")
+    assert (estimator.stop == "empty") == (name == "CHiGac, as printed") == (estimator.recentre == 0)
 
 
 def test_who_is_measured_everywhere() -> None:

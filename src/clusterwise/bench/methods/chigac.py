@@ -26,13 +26,14 @@ register(
             as_printed=True,
             weights=WEIGHTS,
             stop="empty",
+            recentre=0,
             max_network_points=10_000,
             **AS_PRINTED,
         ),
         kind="ours",
         identity=partial(weights_identity, WEIGHTS),
     ),
-    # What the learned stop alone adds to the printed loop.
+    # What the learned stop and pioneers from the middle of their clusters add to the printed loop.
     Method(
         "CHiGac, network alone",
         partial(
