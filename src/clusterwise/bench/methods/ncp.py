@@ -39,3 +39,11 @@ for _name, _weights in {"NCP": "ncp-2d-mog", "NCP (CRP)": "ncp-2d"}.items():
         _entry(_name, _weights),
         _entry(f"{_name}, as printed", _weights, as_printed=True, **NETWORK_ALONE),
     )
+
+# DAC's Table 5: fewer orders.
+register(
+    *(
+        _entry(f"NCP, S = {n}, as printed", "ncp-2d-mog", as_printed=True, **{**NETWORK_ALONE, "n_orders": n})
+        for n in (1, 10)
+    )
+)

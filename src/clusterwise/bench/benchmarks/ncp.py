@@ -1,0 +1,29 @@
+"""NCP with 1, 10 and 50 orders on the larger mixtures of Gaussians: Table 5 of DAC."""
+
+from __future__ import annotations
+
+from clusterwise.bench.benchmarks import mog
+from clusterwise.bench.registry import Benchmark, register
+
+__all__: list[str] = []
+
+register(
+    Benchmark(
+        "ncp",
+        "NCP by the number of orders S, first test sets of mog",
+        mog.draw_case,
+        ("(3000, 12)",),
+        n_sets=100,
+        quick_n_sets=3,
+        methods=(
+            "oracle",
+            "BayesianGaussianMixture",
+            "DAC (minimum-loss), as printed",
+            "NCP, S = 1, as printed",
+            "NCP, S = 10, as printed",
+            "NCP, as printed",
+            "NCP",
+        ),
+        time_limit=600.0,
+    )
+)
