@@ -348,5 +348,5 @@ def test_bad_options_are_named(options: dict[str, Any], message: str) -> None:
 
 
 def test_unknown_method() -> None:
-    with pytest.raises(RecipeError, match="no method 'k-means'; the methods are act-st, amcp, .*dac, ncp"):
+    with pytest.raises(RecipeError, match=r"no method 'k-means'; the methods are act-st, amcp, .*dac, ncp"):
         make_model("k-means", {})
