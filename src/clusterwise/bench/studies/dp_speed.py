@@ -68,7 +68,7 @@ class Sizes:
         return chains * (self.n_warm_up + self.n_draws)
 
 
-FULL = Sizes(n=(3_000, 10_000, 30_000, 100_000, 300_000), runs=3, race=100_000)
+FULL = Sizes(n=(3_000, 10_000, 30_000, 100_000), runs=1, race=100_000)
 QUICK = Sizes(n=(1_000, 3_000), runs=1, race=3_000)
 COLUMNS = (
     "method", "n", "threads", "run", "version", "status", "seconds", "steps", "peak_memory_mb", "found_k",
