@@ -61,7 +61,7 @@ def test_the_density_is_close_to_the_true_one(make_golden: ModuleType, cases: li
 
 
 # The weights trained on k <= 4 are there for comparison; they do not go so far.
-@pytest.mark.parametrize("name", ["amcp-2d", "dac-minimum-loss-2d", "dac-anchored-2d"])
+@pytest.mark.parametrize("name", ["amcp-2d", "chigac-2d", "dac-minimum-loss-2d", "dac-anchored-2d"])
 def test_more_clusters_than_the_paper_trains_on(make_golden: ModuleType, name: str) -> None:
     cases = [draw_case(3000, 12, index) for index in range(5)]
     labels = make_golden.estimator_for(name).fit_predict_many([case.points for case in cases])
@@ -71,7 +71,11 @@ def test_more_clusters_than_the_paper_trains_on(make_golden: ModuleType, name: s
 
 def test_anchored_samples_agree_with_the_fit(make_golden: ModuleType, cases: list[Case]) -> None:
     """Sampled partitions of easy data are the one that fit found, and P(K) is sure of its k."""
-    names = [name for name in cw.list_weights() if "anchored" in name or name.startswith(("act-st", "amcp"))]
+    names = [
+        name
+        for name in cw.list_weights()
+        if "anchored" in name or name.startswith(("act-st", "amcp", "chigac"))
+    ]
     for name in names:
         estimator = make_golden.estimator_for(name).fit(cases[0].points)
         consensus = estimator.sample_partitions(10).consensus().labels

@@ -23,7 +23,7 @@ __all__ = ["run"]
 
 TITLE = "Time per data set"
 REFERENCE = "BayesianGaussianMixture"
-ONE_BY_ONE = ("AMCP", "DAC (minimum-loss)", "DAC (anchored)", "ACT-ST", REFERENCE, "HDBSCAN")
+ONE_BY_ONE = ("AMCP", "CHiGac", "DAC (minimum-loss)", "DAC (anchored)", "ACT-ST", REFERENCE, "HDBSCAN")
 N_SETS, QUICK_N_SETS, N_WARM_UP = 100, 10, 3
 INTRODUCTION = """\
 One thread. Seconds are wall times on one machine and mean little elsewhere; ratios are to
@@ -71,6 +71,7 @@ def _measure_batches(cases: list[Case]) -> dict[str, float]:
 
     estimators = {
         "AMCP": cw.AMCP(random_state=0),
+        "CHiGac": cw.CHiGac(random_state=0),
         "DAC (minimum-loss)": cw.DAC(random_state=0),
         "DAC (anchored)": cw.DAC("anchored", random_state=0),
         "ACT-ST": cw.ACTST(random_state=0),
