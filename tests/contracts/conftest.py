@@ -23,7 +23,7 @@ VARIANTS: dict[str, tuple[type[AmortizedClusterer], str, dict[str, Any]]] = {
     "chigac": (CHiGac, "tiny-chigac", {}),
     "chigac-drawn": (CHiGac, "tiny-chigac", {"n_draws": 3, "stop": "empty"}),
     "ncp": (NCP, "tiny-ncp", {"n_orders": 10}),
-    "ncp-greedy": (NCP, "tiny-ncp", {"n_orders": 10, "greedy": True, "zoom_levels": 0}),
+    "ncp-greedy": (NCP, "tiny-ncp", {"n_orders": 10, "greedy": True, "zoom_levels": 1}),
     "amcp-network-alone": (AMCP, "tiny-amcp", {"merge": False, "update": False}),
 }
 WITH_DENSITY = [name for name in VARIANTS if name != "without-density"]

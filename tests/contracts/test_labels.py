@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from clusterwise.estimators.ncp import NCP
+from clusterwise.estimators.ncp import NCP
 from clusterwise.estimators.polished import PolishedClusterer
 from clusterwise.exceptions import CapReachedWarning, OutsidePriorWarning
 from clusterwise.partition import canonical_labels
@@ -58,7 +60,9 @@ def test_summaries_are_those_of_the_rows(make: Make, heaps: np.ndarray) -> None:
     pooled = sum(len(rows) * rows.var(axis=0) for rows in clusters) / len(heaps)
     for rows, mean, variance in zip(clusters, estimator.means_, estimator.variances_, strict=True):
         np.testing.assert_allclose(mean, rows.mean(axis=0), rtol=1e-3)
-        if isinstance(estimator, PolishedClusterer) and estimator.merge:  # how much is shrunk is estimated
+        if (
+            isinstance(estimator, PolishedClusterer | NCP) and estimator.merge
+        ):  # how much is shrunk is estimated
             between = np.sort([rows.var(axis=0), pooled], axis=0)
             assert (variance > 0.95 * between[0]).all()
             assert (variance < 1.05 * between[1]).all()

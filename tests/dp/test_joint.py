@@ -71,7 +71,7 @@ def test_joint_distribution_is_unchanged(sampler, covariance_type):
     prior = hyper_prior(covariance_type)
     rng = np.random.default_rng(7)
     before, after = [], []
-    for _ in range(1200):
+    for _ in range(700):
         hyper = draw_hyper(rng, prior)
         labels = crp_labels(rng, np.array([hyper.alpha]), N_POINTS)[0]
         empty = Rows(np.zeros((N_POINTS, N_FEATURES)))
