@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from clusterwise.estimators.ncp import NCP
-from clusterwise.estimators.ncp import NCP
 from clusterwise.estimators.polished import PolishedClusterer
 from clusterwise.exceptions import CapReachedWarning, OutsidePriorWarning
 from clusterwise.partition import canonical_labels
