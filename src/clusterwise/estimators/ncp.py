@@ -46,13 +46,13 @@ class NCP(AmortizedClusterer):
         posterior is drawn in any case.
     max_network_points : int
         The network sees at most this many rows, spread over the data; up to 10,000 rows take part in
-        the EM steps, and all are labelled by the cluster summaries.
+        polishing, and all are labelled by the cluster summaries.
     weights : str, path or None
         Name of shipped weights (see ``clusterwise.list_weights()``) or a ``.safetensors`` file; None
         stands for "ncp-2d".
     zoom_levels, refine_steps, merge
-        As for :class:`DAC`. ``zoom_levels=0, refine_steps=0, merge=False`` and a large ``max_network_points``
-        leave the network alone, as in the paper; its partition is ``network_labels_``.
+        As for :class:`AMCP`; nothing is zoomed into by default. ``refine_steps=0, merge=False`` and a large
+        ``max_network_points`` leave the network alone, as in the paper; its partition is ``network_labels_``.
     projection, scaling, max_clusters, random_state, verbose, device
         As for :class:`DAC`.
 
@@ -94,7 +94,7 @@ weights_name_, cap_reached_, n_network_points_
         weights: str | Path | None = None,
         projection: Literal["pca"] | None = None,
         scaling: Literal["joint", "feature"] = "joint",
-        zoom_levels: int = 1,
+        zoom_levels: int = 0,
         refine_steps: int = 10,
         merge: bool = True,
         max_clusters: int = 100,
