@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -27,6 +27,8 @@ class Method(StrEnum):
     AMCP = "amcp"
     DAC = "dac"
     ACT_ST = "act-st"
+    NCP = "ncp"
+    CHIGAC = "chigac"
 
 
 class Filtering(StrEnum):
@@ -87,13 +89,16 @@ def _make_estimator(options: ClusterOptions) -> Any:
         "scaling": str(options.scaling),
         "random_state": options.seed,
     }
-    if options.method is Method.AMCP:
-        return AMCP(**shared)
-    if options.method is Method.ACT_ST:
-        return ACTST(**shared)
     if options.filtering is not None:
         shared["filtering"] = str(options.filtering)
-    return DAC(**shared)
+    estimators: dict[Method, Callable[..., Any]] = {
+        Method.AMCP: AMCP,
+        Method.DAC: DAC,
+        Method.ACT_ST: ACTST,
+        Method.NCP: NCP,
+        Method.CHIGAC: CHiGac,
+    }
+    return estimators[options.method](**shared)
 
 
 def summary_lines(estimator: Any, seconds: float) -> Iterator[str]:
