@@ -81,7 +81,7 @@ class ClusterOptions:
 
 
 def _make_estimator(options: ClusterOptions) -> Any:
-    from clusterwise.estimators import ACTST, AMCP, DAC  # torch: only when it is needed
+    from clusterwise.estimators import ACTST, AMCP, DAC, NCP, CHiGac  # torch: only when it is needed
 
     shared: dict[str, Any] = {
         "weights": options.weights,
