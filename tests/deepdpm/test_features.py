@@ -112,7 +112,7 @@ def test_turns(
     assert again.autoencoder is not code.autoencoder
 
 
-@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("n", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_hardly_any_rows(make_settings: Make, n: int) -> None:
     X = np.random.default_rng(0).normal(size=(n, 4))
     code, snapshot = alternation.alternate(0, X, None, 2, 1, make_settings, None, lambda _: None)

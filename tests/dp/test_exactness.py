@@ -32,16 +32,16 @@ def test_move_leaves_the_posterior_unchanged(move, covariance_type):
     rng = np.random.default_rng([5, COVARIANCES.index(covariance_type)])
     visits = np.zeros(len(exact.partitions))
     n_moved = 0
-    for _ in range(2500):
+    for _ in range(1800):
         before = exact.draw(rng)
         after = MOVES[move](rng, exact.rows, before, exact.prior)
         n_moved += exact.number(before) != exact.number(after)
         visits[exact.number(after)] += 1
-    assert n_moved > 250  # a move that never moves would pass
+    assert n_moved > 180  # a move that never moves would pass
     assert exact.total_variation(visits) < exact.noise(visits.sum(), rng)
 
 
-@pytest.mark.parametrize(("sampler", "n_draws"), [("split-merge", 2500), ("gibbs", 2500)])
+@pytest.mark.parametrize(("sampler", "n_draws"), [("split-merge", 1500), ("gibbs", 1500)])
 def test_sampler_finds_the_posterior_from_one_cluster(sampler, n_draws):
     """Seven points, all 877 partitions; the tolerance counts the draws that the chain is worth."""
     exact = ExactPosterior(few_points(7, 2), *fixed("full", 2))
@@ -54,5 +54,5 @@ def test_sampler_finds_the_posterior_from_one_cluster(sampler, n_draws):
     visits = np.bincount(path, minlength=len(exact.partitions))
     likely = np.argsort(-exact.probabilities)[:20]
     worth = min(effective_sample_size((np.array(path) == i)[None].astype(float)) for i in likely)
-    assert worth > 120
+    assert worth > 70
     assert exact.total_variation(visits) < exact.noise(worth, rng)
