@@ -37,3 +37,6 @@ html_theme_options = {
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],
 }
+
+# Networks and estimators share names on purpose (models.ncp.NCP, estimators.NCP).
+suppress_warnings = ["ref.python"]
