@@ -22,7 +22,7 @@ from torch import Tensor
 from clusterwise._arrays import pad_sets, to_numpy
 from clusterwise.estimators.availability import available_unless
 from clusterwise.estimators.features import FeatureMap, fit_feature_map, pad_features
-from clusterwise.estimators.order import in_input_order, sorted_order
+from clusterwise.estimators.order import by_first_appearance, in_input_order, sorted_order
 from clusterwise.estimators.outside_prior import describe_far_rows
 from clusterwise.estimators.validation import as_points, require_features, require_positive
 from clusterwise.exceptions import CapReachedWarning, ClusterwiseError, OutsidePriorWarning
@@ -384,14 +384,11 @@ def clusters_in_use(prepared: Prepared, mixture: DiagonalMixture) -> tuple[Diago
     """Keep the clusters that some row prefers, in the order of first appearance; and the memberships."""
     while True:
         membership = mixture.memberships(prepared.features)
-        preferred = membership.argmax(axis=1)
-        first = np.full(mixture.n_clusters, len(preferred))
-        np.minimum.at(first, preferred, prepared.order)
-        by_appearance = np.argsort(first, kind="stable")[: np.count_nonzero(first < len(preferred))]
-        if np.array_equal(by_appearance, np.arange(mixture.n_clusters)):
+        in_use = by_first_appearance(membership.argmax(axis=1), mixture.n_clusters, prepared.order)
+        if np.array_equal(in_use, np.arange(mixture.n_clusters)):
             return mixture, membership
         # A row between two clusters prefers the first of them: look again after they changed places.
-        mixture = mixture.select(by_appearance)
+        mixture = mixture.select(in_use)
 
 
 def _outlier_scores(prepared: Prepared, fitted: Fitted) -> np.ndarray:

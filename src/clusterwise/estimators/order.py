@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["in_input_order", "sorted_order"]
+__all__ = ["by_first_appearance", "in_input_order", "sorted_order"]
 
 
 def sorted_order(points: np.ndarray) -> np.ndarray:
@@ -15,8 +15,21 @@ def sorted_order(points: np.ndarray) -> np.ndarray:
     return np.lexsort(points.T[::-1]) if (leading[1:] == leading[:-1]).any() else order
 
 
-def in_input_order(values: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Bring values of sorted rows, (n, ...), back to the order of the input."""
+def in_input_order(values: np.ndarray, order: np.ndarray | None) -> np.ndarray:
+    """Bring values of sorted rows, (n, ...), back to the order of the input; None: they are in it."""
+    if order is None:
+        return values
     result = np.empty_like(values)
     result[order] = values
     return result
+
+
+def by_first_appearance(labels: np.ndarray, n_clusters: int, order: np.ndarray | None) -> np.ndarray:
+    """Return the clusters in use, (K,), the one that comes first in the input first.
+
+    ``labels`` (n,) are those of the sorted rows, out of 0 .. ``n_clusters`` - 1.
+    """
+    n = len(labels)
+    first = np.full(n_clusters, n)
+    np.minimum.at(first, labels, np.arange(n) if order is None else order)
+    return np.argsort(first, kind="stable")[: np.count_nonzero(first < n)]
