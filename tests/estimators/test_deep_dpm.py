@@ -11,18 +11,14 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import BaseEstimator, clone
-from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import clusterwise as cw
 from clusterwise.deepdpm import alternation, fitting
-from clusterwise.estimators.feature_space import Space
-from clusterwise.estimators.tables import read_table
 from clusterwise.exceptions import (
     CapReachedWarning,
     ClusterwiseError,
-    FeatureCountError,
     InvalidDataError,
     NotConvergedWarning,
     OneClusterWarning,
@@ -127,15 +123,6 @@ def test_a_larger_prior_variance_makes_fewer_clusters(heaps: tuple[np.ndarray, n
     assert vague.n_clusters_ == 1
 
 
-def test_the_default_prior_grows_with_the_rows_but_not_for_few(heaps: tuple[np.ndarray, np.ndarray]) -> None:
-    def scatter(n: int) -> float:
-        table = read_table(np.random.default_rng(0).normal(size=(n, 2)), make(), joint=True)
-        return float(make()._prior(Space.of(table.columns, pareto=False), n).psi[0])
-
-    assert scatter(100) == scatter(500) == pytest.approx(0.02)
-    assert scatter(40_000) == pytest.approx(2 * scatter(20_000)) == pytest.approx(1.0)
-
-
 # -- invariance ----------------------------------------------------------------------------------
 
 
@@ -164,21 +151,6 @@ def test_features_in_different_units(heaps: tuple[np.ndarray, np.ndarray]) -> No
     np.testing.assert_array_equal(make(scaling="feature").fit_predict(X * [1e-3, 1e3]), labels)
 
 
-def test_pareto_scaling() -> None:
-    X = np.random.default_rng(0).normal(5, [1.0, 4.0, 16.0], (4000, 3))
-    table = read_table(X, make(), joint=False)
-    space = Space.of(table.columns, pareto=True)
-    features = space.apply(X)
-    np.testing.assert_array_equal(space.rows(table.rows).points, features[table.order])
-    variances = features.var(axis=0)
-    assert variances.mean() == pytest.approx(1)
-    np.testing.assert_allclose(variances / variances[0], [1, 4, 16], rtol=0.1)  # as the spreads
-    np.testing.assert_allclose(space.undo(features), X)
-    covariance = space.undo_covariances(np.cov(features.T)[None])[0]
-    np.testing.assert_allclose(covariance, np.cov(X.T), atol=1e-9)
-    np.testing.assert_allclose(space.variances(X.var(axis=0)), variances)
-
-
 def test_same_seed_same_fit(fitted: cw.DeepDPM, heaps: tuple[np.ndarray, np.ndarray]) -> None:
     again = make().fit(heaps[0])
     np.testing.assert_array_equal(again.membership_, fitted.membership_)
@@ -186,35 +158,6 @@ def test_same_seed_same_fit(fitted: cw.DeepDPM, heaps: tuple[np.ndarray, np.ndar
 
 
 # -- new points ----------------------------------------------------------------------------------
-
-
-def test_rows_do_not_depend_on_their_neighbours(
-    fitted: cw.DeepDPM, heaps: tuple[np.ndarray, np.ndarray]
-) -> None:
-    X, _ = heaps
-    rows = np.random.default_rng(0).permutation(len(X))[:33]
-    np.testing.assert_array_equal(fitted.predict_proba(X), fitted.membership_)
-    np.testing.assert_array_equal(fitted.predict_proba(X[rows]), fitted.membership_[rows])
-    np.testing.assert_array_equal(fitted.score_samples(X[rows]), fitted.score_samples(X)[rows])
-
-
-def test_density_integrates_to_one(fitted: cw.DeepDPM, heaps: tuple[np.ndarray, np.ndarray]) -> None:
-    low, high = heaps[0].min(axis=0) - 1500, heaps[0].max(axis=0) + 1500
-    axes = [np.linspace(a, b, 400) for a, b in zip(low, high, strict=True)]
-    grid = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
-    cell = np.prod([axis[1] - axis[0] for axis in axes])
-    assert np.exp(fitted.score_samples(grid)).sum() * cell == pytest.approx(1, abs=0.02)
-    assert fitted.score(heaps[0]) == pytest.approx(fitted.score_samples(heaps[0]).mean())
-
-
-def test_samples_come_from_the_clusters(fitted: cw.DeepDPM) -> None:
-    points, labels = fitted.sample(2000)
-    assert points.shape == (2000, 2)
-    assert (fitted.predict(points) == labels).mean() > 0.99
-    np.testing.assert_allclose(np.bincount(labels) / 2000, fitted.proportions_, atol=0.06)
-    np.testing.assert_array_equal(fitted.sample(7)[0], fitted.sample(7)[0])
-    with pytest.raises(ClusterwiseError, match="n_samples must be at least 1"):
-        fitted.sample(0)
 
 
 def test_a_far_row_is_an_outlier(heaps: tuple[np.ndarray, np.ndarray]) -> None:
@@ -231,8 +174,6 @@ def test_pickle_and_clone(fitted: cw.DeepDPM, heaps: tuple[np.ndarray, np.ndarra
     np.testing.assert_array_equal(arrived.predict_proba(heaps[0]), fitted.membership_)
     copy = clone(fitted)
     assert not hasattr(copy, "labels_")
-    with pytest.raises(NotFittedError):
-        copy.predict(heaps[0])
 
 
 # -- interrupts, warm starts, warnings -----------------------------------------------------------
@@ -348,8 +289,6 @@ def test_bad_input(fitted: cw.DeepDPM, heaps: tuple[np.ndarray, np.ndarray]) -> 
         make().fit(X)
     with pytest.raises(InvalidDataError, match="NaN at row 17 column 1"):
         fitted.predict(X)
-    with pytest.raises(FeatureCountError, match="X has 3 features, but DeepDPM is expecting 2"):
-        fitted.predict(np.ones((4, 3)))
     with pytest.raises(ClusterwiseError, match=r"device 'no such device'.*pass device='cpu'"):
         make(device="no such device").fit(heaps[0])
     with pytest.raises(ClusterwiseError, match="above 1 for 2 features"):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from clusterwise import DAC
-from clusterwise.estimators.validation import as_points, require_positive
-from clusterwise.exceptions import InvalidDataError
+from clusterwise.estimators.validation import as_points, require_degrees_of_freedom, require_positive
+from clusterwise.exceptions import ClusterwiseError, InvalidDataError
 
 
 def test_one_kind_of_array() -> None:
@@ -38,3 +38,10 @@ def test_require_positive(n_samples: int) -> None:
     require_positive(1)
     with pytest.raises(InvalidDataError, match=f"at least 1, got {n_samples}"):
         require_positive(n_samples)
+
+
+def test_degrees_of_freedom_of_full_covariances() -> None:
+    with pytest.raises(ClusterwiseError, match="above 3 for 4 features and full covariances, got 3"):
+        require_degrees_of_freedom(3, 4, "full")
+    assert require_degrees_of_freedom(3.1, 4, "full") is None
+    assert require_degrees_of_freedom(3, 4, "diag") is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral, Real
@@ -11,41 +10,29 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from scipy.special import logsumexp
-from sklearn.base import BaseEstimator, ClusterMixin, _fit_context
-from sklearn.utils import check_random_state
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from clusterwise.deepdpm.alternation import alternate
 from clusterwise.deepdpm.fitting import Snapshot, run
 from clusterwise.deepdpm.history import History
 from clusterwise.deepdpm.moves import k_after_moves
-from clusterwise.deepdpm.nets import NetWeights
 from clusterwise.deepdpm.settings import ClusterLoss, Settings, Subclusters
-from clusterwise.dp.families import PRIORS
 from clusterwise.dp.niw import CovarianceType, NormalInverseWishart
 from clusterwise.dp.rows import Rows
-from clusterwise.estimators.dp_clusters import Clusters
+from clusterwise.estimators.deep_dpm_prior import prior_of_clusters
 from clusterwise.estimators.feature_space import Space
-from clusterwise.estimators.order import in_input_order
+from clusterwise.estimators.fitted_mixture import FittedMixture
+from clusterwise.estimators.net_clusters import outputs_in_use
+from clusterwise.estimators.progress import epoch_progress
 from clusterwise.estimators.tables import Table, read_table
-from clusterwise.estimators.validation import as_points, require_features, require_positive
-from clusterwise.exceptions import CapReachedWarning, ClusterwiseError, NotConvergedWarning, OneClusterWarning
-from clusterwise.mixture import outlier_scores
+from clusterwise.exceptions import CapReachedWarning, ClusterwiseError, OneClusterWarning
 
 __all__ = ["DeepDPM"]
 
-# The default prior variance of a cluster, in units of the data's: the authors' value, or for many rows what
-# makes the prior's scatter matrix nu Psi this share of that of the data. The share keeps the number of
-# clusters from growing with the number of rows, as clusters are never exactly Gaussian.
-LEAST_VARIANCE = 0.005
-SCATTER_SHARE = 2.5e-5
-# Warnings point to the line that called ``fit``: above _warn, fit itself and scikit-learn's wrapper of it.
-CALLER = 4
 
-
-class DeepDPM(ClusterMixin, BaseEstimator):
+class DeepDPM(FittedMixture):
     """Deep Dirichlet-process mixture (Ronen et al. 2022): a network learns who belongs where, k included.
 
     For one data set, large rather than small, when no trained network fits it. A clustering net gives each
@@ -134,6 +121,7 @@ class DeepDPM(ClusterMixin, BaseEstimator):
     2
     """
 
+    _space: Space
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "k_init": [Interval(Integral, 1, None, closed="left")],
         "feature_learning": [StrOptions({"mlp"}), torch.nn.Module, None],
@@ -227,14 +215,13 @@ class DeepDPM(ClusterMixin, BaseEstimator):
         validate_data(self, X, reset=True, skip_check_array=True)
         seed = self._draw_seed()
         space = Space.of(table.columns, pareto=self.scaling == "pareto")
-        rows, report = space.rows(table.rows), _progress(self.verbose)
+        rows, report = space.rows(table.rows), epoch_progress(self.verbose)
         if self.feature_learning is None:
             settings = self._settings(space, len(rows), 0 if before is None else len(before.history))
             snapshot = run(seed, rows, settings, self.k_init, before, report)
         else:
             space, rows, settings, snapshot = self._learn(seed, space, rows, before, report)
-        self._space = space
-        self._store(rows, table.order, settings.prior, snapshot)
+        self._store(rows, table.order, space, settings.prior, snapshot)
         self._warn()
         if self.verbose:
             print(
@@ -272,9 +259,6 @@ class DeepDPM(ClusterMixin, BaseEstimator):
         space = replace(space, code=code, n_latent=len(code.scaling.shift))
         return space, Rows(code.encode(features)), self._settings(space, len(rows), 0), snapshot
 
-    def _draw_seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
-
     def _require_device(self) -> None:
         try:
             torch.zeros(1, device=self.device)
@@ -298,8 +282,16 @@ class DeepDPM(ClusterMixin, BaseEstimator):
         return snapshot
 
     def _settings(self, space: Space, n: int, n_epochs_before: int) -> Settings:
+        prior = prior_of_clusters(
+            space,
+            n,
+            self.covariance_type,
+            self.mean_precision_prior,
+            self.degrees_of_freedom_prior,
+            self.covariance_prior,
+        )
         return Settings(
-            self._prior(space, n),
+            prior,
             float(self.alpha),
             splits=self.splits,
             merges=self.merges,
@@ -314,53 +306,18 @@ class DeepDPM(ClusterMixin, BaseEstimator):
             device=self.device,
         )
 
-    def _prior(self, space: Space, n: int) -> NormalInverseWishart:
-        """The prior in the units of the features, for n rows."""
-        d = space.n_features
-        full = self.covariance_type == "full"
-        nu = float(d + 2 if self.degrees_of_freedom_prior is None else self.degrees_of_freedom_prior)
-        if full and nu <= d - 1:
-            raise ClusterwiseError(
-                f"degrees_of_freedom_prior must be above {d - 1} for {d} features and full covariances, "
-                f"got {self.degrees_of_freedom_prior}."
-            )
-        if self.covariance_prior is None:
-            variances = np.full(d, max(LEAST_VARIANCE, SCATTER_SHARE * n / nu))
-        else:
-            given = np.asarray(self.covariance_prior, dtype=np.float64)
-            n_columns = space.n_given
-            if given.shape not in ((), (n_columns,)) or not (np.isfinite(given) & (given > 0)).all():
-                raise ClusterwiseError(
-                    f"covariance_prior must be a positive number for each of the {n_columns} features."
-                )
-            variances = space.variances(np.broadcast_to(given, (n_columns,)))
-        return PRIORS[self.covariance_type](float(self.mean_precision_prior), nu, nu * variances)
-
     def _store(
-        self, rows: Rows, order: np.ndarray | None, prior: NormalInverseWishart, snapshot: Snapshot
+        self,
+        rows: Rows,
+        order: np.ndarray | None,
+        space: Space,
+        prior: NormalInverseWishart,
+        snapshot: Snapshot,
     ) -> None:
-        weights, membership, statistics = _in_use(rows, order, snapshot.weights, prior)
-        self._weights = weights
-        self._clusters = Clusters(prior, statistics)
-        self._snapshot = replace(snapshot, weights=weights, statistics=statistics)
-        distances = np.empty(len(rows))
-        shared = statistics[:, 0] > 1.5
-        near = prior.posterior(statistics[shared] if shared.any() else statistics)
-        for part, points in rows.chunks(prior.n_statistics):
-            distances[part] = prior.squared_distances(points, near).min(axis=1)
-        scores = outlier_scores(distances, rows.n_features, len(rows))
-        if order is not None:
-            membership, scores = in_input_order(membership, order), in_input_order(scores, order)
-        self.membership_ = membership
-        self.labels_ = membership.argmax(axis=1)
-        self.n_clusters_ = weights.n_clusters
-        self.probabilities_ = membership.max(axis=1)
-        self.outlier_scores_ = scores
+        weights, clusters, membership = outputs_in_use(rows, order, snapshot.weights, prior)
+        self._store_mixture(rows, order, space, clusters, membership)
+        self._snapshot = replace(snapshot, weights=weights, statistics=clusters.statistics)
         self.k_posterior_ = k_after_moves(self.n_clusters_, snapshot.proposals)
-        posterior = self._clusters.posterior
-        self.means_ = self._space.undo(posterior.mean)
-        self.covariances_ = self._space.undo_covariances(prior.covariances(posterior))
-        self.proportions_ = self._clusters.proportions
         self.history_ = snapshot.history
         self.n_iter_ = len(snapshot.history)
         self.interrupted_ = snapshot.interrupted
@@ -391,86 +348,9 @@ class DeepDPM(ClusterMixin, BaseEstimator):
                 OneClusterWarning,
             )
 
-    def _say(self, message: str, category: type[Warning] = NotConvergedWarning) -> None:
-        warnings.warn(message, category, stacklevel=CALLER + 1)
-
     # -- new points ------------------------------------------------------------------------------
-
-    def _features(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        points = as_points(X, self)
-        require_features(points, self)
-        validate_data(self, X, reset=False, skip_check_array=True)  # names of columns
-        return self._space.apply(points)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Membership of each row of X in each cluster, (n, K), by the clustering net; each row by itself."""
         features = self._features(X)
-        return self._weights.memberships(features)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Cluster of each row of X, (n,); ``predict`` on the rows of ``fit`` gives ``labels_``."""
-        return self.predict_proba(X).argmax(axis=1)
-
-    def score_samples(self, X: Any) -> np.ndarray:
-        """Log density of each row of X in its own units, (n,), under the fitted mixture.
-
-        Columns that are constant in the data of ``fit`` do not count. With ``feature_learning`` it is the
-        density of the learned features.
-        """
-        features = self._features(X)
-        return logsumexp(self._clusters.log_joint(features), axis=1) - self._space.log_volume
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean log density per row of X; ``y`` is ignored."""
-        return float(self.score_samples(X).mean())
-
-    def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """Draw new rows (n_samples, d) from the fitted mixture, with their clusters (n_samples,)."""
-        check_is_fitted(self)
-        require_positive(n_samples)
-        rng = np.random.default_rng(self._draw_seed())
-        clusters = self._clusters
-        labels = np.repeat(np.arange(self.n_clusters_), rng.multinomial(n_samples, clusters.proportions))
-        return self._space.undo(clusters.prior.sample(rng, clusters.posterior, labels)), labels
-
-
-def _progress(verbose: int) -> Callable[[History], object]:
-    """Say every few seconds how far the fit is."""
-    last = time.perf_counter()
-
-    def report(history: History) -> None:
-        nonlocal last
-        if verbose and time.perf_counter() - last > 2:
-            last = time.perf_counter()
-            print(
-                f"DeepDPM: epoch {len(history)}, {history.n_clusters[-1]} clusters, "
-                f"loss {history.loss[-1]:.4f}, {sum(history.splits)} splits and {sum(history.merges)} merges",
-                flush=True,
-            )
-
-    return report
-
-
-def _in_use(
-    rows: Rows, order: np.ndarray | None, weights: NetWeights, prior: NormalInverseWishart
-) -> tuple[NetWeights, np.ndarray, np.ndarray]:
-    """Keep the clusters that some row prefers, in the order of first appearance.
-
-    Returns also the memberships (n, K) of all rows, and the statistics (K, p) that they weigh.
-    """
-    places = np.arange(len(rows)) if order is None else order
-    while True:
-        k = weights.n_clusters
-        membership, statistics = np.empty((len(rows), k)), np.zeros((k, prior.n_statistics))
-        for part, points in rows.chunks(prior.n_statistics):
-            membership[part] = weights.memberships(points)
-            statistics += membership[part].T @ prior.lift(points)
-        preferred = membership.argmax(axis=1)
-        first = np.full(k, len(rows))
-        np.minimum.at(first, preferred, places)
-        by_appearance = np.argsort(first, kind="stable")[: np.count_nonzero(first < len(rows))]
-        if np.array_equal(by_appearance, np.arange(k)):
-            return weights, membership, statistics
-        # A row between two clusters prefers the first of them: look again after they changed places.
-        weights = weights.select(by_appearance)
+        return self._snapshot.weights.memberships(features)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from clusterwise.dp.niw import NormalInverseWishart, Posterior
-from clusterwise.estimators.tables import Table
+from clusterwise.dp.rows import Rows
+from clusterwise.estimators.order import by_first_appearance
+from clusterwise.mixture import outlier_scores
 
-__all__ = ["Clusters", "clusters_of_table"]
+__all__ = ["Clusters", "clusters_in_use", "outlier_scores_of"]
 
 # Rows that predictions are made for at a time.
 ROWS_AT_ONCE = 8192
@@ -33,6 +35,10 @@ class Clusters:
         counts: np.ndarray = self.statistics[:, 0]
         return counts / counts.sum()
 
+    def select(self, clusters: np.ndarray) -> Clusters:
+        """Keep the clusters with these indices, in this order."""
+        return Clusters(self.prior, self.statistics[clusters])
+
     def log_joint(self, points: np.ndarray) -> np.ndarray:
         """Log of share times predictive density, (n, K), each row on its own."""
         posterior, log_shares = self.posterior, np.log(self.proportions)
@@ -49,26 +55,27 @@ class Clusters:
         return weights / weights.sum(axis=1, keepdims=True)
 
 
-def clusters_of_table(table: Table, clusters: Clusters) -> tuple[Clusters, np.ndarray, np.ndarray]:
-    """Keep the clusters that some row prefers, in the order of first appearance.
+def clusters_in_use(rows: Rows, order: np.ndarray | None, clusters: Clusters) -> tuple[Clusters, np.ndarray]:
+    """Keep the clusters that some row prefers, in the order of first appearance; and the memberships (n, K).
 
-    Returns also the memberships (n, K) of all rows, and their squared distances (n,) to the nearest cluster
-    of more than one row.
+    ``order`` (n,) has the places of the rows in the input; None: as they came.
     """
-    n = len(table.rows)
-    order = np.arange(n) if table.order is None else table.order
     while True:
         k = len(clusters.statistics)
-        membership, distances = np.empty((n, k)), np.empty(n)
-        shared = clusters.statistics[:, 0] > 1.5
-        near = Clusters(clusters.prior, clusters.statistics[shared] if shared.any() else clusters.statistics)
-        for part, points in table.rows.chunks(clusters.prior.n_statistics + k):
+        membership = np.empty((len(rows), k))
+        for part, points in rows.chunks(clusters.prior.n_statistics + k):
             membership[part] = clusters.memberships(points)
-            distances[part] = clusters.prior.squared_distances(points, near.posterior).min(axis=1)
-        preferred = membership.argmax(axis=1)
-        first = np.full(k, n)
-        np.minimum.at(first, preferred, order)
-        by_appearance = np.argsort(first, kind="stable")[: np.count_nonzero(first < n)]
-        if np.array_equal(by_appearance, np.arange(k)):
-            return clusters, membership, distances
-        clusters = Clusters(clusters.prior, clusters.statistics[by_appearance])
+        in_use = by_first_appearance(membership.argmax(axis=1), k, order)
+        if np.array_equal(in_use, np.arange(k)):
+            return clusters, membership
+        clusters = clusters.select(in_use)
+
+
+def outlier_scores_of(rows: Rows, clusters: Clusters) -> np.ndarray:
+    """Outlier scores (n,) of the rows; a cluster of one row does not make it an ordinary one."""
+    shared = np.flatnonzero(clusters.statistics[:, 0] > 1.5)
+    near = (clusters.select(shared) if len(shared) > 0 else clusters).posterior
+    distances = np.empty(len(rows))
+    for part, points in rows.chunks(clusters.prior.n_statistics + len(near.mean)):
+        distances[part] = clusters.prior.squared_distances(points, near).min(axis=1)
+    return outlier_scores(distances, rows.n_features, len(rows))

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import time
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from scipy.special import logsumexp
-from sklearn.base import BaseEstimator, ClusterMixin, _fit_context, clone
-from sklearn.utils import check_random_state
+from sklearn.base import _fit_context, clone
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -21,12 +18,13 @@ from clusterwise.dp.hyper import HyperParameters, HyperPrior, LogNormal
 from clusterwise.dp.niw import CovarianceType
 from clusterwise.dp.rows import Rows
 from clusterwise.dp.state import statistics_of
-from clusterwise.estimators.dp_clusters import Clusters, clusters_of_table
+from clusterwise.estimators.dp_clusters import Clusters, clusters_in_use
+from clusterwise.estimators.fitted_mixture import FittedMixture
 from clusterwise.estimators.order import in_input_order
-from clusterwise.estimators.tables import Table, read_table
-from clusterwise.estimators.validation import as_points, require_features, require_positive
-from clusterwise.exceptions import ClusterwiseError, NotConvergedWarning
-from clusterwise.mixture import outlier_scores
+from clusterwise.estimators.progress import chain_progress
+from clusterwise.estimators.tables import Columns, Table, read_table
+from clusterwise.estimators.validation import require_degrees_of_freedom, require_positive
+from clusterwise.exceptions import ClusterwiseError
 from clusterwise.posterior import PartitionPosterior
 
 __all__ = ["DPMixture"]
@@ -39,11 +37,9 @@ PARTITIONS_COMPARED = 64
 LABELS_COMPARED = 4_000_000
 # The prior of DeepDPM's authors: kappa, nu - d + 1, and variance as a share of the data's.
 WEAK = {"kappa": LogNormal(1e-4, 0.0), "degrees": LogNormal(3.0, 0.0), "variance": LogNormal(0.005, 0.0)}
-# Warnings point to the line that called ``fit``: above _warn, fit itself and scikit-learn's wrapper of it.
-CALLER = 4
 
 
-class DPMixture(ClusterMixin, BaseEstimator):
+class DPMixture(FittedMixture):
     """Dirichlet-process mixture of Gaussians, sampled by Markov chain Monte Carlo.
 
     Nothing needs tuning: the concentration alpha and the hyper-parameters of the Normal-Inverse-Wishart prior
@@ -108,6 +104,7 @@ class DPMixture(ClusterMixin, BaseEstimator):
     2
     """
 
+    _space: Columns
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "covariance_type": [StrOptions({"full", "diag", "spherical"})],
         "sampler": [StrOptions({"split-merge", "gibbs"})],
@@ -176,7 +173,7 @@ class DPMixture(ClusterMixin, BaseEstimator):
             table = table.centred_at(self._by_feature(self.mean_prior, "mean_prior", table))
         before = self._chains_before(table)
         validate_data(self, X, reset=True, skip_check_array=True)
-        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self._seed = self._draw_seed()
         hyper_prior = self._hyper_prior(table)
         self._chains = self._run(table.rows, hyper_prior, before)
         self._store(table, hyper_prior)
@@ -210,12 +207,8 @@ class DPMixture(ClusterMixin, BaseEstimator):
         if self.mean_precision_prior is not None:
             chosen["kappa"] = LogNormal(float(self.mean_precision_prior), 0.0)
         if self.degrees_of_freedom_prior is not None:
+            require_degrees_of_freedom(self.degrees_of_freedom_prior, d, self.covariance_type)
             degrees = float(self.degrees_of_freedom_prior) - (d - 1 if self.covariance_type == "full" else 0)
-            if degrees <= 0:
-                raise ClusterwiseError(
-                    f"degrees_of_freedom_prior must be above {d - 1} for {d} features and full covariances, "
-                    f"got {self.degrees_of_freedom_prior}."
-                )
             chosen["degrees"] = LogNormal(degrees, 0.0)
         if self.covariance_prior is not None:
             variances = self._by_feature(self.covariance_prior, "covariance_prior", table)
@@ -239,7 +232,7 @@ class DPMixture(ClusterMixin, BaseEstimator):
         keep_every = min(keep_every, self.n_draws)
         chains: list[Chain] = []
         for number, rng in enumerate(np.random.default_rng(self._seed).spawn(self.n_chains)):
-            report = _progress(f"DPMixture, chain {number + 1} of {self.n_chains}", self.verbose)
+            report = chain_progress(f"DPMixture, chain {number + 1} of {self.n_chains}", self.verbose)
             chain = run_chain(
                 rng,
                 rows,
@@ -257,7 +250,7 @@ class DPMixture(ClusterMixin, BaseEstimator):
         return chains
 
     def _store(self, table: Table, hyper_prior: HyperPrior) -> None:
-        self._columns, self._order, self._hyper_prior_used = table.columns, table.order, hyper_prior
+        self._hyper_prior_used = hyper_prior
         kept = [state for chain in self._chains for state in chain.kept]
         n_draws = min(len(chain.trace.n_clusters) for chain in self._chains)
         traces = [chain.trace.as_dict() for chain in self._chains]
@@ -272,38 +265,23 @@ class DPMixture(ClusterMixin, BaseEstimator):
         consensus = PartitionPosterior(self._partitions[chosen].astype(np.int64)).consensus()
         prior = _average([state.hyper for state in kept]).prior(hyper_prior)
         statistics = statistics_of(table.rows, consensus.labels, consensus.n_clusters, prior)
-        self._clusters, membership, distances = clusters_of_table(table, Clusters(prior, statistics))
-        self.membership_ = self._in_input_order(membership)
-        self.labels_ = self.membership_.argmax(axis=1)
-        self.n_clusters_ = self.membership_.shape[1]
-        self.probabilities_ = self.membership_.max(axis=1)
-        scores = outlier_scores(distances, table.rows.n_features, len(table.rows))
-        self.outlier_scores_ = self._in_input_order(scores)
-        posterior = self._clusters.posterior
-        self.means_ = self._columns.undo(posterior.mean)
-        self.covariances_ = self._columns.undo_covariances(prior.covariances(posterior))
-        self.proportions_ = self._clusters.proportions
-
-    def _in_input_order(self, values: np.ndarray) -> np.ndarray:
-        return values if self._order is None else in_input_order(values, self._order)
+        clusters, membership = clusters_in_use(table.rows, table.order, Clusters(prior, statistics))
+        self._store_mixture(table.rows, table.order, table.columns, clusters, membership)
 
     def _warn(self) -> None:
+        """Say what a user should know about how the sampling ended."""
         if self._chains[-1].interrupted:
             n_draws = sum(len(chain.trace.n_clusters) for chain in self._chains)
-            warnings.warn(
+            self._say(
                 f"DPMixture was interrupted after {n_draws} draws of {len(self._chains)} chains, which are "
-                "what it reports.",
-                NotConvergedWarning,
-                stacklevel=CALLER,
+                "what it reports."
             )
         if self.convergence_.is_poor:
             convergence = self.convergence_
-            warnings.warn(
+            self._say(
                 f"DPMixture's chains do not agree yet (R-hat {convergence.worst_r_hat:.2f}, effective sample "
                 f"size {convergence.least_samples:.0f}; see convergence_): the labels may be good, but "
-                "k_posterior_ is uncertain; raise n_draws, or go on with warm_start=True.",
-                NotConvergedWarning,
-                stacklevel=CALLER,
+                "k_posterior_ is uncertain; raise n_draws, or go on with warm_start=True."
             )
 
     def sample_partitions(self, n_samples: int = 50) -> PartitionPosterior:
@@ -314,61 +292,14 @@ class DPMixture(ClusterMixin, BaseEstimator):
         check_is_fitted(self)
         require_positive(n_samples)
         chosen = np.linspace(0, len(self._partitions) - 1, n_samples).round().astype(np.int64)
-        return PartitionPosterior(self._in_input_order(self._partitions[chosen].T).T.astype(np.int64))
+        return PartitionPosterior(in_input_order(self._partitions[chosen].T, self._order).T.astype(np.int64))
 
     # -- new points ------------------------------------------------------------------------------
 
-    def _features(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        points = as_points(X, self)
-        require_features(points, self)
-        validate_data(self, X, reset=False, skip_check_array=True)  # names of columns
-        return self._columns.apply(points)
-
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each cluster for each row of X, (n, K); each row is treated by itself."""
-        check_is_fitted(self)
-        return self._clusters.memberships(self._features(X))
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Cluster of each row of X, (n,); ``predict`` on the rows of ``fit`` gives ``labels_``."""
-        return self.predict_proba(X).argmax(axis=1)
-
-    def score_samples(self, X: Any) -> np.ndarray:
-        """Log predictive density of each row of X in its own units, (n,), given the clusters.
-
-        Columns that are constant in the data of ``fit`` do not count.
-        """
-        check_is_fitted(self)
-        log_density = logsumexp(self._clusters.log_joint(self._features(X)), axis=1)
-        return log_density - self._columns.scaling.log_volume
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean log predictive density per row of X; ``y`` is ignored."""
-        return float(self.score_samples(X).mean())
-
-    def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """Draw new rows (n_samples, d) from the predictive mixture, with their clusters (n_samples,)."""
-        check_is_fitted(self)
-        require_positive(n_samples)
-        rng = np.random.default_rng(int(check_random_state(self.random_state).randint(2**31 - 1)))
-        clusters = self._clusters
-        labels = np.repeat(np.arange(self.n_clusters_), rng.multinomial(n_samples, clusters.proportions))
-        return self._columns.undo(clusters.prior.sample(rng, clusters.posterior, labels)), labels
-
-
-def _progress(name: str, verbose: int) -> Callable[[int], object]:
-    """Say every few seconds how far a chain is."""
-    steps, last = 0, time.perf_counter()
-
-    def report(n_clusters: int) -> None:
-        nonlocal steps, last
-        steps += 1
-        if verbose and time.perf_counter() - last > 2:
-            last = time.perf_counter()
-            print(f"{name}: step {steps}, {n_clusters} clusters", flush=True)
-
-    return report
+        features = self._features(X)
+        return self._clusters.memberships(features)
 
 
 def _average(draws: list[HyperParameters]) -> HyperParameters:

@@ -58,7 +58,7 @@ class Space:
         """A log density in data units is that of the features minus this."""
         if self.code is not None:
             return self.code.scaling.log_volume
-        return self.columns.scaling.log_volume - float(np.log(self.stretch).sum())
+        return self.columns.log_volume - float(np.log(self.stretch).sum())
 
     def rows(self, rows: Rows) -> Rows:
         """The rows of a table with these columns, stretched; a mapped file is still read as it is needed."""

@@ -32,6 +32,11 @@ class Columns:
         used = np.flatnonzero(self.varies)
         return used if len(used) > 0 else np.zeros(1, dtype=np.int64)
 
+    @property
+    def log_volume(self) -> float:
+        """A log density in data units is that of the features minus this."""
+        return self.scaling.log_volume
+
     def apply(self, points: np.ndarray) -> np.ndarray:
         """Features (n, f) of points (n, d)."""
         return self.scaling.apply(points[:, self.used])

@@ -1,4 +1,4 @@
-"""Whatever the user passes as data, checked and brought to one array, with errors that name the place."""
+"""Whatever the user passes, checked, and data brought to one array, with errors that name the place."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array
 
 from clusterwise._arrays import require_finite
-from clusterwise.exceptions import FeatureCountError, InvalidDataError
+from clusterwise.dp.niw import CovarianceType
+from clusterwise.exceptions import ClusterwiseError, FeatureCountError, InvalidDataError
 
-__all__ = ["as_points", "require_features", "require_positive"]
+__all__ = ["as_points", "require_degrees_of_freedom", "require_features", "require_positive"]
 
 
 def as_points(X: Any, estimator: BaseEstimator, name: str = "X") -> np.ndarray:
@@ -54,6 +55,14 @@ def require_positive(n_samples: int) -> None:
     """Raise an error if no sample is asked for."""
     if n_samples < 1:
         raise InvalidDataError(f"n_samples must be at least 1, got {n_samples}.")
+
+
+def require_degrees_of_freedom(nu: float, d: int, covariance_type: CovarianceType) -> None:
+    """Raise an error if an inverse Wishart prior of covariances (d, d) with this nu does not exist."""
+    if covariance_type == "full" and nu <= d - 1:
+        raise ClusterwiseError(
+            f"degrees_of_freedom_prior must be above {d - 1} for {d} features and full covariances, got {nu}."
+        )
 
 
 def require_features(points: np.ndarray, estimator: Any, detail: str = "") -> None:

@@ -117,7 +117,7 @@ def test_the_known_model_is_the_true_posterior() -> None:
     mixture = posteriors._dp_mixture(True, 1, 0, Sampling(n_warm_up=0, n_draws=1)).fit(points)
     hyper = first_guess(mixture._hyper_prior_used)
     prior = hyper.prior(mixture._hyper_prior_used)
-    lifted = prior.lift(mixture._columns.apply(points))
+    lifted = prior.lift(mixture._space.apply(points))
     odds = prior.log_marginal(lifted).sum() - prior.log_marginal(lifted.sum(axis=0)[None])[0]
     assert 1 / (1 + hyper.alpha * np.exp(odds)) == pytest.approx(exact, rel=1e-4)
 

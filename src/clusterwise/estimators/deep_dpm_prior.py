@@ -1,0 +1,54 @@
+"""DeepDPM's prior of a cluster, from the user's numbers to the units of the features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from clusterwise.dp.families import PRIORS
+from clusterwise.dp.niw import CovarianceType, NormalInverseWishart
+from clusterwise.estimators.feature_space import Space
+from clusterwise.estimators.validation import require_degrees_of_freedom
+from clusterwise.exceptions import ClusterwiseError
+
+__all__ = ["prior_of_clusters"]
+
+# The default prior variance of a cluster, in units of the data's: the authors' value, or for many rows what
+# makes the prior's scatter matrix nu Psi this share of that of the data. The share keeps the number of
+# clusters from growing with the number of rows, as clusters are never exactly Gaussian.
+LEAST_VARIANCE = 0.005
+SCATTER_SHARE = 2.5e-5
+
+
+def prior_of_clusters(
+    space: Space,
+    n_rows: int,
+    covariance_type: CovarianceType,
+    kappa: float,
+    degrees_of_freedom: float | None = None,
+    variances: Any = None,
+) -> NormalInverseWishart:
+    """The prior for so many rows; ``variances`` is a number or (d,), in the units of the data.
+
+    Without them nu is d + 2, and the variances are a share of the data's.
+    """
+    d = space.n_features
+    if degrees_of_freedom is not None:
+        require_degrees_of_freedom(degrees_of_freedom, d, covariance_type)
+    nu = float(d + 2 if degrees_of_freedom is None else degrees_of_freedom)
+    if variances is None:
+        in_features = np.full(d, max(LEAST_VARIANCE, SCATTER_SHARE * n_rows / nu))
+    else:
+        in_features = space.variances(_by_column(variances, space.n_given))
+    return PRIORS[covariance_type](float(kappa), nu, nu * in_features)
+
+
+def _by_column(variances: Any, n_columns: int) -> np.ndarray:
+    """One positive number for each column, (n_columns,)."""
+    given = np.asarray(variances, dtype=np.float64)
+    if given.shape not in ((), (n_columns,)) or not (np.isfinite(given) & (given > 0)).all():
+        raise ClusterwiseError(
+            f"covariance_prior must be a positive number for each of the {n_columns} features."
+        )
+    return np.broadcast_to(given, (n_columns,))
