@@ -137,8 +137,8 @@ def _shown(task: TrainingTask) -> int:
 class _Snapshots(Callback):
     """Measures the averaged weights after some steps; the time that this takes is not training time."""
 
-    def __init__(self, plan: Plan, task: TrainingTask, keep: Callable[[dict[str, object]], None]) -> None:
-        self.plan, self.task, self.keep = plan, task, keep
+    def __init__(self, plan: Plan, task: TrainingTask, rows: RowFile, key: dict[str, object]) -> None:
+        self.plan, self.task, self.rows, self.key = plan, task, rows, key
 
     def after_step(self, state: TrainingState) -> bool:
         if state.step in self.plan.snapshots:
@@ -146,8 +146,13 @@ class _Snapshots(Callback):
             assert isinstance(model, CHiGac)
             figures = figures_of(model, self.task, self.plan.effort)
             labels = partition_of(model, self.task.points[_shown(self.task)])
-            self.keep(
-                {"step": state.step, "seconds": f"{state.seconds:.4g}", "labels": " ".join(map(str, labels))}
+            self.rows.add(
+                self.key
+                | {
+                    "step": state.step,
+                    "seconds": f"{state.seconds:.4g}",
+                    "labels": " ".join(map(str, labels)),
+                }
                 | {name: repr(value) for name, value in figures.items()}
             )
         return False
@@ -169,8 +174,8 @@ def run(out: Path, quick: bool, write: Callable[[str], object], plan: Plan | Non
         if all((strategy, seed, step) in rows for step in chosen.snapshots):
             continue
         begin = time.monotonic()
-        key = {"strategy": strategy, "seed": seed, "plan": identity}
-        snapshots = _Snapshots(chosen, task, lambda row, key=key: rows.add(key | row))  # type: ignore[misc]
+        key: dict[str, object] = {"strategy": strategy, "seed": seed, "plan": identity}
+        snapshots = _Snapshots(chosen, task, rows, key)
         with tempfile.TemporaryDirectory() as directory:
             train(_recipe(chosen, strategy, seed), directory, callbacks=[snapshots], verbose=False)
         write(

@@ -65,14 +65,17 @@ def draw_partitions(
     results: dict[int, PartitionDraws] = {}
     for start in range(0, len(by_size), per_batch):
         sets = by_size[start : start + per_batch]
-        some_seeds = [seeds[b] for b in sets]
-        loop = _Loop(model, points[sets], mask[sets], some_seeds, max_clusters, n_orders, greedy)
+        drawn = [_random_orders(mask[b], seeds[b], n_orders) for b in sets]
+        orders, numbers = (torch.cat(of_sets) for of_sets in zip(*drawn, strict=True))
+        loop = _Loop(model, points[sets], mask[sets], orders, None if greedy else numbers, max_clusters)
         results.update(zip(sets, loop.run(), strict=True))
     return [results[b] for b in range(len(points))]
 
 
 class _Loop:
-    """Running sums of R orders: ``n_orders`` of each of B data sets, the largest set first.
+    """Running sums of R orders (R, N): equally many of each of B data sets, the largest set first.
+
+    ``numbers`` (R, N) draw the labels; without them the likeliest ones are taken.
 
     A slot holds one cluster of every order. The first slot without a cluster is the new one: its sum and
     its vote are zero, so that it needs no treatment of its own.
@@ -83,17 +86,16 @@ class _Loop:
         model: NCP,
         points: Tensor,
         mask: Tensor,
-        seeds: Sequence[int],
+        orders: Tensor,
+        numbers: Tensor | None,
         max_clusters: int,
-        n_orders: int,
-        greedy: bool,
     ) -> None:
+        n_orders = len(orders) // len(points)
         self.model, self.max_clusters, self.n_orders = model, max_clusters, n_orders
         sizes = mask.sum(1)
         n_points = int(sizes[0])
-        drawn = [_random_orders(of_set, seed, n_orders) for of_set, seed in zip(mask, seeds, strict=True)]
-        self.orders = torch.cat([order for order, _ in drawn])[:, :n_points]  # (R, N)
-        self.numbers = None if greedy else torch.cat([number for _, number in drawn]).to(points)
+        self.orders = orders[:, :n_points]
+        self.numbers = None if numbers is None else numbers.to(points)
         places = torch.arange(n_points, device=mask.device)
         self.n_rows: list[int] = (n_orders * (sizes[:, None] > places).sum(0)).tolist()  # at every place
 
