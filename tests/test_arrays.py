@@ -138,7 +138,11 @@ def test_scaling_is_affine() -> None:
 
 
 def test_finite_data_pass() -> None:
-    require_finite(POINTS)
+    before = POINTS.copy()
+    assert require_finite(before) is None
+    np.testing.assert_array_equal(before, POINTS)
+    largest = np.full((2, 2), np.finfo(np.float64).max)
+    assert require_finite(largest) is None  # though their sum is infinite
 
 
 @pytest.mark.parametrize(("value", "kind"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")])

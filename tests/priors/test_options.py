@@ -46,4 +46,7 @@ def test_edges_of_the_domain_are_legal(name: str) -> None:
 
 
 def test_crp_options_may_be_left_open() -> None:
-    make_prior("crp-mixture", alpha=None, k_exact=None)
+    open_one, default = make_prior("crp-mixture", alpha=None, k_exact=None), make_prior("crp-mixture")
+    assert open_one == default
+    many = open_one.draw(np.random.default_rng(0), 40, 30)
+    assert len({int(labels.max()) for labels in many.labels}) > 3  # neither alpha nor K stands still
