@@ -306,7 +306,12 @@ def test_frames(heaps: tuple[np.ndarray, np.ndarray], fitted: cw.DeepDPM) -> Non
     assert list(estimator.feature_names_in_) == ["easting", "northing"]
 
 
-def test_files_that_are_mapped(heaps: tuple[np.ndarray, np.ndarray], tmp_path: Any) -> None:
+@pytest.mark.parametrize("least", [1, 10**6])
+def test_files_that_are_mapped(
+    heaps: tuple[np.ndarray, np.ndarray], tmp_path: Any, monkeypatch: pytest.MonkeyPatch, least: int
+) -> None:
+    """Large ones are read batch by batch, small ones whole."""
+    monkeypatch.setattr("clusterwise.estimators.tables.LEAST_MAPPED", least)
     X, labels = heaps
     np.save(tmp_path / "x.npy", X)
     estimator = make().fit(np.load(tmp_path / "x.npy", mmap_mode="r"))

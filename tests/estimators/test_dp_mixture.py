@@ -280,6 +280,7 @@ def test_data_on_disk_are_read_chunk_by_chunk(heaps, tmp_path: Path, dtype, monk
     monkeypatch.setattr(Rows, "take", watched)
     monkeypatch.setattr("clusterwise.dp.rows.CHUNK", 20_000)
     monkeypatch.setattr(tables, "ROWS_AT_ONCE", 500)
+    monkeypatch.setattr(tables, "LEAST_MAPPED", 1000)
     estimator = DPMixture(n_warm_up=20, n_draws=4, n_chains=1, random_state=0).fit(mapped)
     assert largest < 3001
     assert estimator.n_clusters_ == 2

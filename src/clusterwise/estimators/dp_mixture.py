@@ -164,8 +164,8 @@ class DPMixture(FittedMixture):
     def fit(self, X: Any, y: Any = None) -> DPMixture:
         """Find the clusters of X, (n, d), and how many there are; ``y`` is ignored.
 
-        X may be a ``numpy.memmap``, which is read chunk by chunk and never copied. An interrupt from the
-        keyboard ends the sampling and keeps the draws so far, if there are any.
+        X may be a ``numpy.memmap``; with a million numbers or more it is read chunk by chunk and never
+        copied. An interrupt from the keyboard ends the sampling and keeps the draws so far, if there are any.
         """
         started = time.perf_counter()
         table = read_table(X, self, joint=self.covariance_type == "spherical")

@@ -16,6 +16,8 @@ from clusterwise.estimators.validation import as_points
 __all__ = ["Columns", "Table", "read_table"]
 
 ROWS_AT_ONCE = 65_536
+# Files with fewer numbers are read whole: then they give what the same array in memory gives.
+LEAST_MAPPED = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -106,9 +108,9 @@ def _columns_by_chunk(points: np.ndarray, joint: bool) -> Columns:
 def read_table(X: Any, estimator: BaseEstimator, joint: bool) -> Table:
     """Check X and bring it to units of its spread, all features together if ``joint``.
 
-    A ``numpy.memmap`` is left where it is; it is read chunk by chunk, in its own order.
+    A large ``numpy.memmap`` is left where it is; it is read chunk by chunk, in its own order.
     """
-    if isinstance(X, np.memmap) and X.ndim == 2 and X.shape[0] > 0 and X.dtype.kind == "f":
+    if isinstance(X, np.memmap) and X.ndim == 2 and X.size >= LEAST_MAPPED and X.dtype.kind == "f":
         columns = _columns_by_chunk(X, joint)
         return Table(Rows(X, columns.scaling, columns.used), None, columns)
     points = as_points(X, estimator)
