@@ -24,6 +24,7 @@ ESTIMATORS = [
     AMCP(weights="tiny-amcp.safetensors", projection="pca"),
     AMCP(weights="tiny-amcp.safetensors", projection="pca", merge=False, n_draws=2),
     CHiGac(weights="tiny-chigac.safetensors", projection="pca"),
+    CHiGac(weights="tiny-chigac.safetensors", projection="pca", n_draws=2),
     NCP(weights="tiny-ncp.safetensors", projection="pca", n_orders=5),
 ]
 

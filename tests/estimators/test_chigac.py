@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
 import clusterwise as cw
 from clusterwise.estimators.chigac import _pioneers
+from clusterwise.mixture import DiagonalMixture
+from clusterwise.partition import canonical_labels
 
 
 @pytest.fixture
@@ -115,6 +119,38 @@ def test_more_paths_do_not_lose_the_best(weights: Path, close_pair: np.ndarray) 
     one = cw.CHiGac(weights=weights, random_state=0).fit(close_pair)
     many = cw.CHiGac(weights=weights, random_state=0, n_draws=10).fit(close_pair)
     np.testing.assert_array_equal(one.network_labels_, many.network_labels_)
+
+
+def test_draws_are_averaged() -> None:
+    """On clusters that lie in each other, where the paths drawn by the shipped weights disagree."""
+    rng = np.random.default_rng(0)
+    points = np.repeat([[0.0, 0.0], [2.6, 0.0], [2.0, 2.2], [20.0, 5.0]], 60, axis=0)
+    points += rng.normal(size=points.shape)
+    estimator = cw.CHiGac(random_state=0, n_draws=20).fit(points)
+    of_the_answer = DiagonalMixture.memberships(estimator._mixture, estimator._feature_map.apply(points))
+    assert abs(estimator.membership_ - of_the_answer).max() > 0.01
+    np.testing.assert_allclose(estimator.membership_.sum(axis=1), 1, rtol=1e-12)
+    np.testing.assert_array_equal(estimator.membership_.argmax(axis=1), estimator.labels_)
+    np.testing.assert_array_equal(estimator.predict(points), estimator.labels_)
+    (many, _) = clone(estimator).fit_predict_many([points, points[:50]])
+    np.testing.assert_array_equal(many, estimator.labels_)
+    arrived = pickle.loads(pickle.dumps(estimator))
+    np.testing.assert_array_equal(arrived.predict_proba(points + 0.1), estimator.predict_proba(points + 0.1))
+    order = rng.permutation(len(points))
+    shuffled = clone(estimator).fit(points[order])
+    np.testing.assert_array_equal(shuffled.labels_, canonical_labels(estimator.labels_[order]))
+    columns = estimator.labels_[order][
+        [np.argmax(shuffled.labels_ == k) for k in range(shuffled.n_clusters_)]
+    ]
+    np.testing.assert_array_equal(shuffled.membership_, estimator.membership_[order][:, columns])
+
+
+def test_the_posterior_over_k_is_about_the_mixtures_that_are_averaged(
+    weights: Path, close_pair: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    estimator = cw.CHiGac(weights=weights, random_state=0, n_draws=5).fit(close_pair)
+    monkeypatch.setattr(cw.CHiGac, "_infer", None)  # no further paths
+    assert set(estimator.k_posterior_) >= {m.n_clusters for m in estimator._mixture.beliefs.mixtures}
 
 
 def test_the_learned_stop_opens_no_more_clusters_than_the_printed_one(weights: Path) -> None:

@@ -36,8 +36,9 @@ class AMCP(PolishedClusterer):
     first_cluster : {"learned", "k-means"}
         Whether the first cluster comes from the network's own step or from k-means, as the paper prints it.
     n_draws : int
-        Further paths whose starting rows are drawn at random; the best of all is the answer. 0 takes the
-        likeliest path alone, which is quick; ``k_posterior_`` looks at 20 drawn paths in any case.
+        Further paths whose starting rows are drawn at random; the best of all is the answer, and memberships
+        are averages over what all of them lead to. 0 takes the likeliest path alone, which is quick;
+        ``k_posterior_`` then draws 20 by itself. Without ``merge`` only ``k_posterior_`` draws.
     weights : str, path or None
         Name of shipped weights (see ``clusterwise.list_weights()``) or a ``.safetensors`` file; None
         stands for "amcp-2d".
@@ -72,13 +73,14 @@ class AMCP(PolishedClusterer):
         Cluster of each row, 0 .. K-1 by first appearance.
     n_clusters_ : int
     membership_ : ndarray of shape (n, K)
-        Probability of each cluster; rows sum to 1 and the largest is the label.
+        Probability of each cluster; rows sum to 1 and the largest is the label. With ``n_draws`` > 0 it is an
+        average over the mixtures that the paths lead to, weighted by their evidence; ``predict_proba`` too.
     probabilities_ : ndarray of shape (n,)
         Probability of the label.
     outlier_scores_ : ndarray of shape (n,)
         Near 1 for rows farther out than any ordinary row should be, near 0 for ordinary ones.
     k_posterior_ : dict
-        Probability of each number of clusters.
+        Probability of each number of clusters, from ``n_draws`` drawn paths, or from 20 if that is 0.
     means_, variances_ : ndarrays of shape (K, d)
         Summaries of the clusters in the units of X.
     proportions_ : ndarray of shape (K,)

@@ -32,8 +32,9 @@ class CHiGac(PolishedClusterer):
         How often a cluster is generated again from its most central row, which then is the pioneer; 0 as the
         paper prints it.
     n_draws : int
-        Further paths with drawn pioneers and cluster vectors (L in the paper); the best of all is the answer.
-        0 takes the likeliest path alone, which is quick; ``k_posterior_`` looks at 20 drawn paths anyway.
+        Further paths with drawn pioneers and cluster vectors (L in the paper); the best of all is the answer,
+        and memberships are averages over what all of them lead to. 0 takes the likeliest path alone, which
+        is quick; ``k_posterior_`` then draws 20 by itself. Without ``merge`` only ``k_posterior_`` draws.
     weights : str, path or None
         Name of shipped weights (see ``clusterwise.list_weights()``) or a ``.safetensors`` file; None
         stands for "chigac-2d".
@@ -72,13 +73,15 @@ class CHiGac(PolishedClusterer):
         cluster several pioneers it is the first of them, where it left none the row nearest to the
         cluster's mean in units of its spread.
     membership_ : ndarray of shape (n, K)
-        Probability of each cluster; rows sum to 1 and the largest is the label.
+        Probability of each cluster; rows sum to 1 and the largest is the label. With ``n_draws`` > 0 it is an
+        average over the mixtures that the paths lead to, weighted by their evidence (Eq 10 in the paper);
+        ``predict_proba`` too.
     probabilities_ : ndarray of shape (n,)
         Probability of the label.
     outlier_scores_ : ndarray of shape (n,)
         Near 1 for rows farther out than any ordinary row should be, near 0 for ordinary ones.
     k_posterior_ : dict
-        Probability of each number of clusters.
+        Probability of each number of clusters, from ``n_draws`` drawn paths, or from 20 if that is 0.
     means_, variances_ : ndarrays of shape (K, d)
         Summaries of the clusters in the units of X.
     proportions_ : ndarray of shape (K,)

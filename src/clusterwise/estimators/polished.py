@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from clusterwise._arrays import to_numpy
 from clusterwise.estimators.amortized import AmortizedClusterer, Fitted, Prepared, clusters_in_use
+from clusterwise.estimators.averaging import AveragedMixture, Beliefs, averaged
 from clusterwise.estimators.validation import require_positive
 from clusterwise.mixture import DiagonalMixture, mixture_from_labels, refine
 from clusterwise.models.base import Inference
@@ -21,7 +22,7 @@ from clusterwise.partition import canonical_labels
 from clusterwise.polish import Scored, k_posterior, oddness, polish, probabilities
 from clusterwise.posterior import PartitionPosterior
 
-__all__ = ["Beliefs", "PolishedClusterer", "labels_of_all"]
+__all__ = ["PolishedClusterer", "labels_of_all"]
 
 # Paths times points of one data set that the loop treats at once: more paths for small sets only.
 PATH_POINTS = 60_000
@@ -31,14 +32,8 @@ WORTH_A_LOOK = 15.0
 MOST_POLISHED = 10_000
 # Mixtures less probable than this beside the others are left out of the posterior.
 LEAST_PROBABILITY = 1e-4
-
-
-@dataclass(frozen=True)
-class Beliefs:
-    """Mixtures of a data set, all clusters in use, and the probability of each."""
-
-    mixtures: list[DiagonalMixture]
-    weights: np.ndarray
+# Drawn paths behind the posterior over k where ``fit`` itself draws none.
+DRAWS_OF_POSTERIOR = 20
 
 
 class PolishedClusterer(AmortizedClusterer):
@@ -76,12 +71,16 @@ class PolishedClusterer(AmortizedClusterer):
     def _summarize(
         self, prepared: Prepared, inference: Inference, labels: np.ndarray
     ) -> tuple[DiagonalMixture, np.ndarray]:
-        """Polish the partition of every path; the one with the largest evidence is the answer."""
+        """Polish the partition of every path; the one with the largest evidence is the answer.
+
+        Where paths were drawn its memberships are averages over all that is probable.
+        """
         if not self.merge:
             return super()._summarize(prepared, inference, labels)
         scored = self._polish(prepared, inference, labels)
         within = [one for one in scored if one.mixture.n_clusters <= self.max_clusters]
-        return clusters_in_use(prepared, (within or scored)[0].mixture)
+        best = (within or scored)[0].mixture
+        return clusters_in_use(prepared, _average(prepared, best, scored) if self.n_draws else best)
 
     def _polish(self, prepared: Prepared, inference: Inference, labels: np.ndarray) -> tuple[Scored, ...]:
         """Mixtures that the partitions of all paths lead to, the best first."""
@@ -92,6 +91,8 @@ class PolishedClusterer(AmortizedClusterer):
     def _store(self, prepared: Prepared, fitted: Fitted, seed: int) -> None:
         super()._store(prepared, fitted, seed)
         self._beliefs: dict[int, Beliefs] = {}
+        if isinstance(fitted.mixture, AveragedMixture):
+            self._beliefs[self.n_draws] = fitted.mixture.beliefs
 
     def _believe(self, n_draws: int) -> Beliefs:
         """Mixtures that ``n_draws`` drawn paths lead to, and their probabilities."""
@@ -99,26 +100,23 @@ class PolishedClusterer(AmortizedClusterer):
             _, (inference,) = self._infer([self._prepared], [self._seed], n_draws=n_draws)
             if self.merge:
                 scored = self._polish(self._prepared, inference, to_numpy(inference.labels, np.int64))
-                weights = probabilities([one.log_evidence for one in scored])
-                mixtures = [one.mixture for one in scored]
+                self._beliefs[n_draws] = _weighed(self._prepared, scored)
             else:
                 shown = self._prepared.features[self._prepared.shown]
                 draws = [to_numpy(draw, np.int64)[: len(shown)] for draw in inference.draws]
                 mixtures = [refine(shown, mixture_from_labels(shown, d), self.refine_steps) for d in draws]
                 weights = np.full(len(mixtures), 1 / len(mixtures))
-            likely = np.flatnonzero(weights >= LEAST_PROBABILITY)
-            in_use = [clusters_in_use(self._prepared, mixtures[i])[0] for i in likely]
-            self._beliefs[n_draws] = Beliefs(in_use, weights[likely] / weights[likely].sum())
+                self._beliefs[n_draws] = _likely(self._prepared, mixtures, weights)
         return self._beliefs[n_draws]
 
     @property
     def k_posterior_(self) -> dict[int, float]:
-        """Probability of each number of clusters, from 20 drawn paths.
+        """Probability of each number of clusters, from ``n_draws`` drawn paths, or 20 if that is 0.
 
         It allows for clusters that hide within others; see ``polish.posterior``.
         """
         check_is_fitted(self)
-        beliefs = self._believe(20)
+        beliefs = self._believe(self.n_draws or DRAWS_OF_POSTERIOR)
         if self.merge:
             return k_posterior(beliefs.mixtures, beliefs.weights, len(self._prepared.summarized))
         shares: dict[int, float] = {}
@@ -143,6 +141,27 @@ class PolishedClusterer(AmortizedClusterer):
             for row in np.nonzero(drawn == chosen)[0]:
                 labels[row] = self._in_input_order((rng.random((len(edges), 1)) > edges[:, :-1]).sum(axis=1))
         return PartitionPosterior(labels)
+
+
+def _weighed(prepared: Prepared, scored: Sequence[Scored]) -> Beliefs:
+    """Weigh mixtures by their evidence."""
+    weights = probabilities([one.log_evidence for one in scored])
+    return _likely(prepared, [one.mixture for one in scored], weights)
+
+
+def _likely(prepared: Prepared, mixtures: list[DiagonalMixture], weights: np.ndarray) -> Beliefs:
+    """Keep the mixtures that are probable, and of these the clusters in use."""
+    likely = np.flatnonzero(weights >= LEAST_PROBABILITY)
+    in_use = [clusters_in_use(prepared, mixtures[i])[0] for i in likely]
+    return Beliefs(in_use, weights[likely] / weights[likely].sum())
+
+
+def _average(prepared: Prepared, best: DiagonalMixture, scored: Sequence[Scored]) -> AveragedMixture:
+    """Give the best mixture memberships that are averages over all mixtures by their evidence."""
+    # Clusters in the order of the sorted rows: averages of shuffled rows are the same, rounding included.
+    by_value = replace(prepared, order=np.arange(len(prepared.order)))
+    answer = clusters_in_use(by_value, best)[0]
+    return averaged(answer, _weighed(by_value, scored), prepared.features)
 
 
 def labels_of_all(prepared: Prepared, labels: np.ndarray) -> np.ndarray:
