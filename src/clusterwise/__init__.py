@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from clusterwise import bench, datasets, metrics, plotting, pretrained, report
+    from clusterwise.deepdpm.variants import ImageVariants
     from clusterwise.estimators import ACTST, AMCP, DAC, NCP, CHiGac, DeepDPM, DPMixture
     from clusterwise.partition import Partition
     from clusterwise.posterior import PartitionPosterior
@@ -30,6 +31,7 @@ __all__ = [
     "CHiGac",
     "DPMixture",
     "DeepDPM",
+    "ImageVariants",
     "Partition",
     "PartitionPosterior",
     "__version__",
@@ -52,6 +54,7 @@ _MODULE_OF = {
     "DAC": "clusterwise.estimators",
     "DPMixture": "clusterwise.estimators",
     "DeepDPM": "clusterwise.estimators",
+    "ImageVariants": "clusterwise.deepdpm.variants",
     "NCP": "clusterwise.estimators",
     "Partition": "clusterwise.partition",
     "PartitionPosterior": "clusterwise.posterior",

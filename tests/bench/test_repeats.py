@@ -12,7 +12,14 @@ from clusterwise.bench.methods.references import random_labels
 from clusterwise.bench.real_data import DIRECTORY, load_case
 from clusterwise.bench.registry import BENCHMARKS, BenchmarkError, Study, discover
 from clusterwise.bench.repeats import COLUMNS, Run, mean_and_sd, measure, spread_table
-from clusterwise.bench.studies import deepdpm_ablations, deepdpm_figures, deepdpm_growth, deepdpm_k_init
+from clusterwise.bench.studies import (
+    deepdpm_ablations,
+    deepdpm_features,
+    deepdpm_figures,
+    deepdpm_growth,
+    deepdpm_k_init,
+    deepdpm_prior,
+)
 
 
 @pytest.fixture
@@ -70,7 +77,8 @@ def test_failures_are_told(data: Path, tmp_path: Path) -> None:
 
 def test_the_studies_are_registered_and_their_runs_differ() -> None:
     discover()
-    for study in (deepdpm_figures, deepdpm_ablations, deepdpm_k_init, deepdpm_growth):
+    studies = (deepdpm_figures, deepdpm_ablations, deepdpm_k_init, deepdpm_growth, deepdpm_features)
+    for study in (*studies, deepdpm_prior):
         for quick in (True, False):
             keys = [run.key for run in study.runs(quick)]
             assert len(keys) == len(set(keys))

@@ -226,7 +226,7 @@ def test_still_moving(heaps: tuple[np.ndarray, np.ndarray]) -> None:
 
 def test_one_cluster_comes_with_advice() -> None:
     X = np.random.default_rng(0).normal(size=(500, 2))
-    with pytest.warns(OneClusterWarning, match="ended with one cluster.*smaller covariance_prior"):
+    with pytest.warns(OneClusterWarning, match="ended with one cluster.*smaller scatter_share"):
         estimator = make().fit(X)
     assert estimator.n_clusters_ == 1
     assert_sound(estimator, X)
@@ -342,3 +342,34 @@ def test_feature_learning(
     np.testing.assert_allclose(arrived.predict_proba(X), estimator.predict_proba(X))
     with pytest.raises(ClusterwiseError, match="leave it out with feature_learning"):
         make(feature_learning="mlp", covariance_prior=1.0).fit(X)
+
+
+@pytest.mark.filterwarnings("ignore::clusterwise.exceptions.OneClusterWarning")
+def test_variants(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user's function sees rows as they were given, constant columns and all."""
+    monkeypatch.setattr(alternation, "FIRST_STEPS", 60)
+    monkeypatch.setattr(alternation, "STEPS", 20)
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(5, 2, (80, 3)), np.full(80, 7.0)])
+    seen = []
+
+    def vary(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        seen.append(rows)
+        return rows + rng.normal(0, 0.1, rows.shape)
+
+    make(feature_learning="mlp", n_latent=2, variants=vary).fit(X)
+    for rows in seen:
+        np.testing.assert_allclose(rows[np.lexsort(rows.T)], X[np.lexsort(X.T)], rtol=1e-9)
+    assert seen
+    with pytest.raises(ClusterwiseError, match="set feature_learning='mlp'"):
+        make(variants=vary).fit(X)
+    with pytest.raises(ClusterwiseError, match=r"finite numbers of shape \(80, 4\)"):
+        make(feature_learning="mlp", variants=lambda rows, rng: rows[:5]).fit(X)
+
+
+@pytest.mark.filterwarnings("ignore::clusterwise.exceptions.OneClusterWarning")
+def test_smaller_shares_allow_more_clusters() -> None:
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(0, 1, (3000, 2)), rng.normal([6, 0], 1, (3000, 2))])
+    found = [make(scatter_share=share).fit(X).n_clusters_ for share in (2.5e-5, 0.3)]
+    assert found == [2, 1]

@@ -21,7 +21,7 @@ def space() -> Space:
 
 def test_the_default_grows_with_the_rows_but_not_for_few(space: Space) -> None:
     def scatter(n: int) -> float:
-        return float(prior_of_clusters(space, n, "full", 1e-4).psi[0])
+        return float(prior_of_clusters(space, n, "full", 1e-4, None, 2.5e-5).psi[0])
 
     assert scatter(100) == scatter(500) == pytest.approx(0.02)
     assert scatter(40_000) == pytest.approx(2 * scatter(20_000)) == pytest.approx(1.0)
@@ -29,9 +29,9 @@ def test_the_default_grows_with_the_rows_but_not_for_few(space: Space) -> None:
 
 @pytest.mark.parametrize("covariance_type", list(PRIORS))
 def test_given_numbers(space: Space, covariance_type: CovarianceType) -> None:
-    prior = prior_of_clusters(space, 100, covariance_type, 0.5, 7.0, [3.0, 4.0])
+    prior = prior_of_clusters(space, 100, covariance_type, 0.5, 7.0, 1.0, [3.0, 4.0])
     assert type(prior) is PRIORS[covariance_type]
     assert (prior.kappa, prior.nu) == (0.5, 7.0)
     np.testing.assert_allclose(prior.psi, 7.0 * space.variances(np.array([3.0, 4.0])))
-    one_number = prior_of_clusters(space, 100, covariance_type, 0.5, 7.0, 3.0)
+    one_number = prior_of_clusters(space, 100, covariance_type, 0.5, 7.0, 1.0, 3.0)
     np.testing.assert_allclose(one_number.psi, 7.0 * space.variances(np.array([3.0, 3.0])))

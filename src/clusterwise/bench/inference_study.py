@@ -70,8 +70,8 @@ class Plan:
     """How much is trained and measured."""
 
     n_seeds: int = 4
-    steps: int = 500
-    snapshots: tuple[int, ...] = (50, 100, 200, 350, 500)  # steps after which a network is measured
+    steps: int = 2000
+    snapshots: tuple[int, ...] = (50, 200, 500, 1000, 2000)  # steps after which a network is measured
     n_points: int = 100
     points_per_batch: int = 1200
     n_sets: int = 60  # held out

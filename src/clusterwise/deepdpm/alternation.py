@@ -12,6 +12,7 @@ from clusterwise._arrays import Scaling, fit_scaling
 from clusterwise.deepdpm.features import Autoencoder, FeatureLearner
 from clusterwise.deepdpm.fitting import Snapshot, run
 from clusterwise.deepdpm.history import History
+from clusterwise.deepdpm.neighbours import Vary
 from clusterwise.deepdpm.nets import NetWeights
 from clusterwise.deepdpm.settings import Settings
 from clusterwise.dp.niw import NormalInverseWishart
@@ -20,7 +21,7 @@ from clusterwise.dp.rows import Rows
 __all__ = ["Code", "alternate"]
 
 # Training steps of the autoencoder before the first clustering, and in each turn after it.
-FIRST_STEPS, STEPS = 3000, 500
+FIRST_STEPS, STEPS = 2000, 500
 TURNS = 2
 
 
@@ -49,18 +50,20 @@ def alternate(
     make_settings: Callable[[int], Settings],
     before: tuple[Code, Snapshot] | None,
     report: Callable[[History], object],
+    vary: Vary | None = None,
 ) -> tuple[Code, Snapshot]:
     """Learn features, cluster them, pull rows to their clusters, cluster again.
 
     ``make_settings`` gives the settings for a number of learned features. With ``before`` the turns go on
-    from there. An interrupt from the keyboard ends the turns, once there are clusters.
+    from there. ``vary`` draws variants of features. An interrupt from the keyboard ends the turns, once there
+    are clusters.
     """
     settings = make_settings(n_latent)
     device = settings.device
     code = None if before is None else before[0]
     snapshot = None if before is None else before[1]
     old = None if code is None else code.autoencoder
-    learner = FeatureLearner(seed, features, encoder, n_latent, device, old)
+    learner = FeatureLearner(seed, features, encoder, n_latent, device, old, vary)
     if code is None:
         learner.train(FIRST_STEPS)
         latent = learner.autoencoder.encode(features)
@@ -79,7 +82,8 @@ def alternate(
         labels = snapshot.weights.memberships(learned).argmax(axis=1)
         centres = code.scaling.undo(settings.prior.posterior(snapshot.statistics).mean)
         try:
-            learner.train(STEPS, centres, labels)
+            learner.pull(centres, labels)
+            learner.train(STEPS)
         except KeyboardInterrupt:
             snapshot = replace(snapshot, interrupted=True)
             break

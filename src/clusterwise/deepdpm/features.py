@@ -1,15 +1,12 @@
-"""Features learned from raw rows: an autoencoder that keeps neighbours together and takes turns with DeepDPM.
+"""Features learned from raw rows: an autoencoder that follows a layout and takes turns with DeepDPM.
 
-The encoder minimizes three terms on batches of rows x with one of their nearest neighbours x' each, whose
-codes are z and z' among those of others, z'',
+The rows' neighbour graph has a layout t (n, l) (``layout``). The autoencoder learns codes z of rows x from
 
-    |decode(z) - x|^2  +  [ log(1 + |z - z'|^2) - sum_{z''} log(|z - z''|^2 / (1 + |z - z''|^2)) ]
-        +  weight |z - mu(z)|^2,
+    |z - t|^2  +  weight |decode(z) - x|^2,
 
-the reconstruction, the cross-entropy of a neighbour graph as in UMAP (McInnes et al. 2018), and, once there
-are clusters, the distance to the mean of the row's cluster. Reconstruction alone, as in the authors' code,
-leaves clusters of raw images lying in each other; neighbours pull them apart. The clusters of DeepDPM in the
-learned features then say where the third term pulls, and so on in turn.
+and once there are clusters with means mu the places t move towards them, t <- t + pull (mu - t), and so on in
+turn. Reconstruction and the pull alone, as in the authors' code, leave clusters of raw images lying in each
+other; neighbours tell them apart. The encoder makes the layout a function of x: new rows have codes too.
 """
 
 from __future__ import annotations
@@ -19,23 +16,31 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.linalg import eigh
-from torch import Tensor, nn
+from torch import nn
 
 from clusterwise.deepdpm.adam import Adam
+from clusterwise.deepdpm.layout import layout, neighbour_graph
+from clusterwise.deepdpm.neighbours import (
+    Vary,
+    nearest_neighbours,
+    principal_axes,
+    tangent_neighbours,
+    tangents,
+)
 from clusterwise.deepdpm.training import to_tensor
 
-__all__ = ["Autoencoder", "FeatureLearner", "mlp", "nearest_neighbours"]
+__all__ = ["Autoencoder", "FeatureLearner", "mlp"]
 
-N_NEIGHBOURS = 10
+N_NEIGHBOURS = 15
 # Neighbours are sought in this many principal components, among at most so many rows.
 NEIGHBOUR_AXES, NEIGHBOUR_ROWS = 50, 20_000
+# The default encoder sees this many principal components: the narrow ones are noise to it, and cost time.
+INPUT_AXES = 100
 N_HIDDEN = 256
-BATCH, NEGATIVES = 512, 5
-LEARNING_RATE = 1e-3
-# Two rows at the same place push each other apart no harder than rows at this squared distance.
-LEAST_SQUARE = 1e-2
-PULL = 0.1
+BATCH = 512
+LEARNING_RATE = 2e-3
+RECONSTRUCTION = 0.01
+PULL = 0.3
 ROWS_AT_ONCE = 4096
 
 
@@ -52,43 +57,6 @@ def mlp(n_in: int, n_out: int, n_hidden: int, seed: int) -> nn.Module:
         )
 
 
-def principal_axes(inputs: np.ndarray, n_axes: int) -> np.ndarray:
-    """First principal axes of inputs (n, d) as columns (d, m), m <= n_axes."""
-    d = inputs.shape[1]
-    centred = inputs - inputs.mean(axis=0)
-    m = min(n_axes, d)
-    _, axes = eigh(centred.T @ centred / len(inputs), subset_by_index=[d - m, d - 1])
-    result: np.ndarray = axes[:, ::-1]
-    return result
-
-
-def nearest_neighbours(points: np.ndarray, n_neighbours: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nearest neighbours (n, k) of points (n, d), themselves left out, and their distances (n, k)."""
-    points = points.astype(np.float32)
-    squares = np.square(points).sum(axis=1)
-    n, k = len(points), min(n_neighbours, len(points) - 1)
-    neighbours, distances = np.empty((n, k), dtype=np.int64), np.empty((n, k))
-    for start in range(0, n, 1000):
-        part = np.arange(start, min(start + 1000, n))
-        gaps = squares[part, None] + squares - 2 * points[part] @ points.T
-        gaps[part - start, part] = np.inf
-        nearest = np.argpartition(gaps, k - 1, axis=1)[:, :k]
-        neighbours[part] = nearest
-        distances[part] = np.sqrt(np.maximum(np.take_along_axis(gaps, nearest, axis=1), 0.0))
-    return neighbours, distances
-
-
-def _graph_weights(distances: np.ndarray) -> np.ndarray:
-    """Weights (n, k) of the edges to neighbours as in UMAP: one for the nearest, log2(k + 1) in all."""
-    beyond = distances - distances.min(axis=1, keepdims=True)
-    low, high = np.zeros((len(distances), 1)), np.full((len(distances), 1), 1e3 * distances.max() + 1e-12)
-    for _ in range(60):
-        middle = (low + high) / 2
-        too_wide = np.exp(-beyond / middle).sum(axis=1, keepdims=True) > np.log2(distances.shape[1] + 1)
-        low, high = np.where(too_wide, low, middle), np.where(too_wide, middle, high)
-    return np.exp(-beyond / high)
-
-
 @dataclass
 class Autoencoder:
     """An encoder and a decoder of features (n, f), after a fixed projection in front of the default ones."""
@@ -98,7 +66,8 @@ class Autoencoder:
     projection: np.ndarray | None  # (f, m), orthonormal columns
     device: str
 
-    def _project(self, features: np.ndarray) -> np.ndarray:
+    def project(self, features: np.ndarray) -> np.ndarray:
+        """What the encoder sees of features (n, f)."""
         return features if self.projection is None else features @ self.projection
 
     def encode(self, features: np.ndarray) -> np.ndarray:
@@ -107,7 +76,7 @@ class Autoencoder:
         parts = []
         with torch.no_grad():
             for start in range(0, len(features), ROWS_AT_ONCE):
-                rows = self._project(features[start : start + ROWS_AT_ONCE])
+                rows = self.project(features[start : start + ROWS_AT_ONCE])
                 parts.append(self.encoder(to_tensor(rows, self.device)).cpu().numpy().astype(np.float64))
         return np.concatenate(parts)
 
@@ -120,7 +89,7 @@ class Autoencoder:
 
 
 class FeatureLearner:
-    """Trains an autoencoder on features (n, f)."""
+    """Trains an autoencoder on features (n, f); ``vary`` draws variants of them, where there are any."""
 
     def __init__(
         self,
@@ -130,79 +99,65 @@ class FeatureLearner:
         n_latent: int,
         device: str = "cpu",
         before: Autoencoder | None = None,
+        vary: Vary | None = None,
     ) -> None:
         self.rng = np.random.default_rng(seed)
         chosen = np.arange(len(features))
         if len(chosen) > NEIGHBOUR_ROWS:
             chosen = np.sort(self.rng.choice(len(features), NEIGHBOUR_ROWS, replace=False))
         self.chosen = chosen
-        axes = principal_axes(features[chosen], NEIGHBOUR_AXES)
-        components = features[chosen] @ axes
-        # The narrow components of raw features are noise to a small net, and cost time.
-        projection = axes if encoder is None else None
-        if before is not None:
-            projection = before.projection
-        self.inputs = to_tensor(
-            features[chosen] if projection is None else features[chosen] @ projection, device
-        )
-        if before is not None:
-            self.autoencoder = copy.deepcopy(before)
+        if before is None:
+            self.autoencoder = _new(seed, features[chosen], encoder, n_latent, device)
+            self.targets = self._lay_out(features[chosen], vary)
         else:
-            self.autoencoder = self._new(seed, encoder, projection, n_latent, device)
+            self.autoencoder = copy.deepcopy(before)
+            self.targets = before.encode(features[chosen])
+        self.inputs = to_tensor(self.autoencoder.project(features[chosen]), device)
         self.scale = 1 / float(self.inputs.var(dim=0, correction=0).sum().clamp(min=1e-12))
-        if len(chosen) > 1:
-            neighbours, distances = nearest_neighbours(components, N_NEIGHBOURS)
-            self.neighbours = neighbours
-            self.weights = np.cumsum(_graph_weights(distances), axis=1)
 
-    def _new(
-        self, seed: int, encoder: nn.Module | None, projection: np.ndarray | None, n_latent: int, device: str
-    ) -> Autoencoder:
-        n_inputs = self.inputs.shape[1]
-        encoder = mlp(n_inputs, n_latent, N_HIDDEN, seed) if encoder is None else copy.deepcopy(encoder)
-        encoder = encoder.to(device).eval()
-        with torch.no_grad():
-            n_out = int(encoder(self.inputs[:2]).shape[1])
-        return Autoencoder(encoder, mlp(n_out, n_inputs, N_HIDDEN, seed + 1).to(device), projection, device)
+    def _lay_out(self, features: np.ndarray, vary: Vary | None) -> np.ndarray:
+        """Places (n, l) for the codes of the rows."""
+        n, n_latent = len(features), self.autoencoder.encode(features[:2]).shape[1]
+        if n < 3:  # no graph to speak of
+            return np.zeros((n, n_latent))
+        axes = principal_axes(features, NEIGHBOUR_AXES)
+        components = features @ axes
+        if vary is None:
+            found = nearest_neighbours(components, N_NEIGHBOURS)
+        else:
+            found = tangent_neighbours(components, tangents(self.rng, features, axes, vary), N_NEIGHBOURS)
+        start = np.zeros((n, n_latent))
+        start[:, : components.shape[1]] = components[:, :n_latent]
+        return layout(self.rng, neighbour_graph(*found), start, self.autoencoder.device)
 
-    def _draw_pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Rows (b,) and a neighbour of each (b,), the likelier the heavier its edge is."""
-        first = self.rng.integers(len(self.chosen), size=BATCH)
-        edges = self.weights[first]
-        place = (edges < self.rng.random((BATCH, 1)) * edges[:, -1:]).sum(axis=1)
-        return first, self.neighbours[first, place]
+    def pull(self, centres: np.ndarray, labels: np.ndarray) -> None:
+        """Move the places of the rows towards the ``centres`` (K, l) of their clusters ``labels`` (n,)."""
+        self.targets += PULL * (centres[labels[self.chosen]] - self.targets)
 
-    def train(
-        self, n_steps: int, centres: np.ndarray | None = None, labels: np.ndarray | None = None
-    ) -> None:
-        """Take training steps; where given, ``centres`` (K, l) pull the rows with their ``labels`` (n,)."""
-        if len(self.chosen) < 2:
-            return
+    def train(self, n_steps: int) -> None:
+        """Take training steps."""
         encoder, decoder = self.autoencoder.encoder, self.autoencoder.decoder
         encoder.train()
         decoder.train()
         optimizer = Adam([*encoder.parameters(), *decoder.parameters()], LEARNING_RATE)
-        device = self.autoencoder.device
-        targets = None
-        if centres is not None and labels is not None:
-            targets = to_tensor(centres[labels[self.chosen]], device)
+        targets = to_tensor(self.targets, self.autoencoder.device)
         for step in range(n_steps):
             optimizer.learning_rate = LEARNING_RATE * (1 - step / n_steps)
-            rows = np.concatenate(self._draw_pairs())
-            optimizer.step(self._loss(torch.from_numpy(rows).to(device), targets))
+            rows = torch.from_numpy(self.rng.integers(len(self.chosen), size=BATCH)).to(targets.device)
+            inputs = self.inputs[rows]
+            latent = encoder(inputs)
+            rebuilt = (decoder(latent) - inputs).square().sum(dim=1).mean() * self.scale
+            optimizer.step((latent - targets[rows]).square().mean() + RECONSTRUCTION * rebuilt)
 
-    def _loss(self, rows: Tensor, targets: Tensor | None) -> Tensor:
-        """The loss of rows (2 b,), the second half neighbours of the first."""
-        inputs = self.inputs[rows]
-        latent = self.autoencoder.encoder(inputs)
-        rebuilt = (self.autoencoder.decoder(latent) - inputs).square().sum(dim=1).mean() * self.scale
-        half = len(rows) // 2
-        attraction = torch.log1p((latent[:half] - latent[half:]).square().sum(dim=1)).mean()
-        others = torch.from_numpy(self.rng.integers(len(rows), size=(NEGATIVES, len(rows)))).to(rows.device)
-        gaps = (latent - latent[others]).square().sum(dim=2)
-        strangers = (rows[others] != rows).float()
-        repulsion = ((torch.log1p(gaps) - torch.log(gaps + LEAST_SQUARE)) * strangers).sum(dim=0).mean()
-        loss = rebuilt + attraction + repulsion
-        if targets is not None:
-            loss = loss + PULL * (latent - targets[rows]).square().sum(dim=1).mean()
-        return loss
+
+def _new(
+    seed: int, features: np.ndarray, encoder: nn.Module | None, n_latent: int, device: str
+) -> Autoencoder:
+    """An autoencoder for features (n, f), with a copy of the user's encoder if there is one."""
+    projection = principal_axes(features, INPUT_AXES) if encoder is None else None
+    n_inputs = features.shape[1] if projection is None else projection.shape[1]
+    encoder = mlp(n_inputs, n_latent, N_HIDDEN, seed) if encoder is None else copy.deepcopy(encoder)
+    encoder = encoder.to(device).eval()
+    with torch.no_grad():
+        n_out = int(encoder(torch.zeros(2, n_inputs, device=device)).shape[1])
+    return Autoencoder(encoder, mlp(n_out, n_inputs, N_HIDDEN, seed + 1).to(device), projection, device)

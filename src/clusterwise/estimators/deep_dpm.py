@@ -22,7 +22,7 @@ from clusterwise.deepdpm.settings import ClusterLoss, Settings, Subclusters
 from clusterwise.dp.niw import CovarianceType, NormalInverseWishart
 from clusterwise.dp.rows import Rows
 from clusterwise.estimators.deep_dpm_prior import prior_of_clusters
-from clusterwise.estimators.feature_space import Space
+from clusterwise.estimators.feature_space import Space, Variants, vary_features
 from clusterwise.estimators.fitted_mixture import FittedMixture
 from clusterwise.estimators.net_clusters import outputs_in_use
 from clusterwise.estimators.progress import epoch_progress
@@ -48,6 +48,10 @@ class DeepDPM(FittedMixture):
         None clusters the features as they are. "mlp" learns ``n_latent`` features with an autoencoder that
         takes turns with the clustering; a module of your own maps rows (n, d) to features (n, f) and gets a
         decoder. It is copied, not changed.
+    variants : callable, optional
+        For feature learning: ``variants(X, rng)`` draws a variant of each row that belongs to the same
+        cluster, such as a shifted image (``clusterwise.ImageVariants``). Rows are then neighbours whatever
+        such variation lies between them.
     n_latent : int
         Number of learned features for "mlp".
     covariance_type : {"full", "diag", "spherical"}
@@ -62,10 +66,12 @@ class DeepDPM(FittedMixture):
         kappa: the prior mean, that of the data, counts as much as this many rows.
     degrees_of_freedom_prior : float, optional
         nu: the prior covariance counts as much as about this many rows; d + 2 by default.
+    scatter_share : float
+        How fine the clusters are: nu Psi is this share of the data's scatter, or 0.005 nu of its variance
+        if that is more, as with few rows. Smaller shares allow smaller and more clusters.
     covariance_prior : float or array-like of shape (d,), optional
-        Prior variance of a cluster by feature, in the units of X; nu Psi is nu times it. Smaller ones allow
-        smaller and more clusters. By default 0.005 of the variance of the data, and for many rows so much
-        that nu Psi is 2.5e-5 of the data's scatter.
+        Prior variance of a cluster by feature in the units of X, instead of ``scatter_share``; nu Psi is nu
+        times it.
     splits, merges : bool
         Whether clusters may split and merge.
     subclusters : {"network", "2-means"}
@@ -125,12 +131,14 @@ class DeepDPM(FittedMixture):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "k_init": [Interval(Integral, 1, None, closed="left")],
         "feature_learning": [StrOptions({"mlp"}), torch.nn.Module, None],
+        "variants": [callable, None],
         "n_latent": [Interval(Integral, 1, None, closed="left")],
         "covariance_type": [StrOptions({"full", "diag", "spherical"})],
         "scaling": [StrOptions({"pareto", "joint", "feature"})],
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "mean_precision_prior": [Interval(Real, 0, None, closed="neither")],
         "degrees_of_freedom_prior": [Interval(Real, 0, None, closed="neither"), None],
+        "scatter_share": [Interval(Real, 0, None, closed="left")],
         "covariance_prior": [Interval(Real, 0, None, closed="neither"), "array-like", None],
         "splits": ["boolean"],
         "merges": ["boolean"],
@@ -153,12 +161,14 @@ class DeepDPM(FittedMixture):
         *,
         k_init: int = 1,
         feature_learning: Literal["mlp"] | torch.nn.Module | None = None,
+        variants: Variants | None = None,
         n_latent: int = 10,
         covariance_type: CovarianceType = "full",
         scaling: Literal["pareto", "joint", "feature"] = "pareto",
         alpha: float = 10.0,
         mean_precision_prior: float = 1e-4,
         degrees_of_freedom_prior: float | None = None,
+        scatter_share: float = 2.5e-5,
         covariance_prior: Any = None,
         splits: bool = True,
         merges: bool = True,
@@ -177,12 +187,14 @@ class DeepDPM(FittedMixture):
     ) -> None:
         self.k_init = k_init
         self.feature_learning = feature_learning
+        self.variants = variants
         self.n_latent = n_latent
         self.covariance_type = covariance_type
         self.scaling = scaling
         self.alpha = alpha
         self.mean_precision_prior = mean_precision_prior
         self.degrees_of_freedom_prior = degrees_of_freedom_prior
+        self.scatter_share = scatter_share
         self.covariance_prior = covariance_prior
         self.splits = splits
         self.merges = merges
@@ -217,6 +229,8 @@ class DeepDPM(FittedMixture):
         space = Space.of(table.columns, pareto=self.scaling == "pareto")
         rows, report = space.rows(table.rows), epoch_progress(self.verbose)
         if self.feature_learning is None:
+            if self.variants is not None:
+                raise ClusterwiseError("variants are for learned features; set feature_learning='mlp'.")
             settings = self._settings(space, len(rows), 0 if before is None else len(before.history))
             snapshot = run(seed, rows, settings, self.k_init, before, report)
         else:
@@ -255,6 +269,7 @@ class DeepDPM(FittedMixture):
             lambda n_latent: self._settings(replace(space, n_latent=n_latent), len(rows), 0),
             None if before is None or self._space.code is None else (self._space.code, before),
             report,
+            None if self.variants is None else vary_features(space, self.variants),
         )
         space = replace(space, code=code, n_latent=len(code.scaling.shift))
         return space, Rows(code.encode(features)), self._settings(space, len(rows), 0), snapshot
@@ -288,6 +303,7 @@ class DeepDPM(FittedMixture):
             self.covariance_type,
             self.mean_precision_prior,
             self.degrees_of_freedom_prior,
+            self.scatter_share,
             self.covariance_prior,
         )
         return Settings(
@@ -343,7 +359,7 @@ class DeepDPM(FittedMixture):
         if self.n_clusters_ == 1 and self.splits and self._space.varies:
             self._say(
                 "DeepDPM ended with one cluster: if you expect more, try scaling='feature' for columns in "
-                "different units, a smaller covariance_prior, covariance_type='diag' for many features and "
+                "different units, a smaller scatter_share, covariance_type='diag' for many features and "
                 "few rows, feature_learning='mlp' for raw features, or k_init=10.",
                 OneClusterWarning,
             )

@@ -14,11 +14,10 @@ from clusterwise.exceptions import ClusterwiseError
 
 __all__ = ["prior_of_clusters"]
 
-# The default prior variance of a cluster, in units of the data's: the authors' value, or for many rows what
-# makes the prior's scatter matrix nu Psi this share of that of the data. The share keeps the number of
-# clusters from growing with the number of rows, as clusters are never exactly Gaussian.
+# The authors' prior variance of a cluster, in units of the data's. For many rows the prior's scatter matrix
+# nu Psi is a share of that of the data instead: it keeps the number of clusters from growing with the number
+# of rows, as clusters are never exactly Gaussian.
 LEAST_VARIANCE = 0.005
-SCATTER_SHARE = 2.5e-5
 
 
 def prior_of_clusters(
@@ -26,19 +25,20 @@ def prior_of_clusters(
     n_rows: int,
     covariance_type: CovarianceType,
     kappa: float,
-    degrees_of_freedom: float | None = None,
+    degrees_of_freedom: float | None,
+    scatter_share: float,
     variances: Any = None,
 ) -> NormalInverseWishart:
     """The prior for so many rows; ``variances`` is a number or (d,), in the units of the data.
 
-    Without them nu is d + 2, and the variances are a share of the data's.
+    Without them nu is d + 2, and nu Psi is a share of the data's scatter.
     """
     d = space.n_features
     if degrees_of_freedom is not None:
         require_degrees_of_freedom(degrees_of_freedom, d, covariance_type)
     nu = float(d + 2 if degrees_of_freedom is None else degrees_of_freedom)
     if variances is None:
-        in_features = np.full(d, max(LEAST_VARIANCE, SCATTER_SHARE * n_rows / nu))
+        in_features = np.full(d, max(LEAST_VARIANCE, scatter_share * n_rows / nu))
     else:
         in_features = space.variances(_by_column(variances, space.n_given))
     return PRIORS[covariance_type](float(kappa), nu, nu * in_features)

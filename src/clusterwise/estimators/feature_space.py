@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from clusterwise.deepdpm.alternation import Code
+from clusterwise.deepdpm.neighbours import Vary
 from clusterwise.dp.rows import Rows
 from clusterwise.estimators.tables import Columns
+from clusterwise.exceptions import ClusterwiseError
 
-__all__ = ["Space"]
+__all__ = ["Space", "Variants", "vary_features"]
+
+# Draws a variant of each row (n, d) of the user's data.
+Variants = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -87,3 +93,19 @@ class Space:
         relative = np.sqrt(given[self.columns.used]) / self.columns.scaling.scale
         result: np.ndarray = np.square(relative * self.stretch)
         return result
+
+
+def vary_features(space: Space, variants: Variants) -> Vary:
+    """The user's variants as variants of features (n, f) that are not encoded yet."""
+
+    def vary(features: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        points = space.undo(features)
+        varied = np.asarray(variants(points, rng), dtype=np.float64)
+        if varied.shape != points.shape or not np.isfinite(varied).all():
+            raise ClusterwiseError(
+                f"variants must return finite numbers of shape {points.shape}, one variant for each row; got "
+                f"shape {varied.shape}."
+            )
+        return space.apply(varied)
+
+    return vary
