@@ -83,7 +83,7 @@ def test_the_studies_are_registered_and_their_runs_differ() -> None:
             keys = [run.key for run in study.runs(quick)]
             assert len(keys) == len(set(keys))
         assert len(study.runs(True)) < len(study.runs(False)) or study is deepdpm_k_init
-    for name in ("figures", "ablations", "k-init", "growth", "features"):
+    for name in ("figures", "ablations", "k-init", "growth", "features", "prior"):
         assert isinstance(BENCHMARKS[f"deepdpm-{name}"], Study)
 
 

@@ -38,7 +38,7 @@ def runs(quick: bool) -> list[Run]:
     n, seeds = (QUICK_ROWS, QUICK_SEEDS) if quick else (ROWS, SEEDS)
     learned = partial(deep_dpm, feature_learning="mlp", scaling="joint")
     pixels = partial(deep_dpm, covariance_type="diag", scaling="joint")
-    methods = [
+    methods: list[tuple[str, Callable[[], Callable[[Case], Outcome]], bool]] = [
         ("DeepDPM, learned features, variants", deep_dpm_of_images, False),
         ("DeepDPM, learned features", learned, False),
         ("DeepDPM, no feature learning", pixels, False),
