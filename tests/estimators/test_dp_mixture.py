@@ -138,6 +138,13 @@ def test_known_priors_are_used_as_given(heaps):
     assert estimator.n_clusters_ == 3
 
 
+def test_weak_prior_is_sure_of_clear_clusters(heaps):
+    """A DP that infers its hyper-parameters leaves two thirds of P(K) above K = 3 here, however long it runs."""
+    estimator = DPMixture(prior="weak", **QUICK).fit(heaps[0])
+    assert adjusted_rand_score(heaps[1], estimator.labels_) > 0.95
+    assert estimator.k_posterior_[3] > 0.8
+
+
 def test_weak_prior_finds_fewer_clusters_in_what_is_not_gaussian():
     """A ring is no Gaussian: described by many small clusters, unless each must pay for itself."""
     rng = np.random.default_rng(0)

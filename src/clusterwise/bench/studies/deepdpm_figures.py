@@ -52,6 +52,8 @@ def runs(quick: bool) -> list[Run]:
         mixture = partial(bayesian_mixture, 50)
         plan.append(Run(data, file, "BayesianGaussianMixture (50)", mixture, 0, n, limit=PEER_LIMIT))
         plan.append(Run(data, file, "DPMixture", dp_mixture, 0, n, limit=PEER_LIMIT))
+        weak = partial(dp_mixture, prior="weak")
+        plan.append(Run(data, file, "DPMixture, weak prior", weak, 0, n, limit=PEER_LIMIT))
     return plan
 
 
