@@ -139,7 +139,7 @@ def test_known_priors_are_used_as_given(heaps):
 
 
 def test_weak_prior_is_sure_of_clear_clusters(heaps):
-    """A DP that infers its hyper-parameters leaves two thirds of P(K) above K = 3 here, however long it runs."""
+    """With inferred hyper-parameters two thirds of P(K) lie above K = 3 here, however long the chains."""
     estimator = DPMixture(prior="weak", **QUICK).fit(heaps[0])
     assert adjusted_rand_score(heaps[1], estimator.labels_) > 0.95
     assert estimator.k_posterior_[3] > 0.8
