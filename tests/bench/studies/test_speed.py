@@ -18,7 +18,7 @@ def test_page_and_raw_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     registry.discover()
     monkeypatch.setattr(speed, "QUICK_N_SETS", 2)
     monkeypatch.setattr(speed, "N_WARM_UP", 0)
-    monkeypatch.setattr(speed, "SETTINGS", ["(1000, 4)"])
+    monkeypatch.setattr(speed, "DRAW_CASE", {"(200, 4)": speed.DRAW_CASE["(200, 4)"]})
     page = speed.run(tmp_path, True, lambda line: None).read_text()
     with (tmp_path / "speed.csv").open() as file:
         rows = list(csv.DictReader(file))
