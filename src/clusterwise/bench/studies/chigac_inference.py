@@ -13,7 +13,7 @@ TITLE = "Inference of CHiGac: five strategies, same network, data and steps"
 
 
 def run(out: Path, quick: bool, write: Callable[[str], object]) -> Path:
-    """Train and measure small networks; about 25 minutes, or one if ``quick``."""
+    """Train and measure small networks; about 40 minutes, or one if ``quick``."""
     from clusterwise.bench.inference_study import run as run_plan  # torch: only for those who run it
 
     return run_plan(out, quick, write)
