@@ -1,6 +1,6 @@
 """Features learned from raw rows: an autoencoder that follows a layout and takes turns with DeepDPM.
 
-The rows' neighbour graph has a layout t (n, l) (``layout``). The autoencoder learns codes z of rows x from
+The rows' neighbour graph has a layout t (n, l) (``layout``). The autoencoder learns codes z of rows x from ::
 
     |z - t|^2  +  weight |decode(z) - x|^2,
 

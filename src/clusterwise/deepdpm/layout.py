@@ -1,7 +1,7 @@
 """Places for rows such that neighbours are near each other and others are not: the layout of UMAP.
 
 McInnes, Healy & Melville (2018): edges of the neighbour graph pull their ends together, and every row
-pushes rows drawn at random away,
+pushes rows drawn at random away, ::
 
     sum over edges of  log(1 + |z - z'|^2) - sum_{z''} log(|z - z''|^2 / (1 + |z - z''|^2)).
 """

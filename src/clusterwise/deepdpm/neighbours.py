@@ -72,8 +72,8 @@ def tangent_neighbours(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Nearest neighbours (n, k) of points (n, m) by tangent distance, and these distances (n, k).
 
-    The square of the distance between x and y is the mean of two: |x - y| without the part along
-    the tangents ``directions`` (n, m, t) of x, and without the part along those of y.
+    The square of the distance between x and y is the mean of two squares: the length of x - y without the
+    part along the tangents ``directions`` (n, m, t) of x, and without the part along those of y.
     """
     points = components.astype(np.float32)
     n, k = len(points), min(n_neighbours, len(points) - 1)
