@@ -63,7 +63,7 @@ class HistoryDisplay:
         kinds = (("splits", "^", BASE[0]), ("merges", "v", BASE[5]))
         for name, marker, colour in kinds:
             at = series[name] > 0
-            label = f"{int(series[name].sum())} {name}"
+            label = f"{name}: {int(series[name].sum())}"
             above.scatter(
                 epochs[at], series["n_clusters"][at], marker=marker, color=colour, label=label, zorder=3
             )
