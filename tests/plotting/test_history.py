@@ -22,7 +22,7 @@ def test_clusters_moves_and_loss(history: History) -> None:
     splits, merges = (points.get_offsets().tolist() for points in above.collections)
     assert splits == [[2.0, 1.0], [3.0, 2.0]]
     assert merges == [[5.0, 4.0]]
-    assert [text.get_text() for text in above.get_legend().get_texts()] == ["3 splits", "1 merges"]
+    assert [text.get_text() for text in above.get_legend().get_texts()] == ["splits: 3", "merges: 1"]
     np.testing.assert_array_equal(below.lines[0].get_ydata(), history.loss)
     display.figure_.canvas.draw()
 
