@@ -51,26 +51,30 @@ def alternate(
     before: tuple[Code, Snapshot] | None,
     report: Callable[[History], object],
     vary: Vary | None = None,
+    say: Callable[[str], object] = lambda _: None,
 ) -> tuple[Code, Snapshot]:
     """Learn features, cluster them, pull rows to their clusters, cluster again.
 
     ``make_settings`` gives the settings for a number of learned features. With ``before`` the turns go on
-    from there. ``vary`` draws variants of features. An interrupt from the keyboard ends the turns, once there
-    are clusters.
+    from there. ``vary`` draws variants of features. ``report`` hears of every epoch, ``say`` what comes next.
+    An interrupt from the keyboard ends the turns, once there are clusters.
     """
     settings = make_settings(n_latent)
     device = settings.device
     code = None if before is None else before[0]
     snapshot = None if before is None else before[1]
     old = None if code is None else code.autoencoder
+    say("neighbours of the rows and their layout")
     learner = FeatureLearner(seed, features, encoder, n_latent, device, old, vary)
     if code is None:
+        say("training of the autoencoder")
         learner.train(FIRST_STEPS)
         latent = learner.autoencoder.encode(features)
         code = Code(learner.autoencoder, fit_scaling(latent))
         settings = make_settings(latent.shape[1])
     turn = 0
     while True:
+        say(f"clustering of the learned features, turn {turn + 1} of {TURNS + 1}")
         learned = code.encode(features)
         if snapshot is not None:  # the features have moved since then
             statistics = _statistics(learned, snapshot.weights, settings.prior)

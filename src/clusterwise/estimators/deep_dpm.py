@@ -25,7 +25,7 @@ from clusterwise.estimators.deep_dpm_prior import prior_of_clusters
 from clusterwise.estimators.feature_space import Space, Variants, vary_features
 from clusterwise.estimators.fitted_mixture import FittedMixture
 from clusterwise.estimators.net_clusters import outputs_in_use
-from clusterwise.estimators.progress import epoch_progress
+from clusterwise.estimators.progress import epoch_progress, stage_progress
 from clusterwise.estimators.tables import Table, read_table
 from clusterwise.exceptions import CapReachedWarning, ClusterwiseError, OneClusterWarning
 
@@ -270,6 +270,7 @@ class DeepDPM(FittedMixture):
             None if before is None or self._space.code is None else (self._space.code, before),
             report,
             None if self.variants is None else vary_features(space, self.variants),
+            stage_progress("DeepDPM", self.verbose),
         )
         space = replace(space, code=code, n_latent=len(code.scaling.shift))
         return space, Rows(code.encode(features)), self._settings(space, len(rows), 0), snapshot
