@@ -287,14 +287,28 @@ def test_recentred_pioneers_are_in_the_middle_of_their_clusters(network: CHiGac)
     assert mean_distance(2) < 0.8 * mean_distance(0)
 
 
-def test_the_learned_stop_leaves_stragglers_to_the_clusters_that_want_them(network: CHiGac) -> None:
-    points = task_of(n_sets=30, seed=1002).points.float()
-    stopped = network.infer(points, everyone(points))
+@pytest.mark.parametrize("says", [-torch.inf, torch.inf])
+def test_the_learned_stop_leaves_stragglers_to_the_clusters_that_want_them(
+    network: CHiGac, monkeypatch: pytest.MonkeyPatch, says: float
+) -> None:
+    """Who never says that nobody is a pioneer goes on to the end; who always does takes one step."""
+    points = task_of(n_sets=10, seed=1002).points.float()
     empty = network.infer(points, everyone(points), until_empty=True)
-    for a, b in zip(stopped, empty, strict=True):
-        assert len(a.steps) <= len(b.steps)
+    prototypes = network.prototypes
+
+    def decided(*means: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        found, nobody = prototypes(*means)
+        return found, torch.full_like(nobody, says)
+
+    monkeypatch.setattr(network, "prototypes", decided)
+    for a, b in zip(network.infer(points, everyone(points)), empty, strict=True):
         assert len(torch.unique(a.labels)) == len(a.log_proportions)
-    assert sum(len(a.steps) for a in stopped) < sum(len(b.steps) for b in empty)
+        torch.testing.assert_close(a.steps[0].members, b.steps[0].members)
+        if says < 0:
+            assert torch.equal(a.labels, b.labels)
+        else:
+            assert len(a.steps) == 1
+            assert torch.equal(a.labels, torch.zeros_like(a.labels))
 
 
 def test_a_cap_is_reported_and_every_point_labelled(network: CHiGac) -> None:
