@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from clusterwise.bench.methods.deep_dpm import deep_dpm
 from clusterwise.bench.methods.references import k_means
@@ -26,11 +25,11 @@ they are when they are moved a little (`clusterwise.ImageVariants`). Without fea
 are diagonal. k-means is told the true number of clusters."""
 
 
-def deep_dpm_of_images(**options: Any) -> Callable[[Case], Outcome]:
+def deep_dpm_of_images() -> Callable[[Case], Outcome]:
     """DeepDPM that learns features of images of 28 x 28 pixels."""
     import clusterwise as cw
 
-    return deep_dpm(feature_learning="mlp", scaling="joint", variants=cw.ImageVariants(28, 28), **options)
+    return deep_dpm(feature_learning="mlp", scaling="joint", variants=cw.ImageVariants(28, 28))
 
 
 def runs(quick: bool) -> list[Run]:

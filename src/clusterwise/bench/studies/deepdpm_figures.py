@@ -13,7 +13,7 @@ from clusterwise.bench.methods.references import k_means
 from clusterwise.bench.registry import Study, register
 from clusterwise.bench.repeats import Run, mean_and_sd, measure, spread_table, write_page
 
-__all__ = ["DATA", "run", "runs"]
+__all__ = ["DATA", "UMAP_SETS", "run", "runs"]
 
 TITLE = "DeepDPM on the features of its paper"
 # Name in the tables, file, and NMI, ARI, ACC, K as printed.
@@ -26,8 +26,8 @@ DATA: dict[str, tuple[str, str]] = {
     "ImageNet-50 (MoCo, validation rows)": ("umap/imagenet50_moco_val", ".75, .49, .64, K 52"),
     "ImageNet-50, imbalanced (MoCo)": ("umap/imagenet50_imb_moco_val", ".74, .48, .58, K 43.7"),
 }
-# DPMixture would take very long in the 128 dimensions of ImageNet-50.
-SLOW_PEERS = tuple(data for data in DATA if "ImageNet" not in data)
+# The others have 128 dimensions, in which DPMixture would take very long.
+UMAP_SETS = tuple(data for data in DATA if "ImageNet" not in data)
 SEEDS, QUICK_SEEDS, QUICK_ROWS = 5, 1, 3_000
 PEER_LIMIT = 400.0  # seconds
 INTRODUCTION = """\
@@ -49,7 +49,7 @@ def runs(quick: bool) -> list[Run]:
         plan.append(Run(data, file, "HDBSCAN", hdbscan, 0, n, limit=PEER_LIMIT))
         mixture = partial(bayesian_mixture, 50)
         plan.append(Run(data, file, "BayesianGaussianMixture (50)", mixture, 0, n, limit=PEER_LIMIT))
-    for data in SLOW_PEERS:
+    for data in UMAP_SETS:
         file = DATA[data][0]
         plan.append(Run(data, file, "DPMixture", dp_mixture, 0, n, limit=PEER_LIMIT))
         weak = partial(dp_mixture, prior="weak")
@@ -63,7 +63,7 @@ def run(out: Path, quick: bool, write: Callable[[str], object]) -> Path:
     spreads = mean_and_sd(measure(runs(quick), out / f"{name}.csv", write))
     from clusterwise.bench.repeat_pictures import draw_figures
 
-    draw_figures([s for s in spreads if "ImageNet" not in s.data], out / f"{name}.png")
+    draw_figures([s for s in spreads if s.data in UMAP_SETS], out / f"{name}.png")
     parts = [f"# {TITLE}", INTRODUCTION, f"![{TITLE}]({name}.png)"]
     for data, (_, printed) in DATA.items():
         parts += [f"## {data}", f"Printed: {printed}.", spread_table([s for s in spreads if s.data == data])]

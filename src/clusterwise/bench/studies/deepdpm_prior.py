@@ -9,12 +9,11 @@ from pathlib import Path
 from clusterwise.bench.methods.deep_dpm import deep_dpm
 from clusterwise.bench.registry import Study, register
 from clusterwise.bench.repeats import Run, mean_and_sd, measure, spread_table, write_page
-from clusterwise.bench.studies.deepdpm_figures import DATA
+from clusterwise.bench.studies.deepdpm_figures import DATA, UMAP_SETS
 
 __all__ = ["run", "runs"]
 
 TITLE = "DeepDPM with wider and narrower priors"
-SETS = ("MNIST", "MNIST, imbalanced", "USPS", "Fashion-MNIST", "Fashion-MNIST, imbalanced")
 SHARES = (5e-6, 1e-5, 2.5e-5, 5e-5)
 SEEDS, QUICK_SEEDS, QUICK_ROWS = 2, 1, 3_000
 INTRODUCTION = """\
@@ -32,7 +31,7 @@ def runs(quick: bool) -> list[Run]:
     n = QUICK_ROWS if quick else None
     return [
         Run(data, DATA[data][0], _name(share), partial(deep_dpm, scatter_share=share), seed, n)
-        for data in SETS
+        for data in UMAP_SETS
         for share in SHARES
         for seed in range(QUICK_SEEDS if quick else SEEDS)
     ]
@@ -43,7 +42,7 @@ def run(out: Path, quick: bool, write: Callable[[str], object]) -> Path:
     name = "deepdpm-prior.quick" if quick else "deepdpm-prior"
     spreads = mean_and_sd(measure(runs(quick), out / f"{name}.csv", write))
     parts = [f"# {TITLE}", INTRODUCTION.format(seeds=QUICK_SEEDS if quick else SEEDS)]
-    for data in SETS:
+    for data in UMAP_SETS:
         parts += [f"## {data}", spread_table([s for s in spreads if s.data == data])]
     return write_page(out / f"{name}.md", parts)
 
