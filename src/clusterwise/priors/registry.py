@@ -9,6 +9,7 @@ from typing import Any
 from clusterwise.exceptions import RecipeError
 from clusterwise.priors.base import Prior
 from clusterwise.priors.blend import Blend
+from clusterwise.priors.correlated import CorrelatedGaussians
 from clusterwise.priors.crp import ChineseRestaurantMixture
 from clusterwise.priors.gaussians import MixtureOfGaussians
 from clusterwise.priors.warped import WarpedGaussians
@@ -18,6 +19,7 @@ __all__ = ["PRIORS", "make_prior"]
 PRIORS: dict[str, type[Prior]] = {
     "mixture-of-gaussians": MixtureOfGaussians,
     "crp-mixture": ChineseRestaurantMixture,
+    "correlated-gaussians": CorrelatedGaussians,
     "warped-gaussians": WarpedGaussians,
 }
 
