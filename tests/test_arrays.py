@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from clusterwise._arrays import Scaling, fit_scaling, pad_sets, require_finite, scale_sets, to_numpy
+from clusterwise._arrays import Scaling, fit_scaling, require_finite, scale_sets
+from clusterwise._tensors import pad_sets, to_numpy
 from clusterwise.exceptions import InvalidDataError
 
 POINTS = np.random.default_rng(0).normal(size=(50, 3)) * [1.0, 4.0, 0.2] + [3.0, -1.0, 0.0]

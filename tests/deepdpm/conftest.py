@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from clusterwise.components.full import Full
+from clusterwise.components.rows import Rows
 from clusterwise.deepdpm.settings import Settings
-from clusterwise.dp.full import Full
-from clusterwise.dp.rows import Rows
 
 CENTRES = np.array([[-1.5, -1.0], [1.5, -1.0], [0.0, 1.5]])
 

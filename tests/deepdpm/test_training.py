@@ -9,6 +9,8 @@ import pytest
 import torch
 from scipy.stats import multivariate_normal
 
+from clusterwise.components.families import PRIORS
+from clusterwise.components.rows import Rows
 from clusterwise.deepdpm import training
 from clusterwise.deepdpm.nets import ClusteringNet, SubclusteringNets
 from clusterwise.deepdpm.settings import Settings
@@ -20,8 +22,6 @@ from clusterwise.deepdpm.training import (
     train_epoch,
     train_subclusters,
 )
-from clusterwise.dp.families import PRIORS
-from clusterwise.dp.rows import Rows
 
 Make = Callable[..., Settings]
 

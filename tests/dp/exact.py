@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from clusterwise.components.niw import NormalInverseWishart
+from clusterwise.components.rows import Rows
 from clusterwise.dp.hyper import HyperParameters, HyperPrior, LogNormal
-from clusterwise.dp.niw import NormalInverseWishart
 from clusterwise.dp.restaurant import log_partition_probability
-from clusterwise.dp.rows import Rows
 from clusterwise.dp.state import State, state_of_labels
 from clusterwise.partition import canonical_labels
 

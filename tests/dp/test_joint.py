@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from clusterwise.components.rows import Rows
 from clusterwise.dp.chain import step
 from clusterwise.dp.hyper import HyperParameters, HyperPrior, LogNormal
 from clusterwise.dp.restaurant import GammaPrior
-from clusterwise.dp.rows import Rows
 from clusterwise.dp.state import State, state_of_labels
 from clusterwise.priors.partitions import crp_labels
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from exact import fixed
 
+from clusterwise.components.rows import Rows
 from clusterwise.dp import rows as rows_module
 from clusterwise.dp.anchored import draw_anchors, split_or_merge
 from clusterwise.dp.chain import run_chain
 from clusterwise.dp.gibbs import gibbs_sweep
 from clusterwise.dp.hyper import HyperPrior
-from clusterwise.dp.rows import Rows
 from clusterwise.dp.state import State, draw_categories, state_of_labels, statistics_of
 from clusterwise.dp.subclusters import Halves, nearest_pairs, warm_up_step
 from clusterwise.dp.sweep import sweep

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from clusterwise import DeepDPM
-from clusterwise.dp.families import PRIORS
-from clusterwise.dp.niw import CovarianceType
+from clusterwise.components.families import PRIORS
+from clusterwise.components.niw import CovarianceType
 from clusterwise.estimators.deep_dpm_prior import prior_of_clusters
 from clusterwise.estimators.feature_space import Space
 from clusterwise.estimators.tables import read_table

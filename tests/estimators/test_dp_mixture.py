@@ -267,7 +267,7 @@ def test_pickles(fitted, heaps):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_data_on_disk_are_read_chunk_by_chunk(heaps, tmp_path: Path, dtype, monkeypatch):
     """The same clusters as in memory, without ever holding more than a chunk of the points."""
-    from clusterwise.dp.rows import Rows
+    from clusterwise.components.rows import Rows
     from clusterwise.estimators import tables
 
     rng = np.random.default_rng(0)
@@ -285,7 +285,7 @@ def test_data_on_disk_are_read_chunk_by_chunk(heaps, tmp_path: Path, dtype, monk
         return taken
 
     monkeypatch.setattr(Rows, "take", watched)
-    monkeypatch.setattr("clusterwise.dp.rows.CHUNK", 20_000)
+    monkeypatch.setattr("clusterwise.components.rows.CHUNK", 20_000)
     monkeypatch.setattr(tables, "ROWS_AT_ONCE", 500)
     monkeypatch.setattr(tables, "LEAST_MAPPED", 1000)
     estimator = DPMixture(n_warm_up=20, n_draws=4, n_chains=1, random_state=0).fit(mapped)

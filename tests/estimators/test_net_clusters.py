@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from clusterwise.components.full import Full
+from clusterwise.components.rows import Rows
 from clusterwise.deepdpm.nets import NetWeights
-from clusterwise.dp.full import Full
-from clusterwise.dp.rows import Rows
 from clusterwise.estimators.net_clusters import outputs_in_use
 
 

@@ -11,6 +11,7 @@ import torch
 from scipy.cluster.vq import kmeans2
 from scipy.spatial.distance import cdist
 
+from clusterwise.components.rows import Rows
 from clusterwise.deepdpm.history import History
 from clusterwise.deepdpm.moves import (
     Proposals,
@@ -34,7 +35,6 @@ from clusterwise.deepdpm.training import (
     train_epoch,
     train_subclusters,
 )
-from clusterwise.dp.rows import Rows
 from clusterwise.dp.state import statistics_of
 
 __all__ = ["Fit", "Snapshot", "run"]

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from clusterwise.components.niw import NormalInverseWishart, sum_by_label
+from clusterwise.components.rows import Rows
 from clusterwise.deepdpm.nets import ClusteringNet, SubclusteringNets
 from clusterwise.deepdpm.settings import Settings
 from clusterwise.deepdpm.training import Members, to_tensor
 from clusterwise.dp.anchored import log_split_odds
-from clusterwise.dp.niw import NormalInverseWishart, sum_by_label
-from clusterwise.dp.rows import Rows
 from clusterwise.dp.subclusters import nearest_pairs
 
 __all__ = [

@@ -16,10 +16,10 @@ import torch
 from scipy.special import log_softmax
 from torch import Tensor
 
+from clusterwise.components.full import Full
+from clusterwise.components.rows import Rows
 from clusterwise.deepdpm.nets import ClusteringNet, SubclusteringNets
 from clusterwise.deepdpm.settings import Settings
-from clusterwise.dp.full import Full
-from clusterwise.dp.rows import Rows
 
 __all__ = [
     "Members",

@@ -23,8 +23,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, gammaln, log_expit
 
-from clusterwise.dp.niw import NormalInverseWishart
-from clusterwise.dp.rows import Rows
+from clusterwise.components.niw import NormalInverseWishart
+from clusterwise.components.rows import Rows
 from clusterwise.dp.state import State
 
 __all__ = ["Anchors", "draw_anchors", "launch", "log_split_odds", "split_or_merge"]

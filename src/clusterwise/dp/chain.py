@@ -8,10 +8,10 @@ from typing import Literal
 
 import numpy as np
 
+from clusterwise.components.rows import Rows
 from clusterwise.dp.anchored import draw_anchors, split_or_merge
 from clusterwise.dp.gibbs import gibbs_sweep
 from clusterwise.dp.hyper import HyperPrior, first_guess, update
-from clusterwise.dp.rows import Rows
 from clusterwise.dp.state import State, state_of_labels
 from clusterwise.dp.subclusters import Halves, halve, warm_up_step
 from clusterwise.dp.sweep import sweep

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from clusterwise.dp.niw import NormalInverseWishart
-from clusterwise.dp.rows import Rows
+from clusterwise.components.niw import NormalInverseWishart
+from clusterwise.components.rows import Rows
 from clusterwise.dp.state import State, compact, statistics_of
 
 __all__ = ["gibbs_sweep"]

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from clusterwise.dp.diagonal import Diagonal
-from clusterwise.dp.families import PRIORS
-from clusterwise.dp.niw import CovarianceType, NormalInverseWishart
+from clusterwise.components.diagonal import Diagonal
+from clusterwise.components.families import PRIORS
+from clusterwise.components.niw import CovarianceType, NormalInverseWishart
 from clusterwise.dp.restaurant import GammaPrior, draw_alpha
 
 __all__ = ["HyperParameters", "HyperPrior", "LogNormal", "first_guess", "update"]

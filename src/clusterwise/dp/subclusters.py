@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import expit
 
+from clusterwise.components.niw import NormalInverseWishart, sum_by_label
+from clusterwise.components.rows import Rows
 from clusterwise.dp.anchored import log_split_odds
-from clusterwise.dp.niw import NormalInverseWishart, sum_by_label
-from clusterwise.dp.rows import Rows
 from clusterwise.dp.state import State, draw_categories
 
 __all__ = ["Halves", "halve", "nearest_pairs", "warm_up_step"]

@@ -19,8 +19,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from clusterwise.dp.niw import NormalInverseWishart, sum_by_label
-from clusterwise.dp.rows import Rows
+from clusterwise.components.niw import NormalInverseWishart, sum_by_label
+from clusterwise.components.rows import Rows
 from clusterwise.dp.state import State, compact, draw_categories
 
 __all__ = ["sweep"]

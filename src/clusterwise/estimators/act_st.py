@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from clusterwise._arrays import to_numpy
+from clusterwise._tensors import to_numpy
 from clusterwise.estimators.amortized import AmortizedClusterer, Fitted, Prepared
 from clusterwise.estimators.validation import require_positive
 from clusterwise.mixture import DiagonalMixture

@@ -19,10 +19,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from clusterwise._arrays import pad_sets, to_numpy
+from clusterwise._tensors import pad_sets, to_numpy
+from clusterwise.components.order import by_first_appearance, in_input_order, sorted_order
 from clusterwise.estimators.availability import available_unless
 from clusterwise.estimators.features import FeatureMap, fit_feature_map, pad_features
-from clusterwise.estimators.order import by_first_appearance, in_input_order, sorted_order
 from clusterwise.estimators.outside_prior import describe_far_rows
 from clusterwise.estimators.validation import as_points, require_features, require_positive
 from clusterwise.exceptions import CapReachedWarning, ClusterwiseError, OutsidePriorWarning

@@ -14,13 +14,13 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
+from clusterwise.components.niw import CovarianceType, NormalInverseWishart
+from clusterwise.components.rows import Rows
 from clusterwise.deepdpm.alternation import alternate
 from clusterwise.deepdpm.fitting import Snapshot, run
 from clusterwise.deepdpm.history import History
 from clusterwise.deepdpm.moves import k_after_moves
 from clusterwise.deepdpm.settings import ClusterLoss, Settings, Subclusters
-from clusterwise.dp.niw import CovarianceType, NormalInverseWishart
-from clusterwise.dp.rows import Rows
 from clusterwise.estimators.deep_dpm_prior import prior_of_clusters
 from clusterwise.estimators.feature_space import Space, Variants, vary_features
 from clusterwise.estimators.fitted_mixture import FittedMixture

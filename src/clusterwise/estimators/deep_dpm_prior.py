@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from clusterwise.dp.families import PRIORS
-from clusterwise.dp.niw import CovarianceType, NormalInverseWishart
+from clusterwise.components.families import PRIORS
+from clusterwise.components.niw import CovarianceType, NormalInverseWishart
 from clusterwise.estimators.feature_space import Space
 from clusterwise.estimators.validation import require_degrees_of_freedom
 from clusterwise.exceptions import ClusterwiseError

@@ -12,15 +12,15 @@ from sklearn.base import _fit_context, clone
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from clusterwise.components.clusters import Clusters, clusters_in_use
+from clusterwise.components.niw import CovarianceType
+from clusterwise.components.order import in_input_order
+from clusterwise.components.rows import Rows
 from clusterwise.dp.chain import Chain, Sampler, run_chain
 from clusterwise.dp.convergence import summarize
 from clusterwise.dp.hyper import HyperParameters, HyperPrior, LogNormal
-from clusterwise.dp.niw import CovarianceType
-from clusterwise.dp.rows import Rows
 from clusterwise.dp.state import statistics_of
-from clusterwise.estimators.dp_clusters import Clusters, clusters_in_use
 from clusterwise.estimators.fitted_mixture import FittedMixture
-from clusterwise.estimators.order import in_input_order
 from clusterwise.estimators.progress import chain_progress
 from clusterwise.estimators.tables import Columns, Table, read_table
 from clusterwise.estimators.validation import require_degrees_of_freedom, require_positive

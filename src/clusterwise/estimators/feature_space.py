@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from clusterwise.components.rows import Rows
 from clusterwise.deepdpm.alternation import Code
 from clusterwise.deepdpm.neighbours import Vary
-from clusterwise.dp.rows import Rows
 from clusterwise.estimators.tables import Columns
 from clusterwise.exceptions import ClusterwiseError
 

@@ -12,9 +12,9 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from clusterwise.dp.rows import Rows
-from clusterwise.estimators.dp_clusters import Clusters, outlier_scores_of
-from clusterwise.estimators.order import in_input_order
+from clusterwise.components.clusters import Clusters, outlier_scores_of
+from clusterwise.components.order import in_input_order
+from clusterwise.components.rows import Rows
 from clusterwise.estimators.validation import as_points, require_features, require_positive
 from clusterwise.exceptions import NotConvergedWarning
 

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from clusterwise._arrays import to_numpy
+from clusterwise._tensors import to_numpy
 from clusterwise.estimators.amortized import AmortizedClusterer, Fitted, Prepared, clusters_in_use
 from clusterwise.estimators.polished import labels_of_all
 from clusterwise.estimators.validation import require_positive

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from clusterwise.components.clusters import Clusters
+from clusterwise.components.niw import NormalInverseWishart
+from clusterwise.components.order import by_first_appearance
+from clusterwise.components.rows import Rows
 from clusterwise.deepdpm.nets import NetWeights
-from clusterwise.dp.niw import NormalInverseWishart
-from clusterwise.dp.rows import Rows
-from clusterwise.estimators.dp_clusters import Clusters
-from clusterwise.estimators.order import by_first_appearance
 
 __all__ = ["outputs_in_use"]
 

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from clusterwise._arrays import Scaling, fit_scaling, require_finite
-from clusterwise.dp.rows import Rows
-from clusterwise.estimators.order import sorted_order
+from clusterwise.components.order import sorted_order
+from clusterwise.components.rows import Rows
 from clusterwise.estimators.validation import as_points
 
 __all__ = ["Columns", "Table", "read_table"]

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array
 
 from clusterwise._arrays import require_finite
-from clusterwise.dp.niw import CovarianceType
+from clusterwise.components.niw import CovarianceType
 from clusterwise.exceptions import ClusterwiseError, FeatureCountError, InvalidDataError
 
 __all__ = ["as_points", "require_degrees_of_freedom", "require_features", "require_positive"]

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import gammaln
 
-from clusterwise.dp.niw import (
+from clusterwise.components.niw import (
     LEAST_SCATTER,
     LOG_2PI,
     LOG_PI,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import gammaln
 
-from clusterwise.dp.niw import (
+from clusterwise.components.niw import (
     LEAST_SCATTER,
     LOG_2PI,
     LOG_PI,

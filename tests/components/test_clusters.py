@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clusterwise.dp.families import PRIORS
-from clusterwise.dp.niw import CovarianceType
-from clusterwise.dp.rows import Rows
-from clusterwise.estimators.dp_clusters import Clusters, clusters_in_use, outlier_scores_of
+from clusterwise.components.clusters import Clusters, clusters_in_use, outlier_scores_of
+from clusterwise.components.families import PRIORS
+from clusterwise.components.niw import CovarianceType
+from clusterwise.components.rows import Rows
 from clusterwise.partition import canonical_labels
 
 LABELS = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], [30, 20, 10]))
@@ -30,7 +30,7 @@ def test_clusters_in_use(
     monkeypatch: pytest.MonkeyPatch, covariance_type: CovarianceType, chunk: int
 ) -> None:
     """Two clusters of almost nothing are dropped, the others come as the rows do."""
-    monkeypatch.setattr("clusterwise.dp.rows.CHUNK", chunk)
+    monkeypatch.setattr("clusterwise.components.rows.CHUNK", chunk)
     given = clusters_of(POINTS, np.array([4, 1, 2])[LABELS], 5, covariance_type)
     statistics = given.statistics + np.where(given.statistics[:, :1] == 0, 1e-9, 0.0)
     order = np.random.default_rng(2).permutation(60)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from clusterwise.dp.diagonal import Diagonal
-from clusterwise.dp.full import Full
-from clusterwise.dp.niw import CovarianceType, NormalInverseWishart
-from clusterwise.dp.spherical import Spherical
+from clusterwise.components.diagonal import Diagonal
+from clusterwise.components.full import Full
+from clusterwise.components.niw import CovarianceType, NormalInverseWishart
+from clusterwise.components.spherical import Spherical
 
 __all__ = ["PRIORS"]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from clusterwise.dp.families import PRIORS
+from clusterwise.components.families import PRIORS
 
 COVARIANCES = tuple(PRIORS)
 
