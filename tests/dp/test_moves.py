@@ -7,7 +7,7 @@ import pytest
 from exact import fixed
 
 from clusterwise.components.rows import Rows
-from clusterwise.dp import rows as rows_module
+from clusterwise.components import rows as rows_module
 from clusterwise.dp.anchored import draw_anchors, split_or_merge
 from clusterwise.dp.chain import run_chain
 from clusterwise.dp.gibbs import gibbs_sweep

@@ -35,6 +35,11 @@ class Diagonal(NormalInverseWishart):
         np.square(points, out=lifted[:, d + 1 :])
         return lifted
 
+    def is_possible(self, statistics: np.ndarray) -> bool:
+        d = self.n_features
+        scatter = statistics[:, d + 1 :] - statistics[:, :1] * np.square(self.means(statistics))
+        return bool(scatter.min() >= -LEAST_SCATTER)
+
     def posterior(self, statistics: np.ndarray) -> Posterior:
         d = self.n_features
         counts, sums = statistics[:, 0], statistics[:, 1 : d + 1]

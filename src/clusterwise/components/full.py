@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
-from scipy.linalg import solve_triangular
 from scipy.special import gammaln
 
 from clusterwise.components.niw import (
@@ -18,6 +19,15 @@ from clusterwise.components.niw import (
 )
 
 __all__ = ["Full"]
+
+
+@lru_cache(maxsize=64)
+def _places(d: int) -> np.ndarray:
+    """Where x_a x_b stands among the quadratic terms, for all a and b; (d * d,)."""
+    places = np.empty((d, d), dtype=np.int64)
+    rows, columns = np.triu_indices(d)
+    places[rows, columns] = places[columns, rows] = np.arange(len(rows))
+    return places.ravel()
 
 
 class Full(NormalInverseWishart):
@@ -44,14 +54,27 @@ class Full(NormalInverseWishart):
     def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
         return np.triu_indices(self.n_features)
 
+    def _squares(self, statistics: np.ndarray) -> np.ndarray:
+        """Sums of x x' as matrices (K, d, d)."""
+        d = self.n_features
+        squares: np.ndarray = statistics[:, d + 1 :][:, _places(d)].reshape(-1, d, d)
+        return squares
+
+    def is_possible(self, statistics: np.ndarray) -> bool:
+        means = self.means(statistics)
+        scatter = self._squares(statistics) - statistics[:, :1, None] * means[:, :, None] * means[:, None, :]
+        scatter[:, range(self.n_features), range(self.n_features)] += LEAST_SCATTER
+        try:
+            np.linalg.cholesky(scatter)
+        except np.linalg.LinAlgError:
+            return False
+        return True
+
     def posterior(self, statistics: np.ndarray) -> Posterior:
         d = self.n_features
         counts, sums = statistics[:, 0], statistics[:, 1 : d + 1]
         kappa = self.kappa + counts
-        psi = np.empty((len(statistics), d, d))
-        rows, columns = self._pairs()
-        psi[:, rows, columns] = statistics[:, d + 1 :]
-        psi[:, columns, rows] = statistics[:, d + 1 :]
+        psi = self._squares(statistics)
         psi -= sums[:, :, None] * (sums / kappa[:, None])[:, None, :]
         psi[:, range(d), range(d)] = np.maximum(psi[:, range(d), range(d)], 0.0) + self.psi + LEAST_SCATTER
         return Posterior(kappa, self.nu + counts, sums / kappa[:, None], psi)
@@ -84,7 +107,8 @@ class Full(NormalInverseWishart):
         half = np.linalg.solve(root.transpose(0, 2, 1), bartlett)  # precision = half half'
         noise = rng.standard_normal((k, d, 1)) / np.sqrt(posterior.kappa)[:, None, None]
         means = posterior.mean + np.linalg.solve(half.transpose(0, 2, 1), noise)[:, :, 0]
-        return self._natural(means, half, 2 * (log_det_of_root(bartlett) / 2 - log_det_of_root(root) / 2))
+        log_det = log_det_of_root(bartlett) - log_det_of_root(root)
+        return self._natural(means, half @ half.transpose(0, 2, 1), log_det)
 
     def expected(self, statistics: np.ndarray) -> np.ndarray:
         posterior = self.posterior(statistics)
@@ -96,16 +120,13 @@ class Full(NormalInverseWishart):
 
     def _with_precision(self, posterior: Posterior, degrees: np.ndarray) -> np.ndarray:
         """Natural parameters of Gaussians with the posterior means and the precisions degrees / Psi."""
-        root = np.linalg.cholesky(posterior.psi)
-        identity = np.broadcast_to(np.eye(self.n_features), root.shape)
-        half = np.linalg.solve(root.transpose(0, 2, 1), identity) * np.sqrt(degrees)[:, None, None]
-        log_det = self.n_features * np.log(degrees) - log_det_of_root(root)
-        return self._natural(posterior.mean, half, log_det)
+        precision = np.linalg.inv(posterior.psi) * degrees[:, None, None]
+        log_det = self.n_features * np.log(degrees) - log_det_of_root(np.linalg.cholesky(posterior.psi))
+        return self._natural(posterior.mean, precision, log_det)
 
-    def _natural(self, means: np.ndarray, half: np.ndarray, log_det: np.ndarray) -> np.ndarray:
-        """Natural parameters of Gaussians whose precisions are half half', of determinant exp(log_det)."""
+    def _natural(self, means: np.ndarray, precision: np.ndarray, log_det: np.ndarray) -> np.ndarray:
+        """Natural parameters of Gaussians with precisions (K, d, d) of determinants exp(log_det)."""
         d = self.n_features
-        precision = half @ half.transpose(0, 2, 1)
         linear = np.matmul(precision, means[:, :, None])[:, :, 0]
         eta = np.empty((len(means), self.n_statistics))
         eta[:, 0] = 0.5 * (log_det - d * LOG_2PI - (linear * means).sum(axis=1))
@@ -124,11 +145,16 @@ class Full(NormalInverseWishart):
 
     def _distances(self, points: np.ndarray, means: np.ndarray, root: np.ndarray) -> np.ndarray:
         """Squared lengths of root^-1 (x - mean), (n, K)."""
-        distances = np.empty((len(points), len(means)))
-        for k, mean in enumerate(means):
-            whiten = solve_triangular(root[k], np.eye(self.n_features), lower=True)
-            # einsum, no matrix product: each row must come out the same whatever rows stand beside it
-            distances[:, k] = np.square(np.einsum("nd,ed->ne", points - mean, whiten)).sum(axis=1)
+        whiten = np.linalg.inv(root)
+        # Number by number, no matrix product: each row must come out the same whatever rows stand beside it.
+        offsets = [coordinate[:, None] - mean for coordinate, mean in zip(points.T, means.T, strict=True)]
+        distances = np.zeros((len(points), len(means)))
+        for e in range(self.n_features):
+            along = offsets[0] * whiten[:, e, 0]
+            for a in range(1, e + 1):
+                along += offsets[a] * whiten[:, e, a]
+            along *= along
+            distances += along
         return distances
 
     def sample(self, rng: np.random.Generator, posterior: Posterior, labels: np.ndarray) -> np.ndarray:

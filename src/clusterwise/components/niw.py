@@ -133,6 +133,10 @@ class NormalInverseWishart(ABC):
         """Sufficient statistics (K, p) of the clusters of points (n, d) under labels (n,)."""
         return sum_by_label(self.lift(points), labels, n_clusters)
 
+    @abstractmethod
+    def is_possible(self, statistics: np.ndarray) -> bool:
+        """Whether sums (K, p) can be those of points: no cluster has a negative scatter."""
+
     def means(self, statistics: np.ndarray) -> np.ndarray:
         """Centres of K clusters, (K, d), with the statistics (K, p); zero for empty ones."""
         counts = np.maximum(statistics[:, :1], 1e-300)

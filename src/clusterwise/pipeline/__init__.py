@@ -1,0 +1,1 @@
+"""What `fit` is: prepare, propose, refine, describe."""

@@ -1,0 +1,93 @@
+"""The third stage of ``fit``: candidate partitions become fitted clusters with their evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from clusterwise.components.clusters import Clusters
+from clusterwise.components.niw import CovarianceType
+from clusterwise.partition import canonical_labels
+from clusterwise.search.climb import climb
+from clusterwise.search.em import state_of_labels
+from clusterwise.search.evidence import Sample, State
+from clusterwise.search.settings import DEFAULT
+
+__all__ = ["Refine", "Refined", "Scored", "clusters_of_labels", "refine"]
+
+Refine = Literal["search", "em"]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Clusters and the log evidence of the mixture that they are."""
+
+    clusters: Clusters
+    log_evidence: float
+
+
+@dataclass(frozen=True)
+class Refined:
+    """All distinct mixtures that refining has come by, the one with the largest evidence first."""
+
+    scored: tuple[Scored, ...]
+
+    @property
+    def best(self) -> Clusters:
+        """The clusters with the largest evidence."""
+        return self.scored[0].clusters
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        """Probability of each mixture by its evidence, (m,)."""
+        logits = np.array([one.log_evidence for one in self.scored])
+        weights = np.exp(logits - logits.max())
+        return np.asarray(weights / weights.sum())
+
+
+def refine(
+    points: np.ndarray,
+    candidates: Sequence[np.ndarray],
+    how: Refine,
+    *,
+    covariance_type: CovarianceType = "full",
+    max_clusters: int | None = None,
+) -> Refined:
+    """Fit Gaussian mixtures that start from candidate partitions, and rank them by their evidence.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, d)
+        Finite, centred, of unit spread.
+    candidates : sequence of ndarray of shape (n,)
+        Labels of any names; equal partitions count once.
+    how : {"search", "em"}
+        EM alone keeps the number of clusters (or loses some); the search also splits and merges.
+    max_clusters : int, optional
+        Mixtures with more clusters are left out, unless there are no others.
+
+    Returns
+    -------
+    Refined
+        Deterministic; another order of the rows changes no more than rounding does.
+    """
+    sample = Sample(points, covariance_type, DEFAULT)
+    distinct = {labels.tobytes(): labels for labels in map(canonical_labels, candidates)}
+    states = climb(sample, list(distinct.values()), with_moves=how == "search")
+    within = [state for state in states if max_clusters is None or state.n_clusters <= max_clusters]
+    return Refined(tuple(Scored(_clusters(sample, s), s.log_evidence) for s in within or states))
+
+
+def clusters_of_labels(
+    points: np.ndarray, labels: np.ndarray, covariance_type: CovarianceType = "full"
+) -> Clusters:
+    """The clusters of a partition as it is, labels (n,) from 0 to K - 1 all in use; no EM."""
+    sample = Sample(points, covariance_type, DEFAULT)
+    return _clusters(sample, state_of_labels(sample, labels))
+
+
+def _clusters(sample: Sample, state: State) -> Clusters:
+    return Clusters(state.hyper.prior(sample), state.statistics)

@@ -1,0 +1,95 @@
+"""EM for mixtures of Gaussians on sufficient statistics, with leaps where it creeps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clusterwise.search.evidence import Hyper, Sample, State, hyper_of, judge
+
+__all__ = ["expect", "log_joint_of", "refined", "state_of_labels"]
+
+# Leaps are no longer than this many steps, and may lower the log-likelihood by no more than this.
+LONGEST_LEAP = 20.0
+TOLERANCE = 0.1
+# Clusters of less weight than this are dropped.
+SMALLEST_COUNT = 1e-2
+
+
+def log_joint_of(sample: Sample, hyper: Hyper, statistics: np.ndarray, lifted: np.ndarray) -> np.ndarray:
+    """log(pi_j N(x_i; mu_j, Sigma_j)), (K, n), for points with T(x) ``lifted`` (n, p)."""
+    eta = hyper.prior(sample).expected(statistics)
+    eta[:, 0] += np.log(statistics[:, 0] / statistics[:, 0].sum())
+    return eta @ lifted.T
+
+
+def expect(log_joint: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Memberships (K, n), their entropy for each point and the log density of each point, (n,).
+
+    ``log_joint`` (K, n) is overwritten.
+    """
+    if len(log_joint) == 1:
+        n = log_joint.shape[1]
+        return np.ones((1, n)), np.zeros(n), log_joint[0]
+    largest = log_joint.max(axis=0)
+    log_joint -= largest
+    weights = np.exp(log_joint)
+    total = weights.sum(axis=0)
+    weights /= total
+    log_total = np.log(total)
+    log_joint *= weights
+    return weights, log_total - log_joint.sum(axis=0), log_total + largest
+
+
+def state_of_labels(sample: Sample, labels: np.ndarray) -> State:
+    """The state of a hard partition, labels (n,) from 0 to K - 1, all in use."""
+    k = int(labels.max()) + 1
+    memberships = np.zeros((k, len(labels)))
+    memberships[labels, np.arange(len(labels))] = 1.0
+    return judge(sample, memberships, 0.0, memberships @ sample.lifted)
+
+
+def refined(sample: Sample, state: State) -> State:
+    """Run EM until it stands still, for a limited time; clusters that lose all their weight are dropped.
+
+    Steps that go on in one direction are prolonged (SQUAREM, Varadhan & Roland 2008): where clusters overlap
+    EM creeps. A leap that lowers the likelihood is taken back.
+    """
+    settings, lifted = sample.settings, sample.lifted
+    memberships, entropy, statistics = state.memberships, state.entropy, state.statistics
+    if len(memberships) == 1:
+        return state
+    strength, hyper = state.hyper.strength, state.hyper
+    path: list[np.ndarray] = []
+    ahead, height = statistics, -np.inf
+    for _ in range(settings.most_em_steps):
+        found, doubt, log_density = expect(log_joint_of(sample, hyper, ahead, lifted))
+        if ahead is not statistics and log_density.sum() < height - TOLERANCE:
+            ahead, path = statistics, []
+            continue
+        height = float(log_density.sum())
+        memberships, entropy, before = found, float(doubt.sum()), ahead[:, 0]
+        statistics = ahead = memberships @ lifted
+        if statistics[:, 0].min() < SMALLEST_COUNT:
+            memberships = memberships[statistics[:, 0] >= SMALLEST_COUNT]
+            memberships /= memberships.sum(axis=0)
+            statistics = ahead = memberships @ lifted
+            path = []
+        elif np.abs(statistics[:, 0] - before).max() < settings.standstill:
+            break
+        hyper = hyper_of(sample, statistics, strength)
+        path.append(statistics)
+        if len(path) == 3:
+            ahead, path = _leap(sample, *path), []
+    return judge(sample, memberships, entropy, statistics)
+
+
+def _leap(sample: Sample, first: np.ndarray, second: np.ndarray, third: np.ndarray) -> np.ndarray:
+    """Statistics (K, p) where EM may be heading, from three of its steps; the last one if not ahead."""
+    step = second - first
+    bend = third - second - step
+    length = np.sqrt(np.square(step).sum() / max(np.square(bend).sum(), 1e-300))
+    length = min(length, LONGEST_LEAP)
+    if length <= 1:
+        return third
+    sums = first + 2 * length * step + length**2 * bend
+    return sums if sums[:, 0].min() >= 1 and sample.family.is_possible(sums) else third

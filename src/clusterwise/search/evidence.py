@@ -1,0 +1,141 @@
+"""Evidence of a soft partition under a mixture of Gaussians, all parameters integrated out.
+
+Sufficient statistics under memberships q go into the closed form for complete data, and the entropy of q is
+added (Cheeseman & Stutz 1996):
+
+    log p(X) ~ log P(sizes) + sum_k log f(X_k) + H(q)
+
+with f the marginal likelihood of ``components`` and sizes from Dirichlet(1): every split of n points into k
+sizes is equally likely. The hyper-parameters come from the data set itself: covariances are inverse Wishart
+around the pooled one, worth an unknown number of points, over which the evidence averages; centres are Normal
+around the centre of the data, as wide as they are found to be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import gammaln, logsumexp
+
+from clusterwise.components.families import PRIORS
+from clusterwise.components.niw import LEAST_SCATTER, CovarianceType, NormalInverseWishart
+from clusterwise.search.settings import SearchSettings
+
+__all__ = ["Hyper", "Sample", "State", "entropy_of", "hyper_of", "judge", "log_marginals", "log_partition"]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Points (n, d) of unit spread with T(x) of each, and the settings of the search."""
+
+    points: np.ndarray
+    covariance_type: CovarianceType
+    settings: SearchSettings
+
+    @cached_property
+    def family(self) -> NormalInverseWishart:
+        """A prior of the right kind, for what does not depend on its numbers."""
+        d = self.points.shape[1]
+        return PRIORS[self.covariance_type](1.0, d + 1.0, np.ones(d))
+
+    @cached_property
+    def lifted(self) -> np.ndarray:
+        """T(x) of all points, (n, p)."""
+        return self.family.lift(self.points)
+
+    @cached_property
+    def variance(self) -> np.ndarray:
+        """Variance of each feature around zero, (d,)."""
+        return np.maximum(np.square(self.points).mean(axis=0), LEAST_SCATTER)
+
+
+@dataclass(frozen=True)
+class Hyper:
+    """Hyper-parameters that a data set gives to its own clusters."""
+
+    kappa: float  # variance of a cluster over that of the centres
+    variance: np.ndarray  # (d,) pooled within the clusters
+    strength: float  # points that the prior of a covariance is worth
+
+    def prior(self, sample: Sample, strength: float | None = None) -> NormalInverseWishart:
+        """The prior of one cluster."""
+        d = len(self.variance)
+        nu = (self.strength if strength is None else strength) + (d - 1) * (sample.covariance_type == "full")
+        return PRIORS[sample.covariance_type](self.kappa, nu, nu * self.variance)
+
+
+@dataclass(frozen=True)
+class State:
+    """Soft memberships and what follows from them."""
+
+    memberships: np.ndarray  # (K, n)
+    entropy: float
+    statistics: np.ndarray  # (K, p)
+    hyper: Hyper
+    log_evidence: float
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters K."""
+        return len(self.memberships)
+
+
+def hyper_of(sample: Sample, statistics: np.ndarray, strength: float) -> Hyper:
+    """Pooled variance within the clusters, and how far apart these lie in its units."""
+    k, d = len(statistics), sample.points.shape[1]
+    means = sample.family.means(statistics)
+    between = np.square(means * np.sqrt(statistics[:, :1])).sum(axis=0)
+    n = len(sample.points)
+    scatter = np.maximum(n * sample.variance - between, 0.0)
+    if sample.covariance_type == "spherical":
+        scatter = np.full(d, scatter.mean())
+    # Where hardly any point shares a cluster, the spread of the data stands in for the clusters' own.
+    guess = 1 / (1 + max(n - k, 0.0)) ** 2
+    variance = np.maximum((scatter + guess * sample.variance) / (max(n - k, 0.0) + guess), LEAST_SCATTER)
+    apart = (d * sample.settings.means_apart + (np.square(means) / variance).sum()) / (d * (k + 1))
+    return Hyper(float(1 / apart), variance, strength)
+
+
+def log_marginals(sample: Sample, hyper: Hyper, statistics: np.ndarray) -> np.ndarray:
+    """Log marginal likelihood of clusters with the given statistics (..., p), for each strength; (S, ...)."""
+    flat = statistics.reshape(-1, statistics.shape[-1])
+    of_each = [hyper.prior(sample, s).log_marginal(flat) for s in sample.settings.strengths]
+    return np.stack(of_each).reshape(-1, *statistics.shape[:-1])
+
+
+def log_partition(log_sizes: np.ndarray | float, k: int | np.ndarray, n: int) -> np.ndarray:
+    """Log probability of a partition of n points in k clusters, given the sum of log n_j! over them."""
+    result: np.ndarray = gammaln(k + 1) + gammaln(k) - gammaln(n + k) + log_sizes
+    return result
+
+
+def average(log_values: np.ndarray) -> np.ndarray:
+    """Log of the mean of exp over the strengths, (S, ...) -> (...)."""
+    largest = log_values.max(axis=0)
+    result: np.ndarray = np.log(np.exp(log_values - largest).mean(axis=0)) + largest
+    return result
+
+
+def judge(sample: Sample, memberships: np.ndarray, entropy: float, statistics: np.ndarray) -> State:
+    """Hyper-parameters and evidence of memberships (K, n) with the given entropy and statistics (K, p)."""
+    settings = sample.settings
+    hyper = hyper_of(sample, statistics, settings.strengths[0])
+    marginals = log_marginals(sample, hyper, statistics).sum(axis=1)
+    log_sizes = gammaln(statistics[:, 0] + 1).sum()
+    partition = float(log_partition(log_sizes, len(statistics), len(sample.points)))
+    weights = np.exp(marginals - logsumexp(marginals))
+    strength = float(np.exp(weights @ np.log(settings.strengths)))
+    evidence = float(average(marginals)) + partition + entropy
+    return State(memberships, entropy, statistics, Hyper(hyper.kappa, hyper.variance, strength), evidence)
+
+
+def plogp(p: np.ndarray) -> np.ndarray:
+    """p log p, zero at zero."""
+    return p * np.log(np.maximum(p, 1e-300))
+
+
+def entropy_of(memberships: np.ndarray) -> float:
+    """Sum over the points of the entropy of memberships (K, n)."""
+    return -float(plogp(memberships).sum())
