@@ -31,14 +31,14 @@ def tiny_networks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     Small and hardly trained, but they tell some clusters apart: good for promises that hold for any weights.
     """
-    from clusterwise.models.registry import MODELS
+    from clusterwise.models.registry import model_class
     from clusterwise.training import train  # torch: only for the tests that need it
     from clusterwise.training.recipe import recipe_from_dict
 
     folder = tmp_path_factory.mktemp("networks")
     size = {"width": 16, "n_heads": 2, "n_inducing": 4, "n_encoder_blocks": 1}
     for name, (method, options) in TINY_NETWORKS.items():
-        known = {field.name for field in dataclasses.fields(MODELS[method].config_class)}
+        known = {field.name for field in dataclasses.fields(model_class(method).config_class)}
         own_size = {key: value for key, value in size.items() if key in known}
         recipe = {
             "name": name,

@@ -12,10 +12,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from clusterwise.estimators import ESTIMATORS
+
 if TYPE_CHECKING:
     from clusterwise import bench, datasets, metrics, plotting, pretrained, report
     from clusterwise.deepdpm.variants import ImageVariants
-    from clusterwise.estimators import ACTST, AMCP, DAC, NCP, CHiGac, DeepDPM, DPMixture
+    from clusterwise.estimators import ACTST, AMCP, DAC, NCP, CHiGac, DeepDPM, DPMixture, GaussianSearch
     from clusterwise.partition import Partition
     from clusterwise.posterior import PartitionPosterior
     from clusterwise.pretrained import list_weights
@@ -31,6 +33,7 @@ __all__ = [
     "CHiGac",
     "DPMixture",
     "DeepDPM",
+    "GaussianSearch",
     "ImageVariants",
     "Partition",
     "PartitionPosterior",
@@ -48,14 +51,8 @@ __all__ = [
 
 # Names are loaded on first use: importing torch takes seconds, and `clusterwise --help` needs none of it.
 _MODULE_OF = {
-    "ACTST": "clusterwise.estimators",
-    "AMCP": "clusterwise.estimators",
-    "CHiGac": "clusterwise.estimators",
-    "DAC": "clusterwise.estimators",
-    "DPMixture": "clusterwise.estimators",
-    "DeepDPM": "clusterwise.estimators",
+    **ESTIMATORS,
     "ImageVariants": "clusterwise.deepdpm.variants",
-    "NCP": "clusterwise.estimators",
     "Partition": "clusterwise.partition",
     "PartitionPosterior": "clusterwise.posterior",
     "list_weights": "clusterwise.pretrained",

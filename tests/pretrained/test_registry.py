@@ -10,8 +10,16 @@ import torch
 
 from clusterwise.exceptions import UnknownWeightsError, WeightsFileError
 from clusterwise.models.registry import make_model
-from clusterwise.pretrained import describe, get_weights, list_weights, registry, weights_path
-from clusterwise.pretrained.weights_file import Weights, save_weights
+from clusterwise.pretrained import (
+    Weights,
+    describe,
+    get_weights,
+    list_weights,
+    registry,
+    untrained,
+    weights_path,
+)
+from clusterwise.pretrained.weights_file import save_weights
 
 MODEL = {"width": 4, "n_heads": 2, "n_inducing": 2, "n_encoder_blocks": 1, "n_decoder_blocks": 1}
 
@@ -19,7 +27,7 @@ MODEL = {"width": 4, "n_heads": 2, "n_inducing": 2, "n_encoder_blocks": 1, "n_de
 def save(path: Path, method: str, seed: int = 0) -> None:
     torch.manual_seed(seed)
     recipe = {"method": method, "model": MODEL, "description": f"a small {method}"}
-    weights = Weights(path.stem, make_model(method, MODEL), recipe, {"steps": 3, "n_parameters": 1234})
+    weights = Weights(path.stem, make_model(method, MODEL), recipe, {"steps": 3})
     save_weights(path, weights)
 
 
@@ -92,15 +100,55 @@ def test_a_broken_file_is_an_error_each_time(shipped: Path) -> None:
             get_weights("small-dac")
 
 
-def test_description(shipped: Path) -> None:
+def test_loaded_weights_stand_for_themselves(shipped: Path) -> None:
+    loaded = get_weights("small-dac")
+    assert get_weights(loaded, "dac") is loaded
+    with pytest.raises(WeightsFileError, match="'small-dac' are for dac, not for act-st"):
+        get_weights(loaded, "act-st")
+    assert repr(loaded) == "Weights(name='small-dac')"
+
+
+def test_description_is_that_of_the_loaded_network(shipped: Path) -> None:
+    model = get_weights("small-act-st").model
     assert describe("small-act-st") == {
         "name": "small-act-st",
         "method": "act-st",
-        "n_features": 2,
-        "n_parameters": 1234,
+        "n_features": model.n_features,
+        "n_parameters": sum(p.numel() for p in model.parameters()),
         "steps": 3,
         "summary": "a small act-st",
     }
+
+
+def test_description_of_a_file_that_is_no_weights_file(shipped: Path) -> None:
+    path = shipped / "small-dac.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(WeightsFileError, match="truncated"):
+        describe("small-dac")
+    save_weights(path, Weights("gap", make_model("dac", MODEL), {"method": "dac"}, {}))
+    with pytest.raises(WeightsFileError, match=r"does not fit this version of clusterwise .*model"):
+        describe("small-dac")
+
+
+def test_untrained_network_is_the_same_but_for_its_numbers(shipped: Path) -> None:
+    trained = get_weights("small-dac")
+    state = torch.get_rng_state()
+    control = untrained("small-dac", seed=7)
+    assert torch.equal(torch.get_rng_state(), state)  # nothing is drawn from the user's generator
+    assert control.name == "small-dac, untrained, seed 7"
+    assert (control.recipe, control.facts) == (trained.recipe, trained.facts)
+    assert control.model.config == trained.model.config
+    before, after = trained.model.state_dict(), control.model.state_dict()
+    assert {name: t.shape for name, t in before.items()} == {name: t.shape for name, t in after.items()}
+    assert not torch.equal(before["pool.seeds"], after["pool.seeds"])
+    assert not control.model.training
+    assert not any(p.requires_grad for p in control.model.parameters())
+
+
+def test_the_seed_decides_the_untrained_network(shipped: Path) -> None:
+    first, again, other = (untrained("small-dac", seed).model.state_dict() for seed in (0, 0, 1))
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not torch.equal(first["pool.seeds"], other["pool.seeds"])
 
 
 def test_weights_of_this_package_load() -> None:
@@ -109,5 +157,10 @@ def test_weights_of_this_package_load() -> None:
         weights = get_weights(name)
         assert weights.name == name
         assert weights.facts["largest_coordinate"] > 1
-        assert weights.facts["n_parameters"] == sum(p.numel() for p in weights.model.parameters())
-        assert describe(name)["summary"]
+        n_parameters = sum(p.numel() for p in weights.model.parameters())
+        assert weights.facts["n_parameters"] == n_parameters
+        described = describe(name)
+        assert (described["name"], described["method"]) == (name, weights.model.method)
+        assert described["n_features"] == weights.model.n_features
+        assert described["n_parameters"] == n_parameters
+        assert described["summary"]

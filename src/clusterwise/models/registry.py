@@ -5,26 +5,38 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from clusterwise.exceptions import RecipeError
-from clusterwise.models.act_st import ACTST
-from clusterwise.models.amcp import AMCP
-from clusterwise.models.base import AmortizedModel
-from clusterwise.models.chigac import CHiGac
-from clusterwise.models.dac import DAC
-from clusterwise.models.ncp import NCP
 
-__all__ = ["MODELS", "make_model"]
+if TYPE_CHECKING:
+    from clusterwise.models.base import AmortizedModel
 
-MODELS: dict[str, type[AmortizedModel]] = {model.method: model for model in (AMCP, CHiGac, DAC, ACTST, NCP)}
+__all__ = ["MODELS", "make_model", "model_class"]
+
+# Where the network of each method is; its module is loaded when the method is asked for.
+MODELS: dict[str, tuple[str, str]] = {
+    "amcp": ("clusterwise.models.amcp", "AMCP"),
+    "chigac": ("clusterwise.models.chigac", "CHiGac"),
+    "dac": ("clusterwise.models.dac", "DAC"),
+    "act-st": ("clusterwise.models.act_st", "ACTST"),
+    "ncp": ("clusterwise.models.ncp", "NCP"),
+}
+
+
+def model_class(method: str) -> type[AmortizedModel]:
+    """Load the class of a method's network."""
+    if method not in MODELS:
+        raise RecipeError(f"There is no method {method!r}; the methods are {', '.join(sorted(MODELS))}.")
+    module, name = MODELS[method]
+    model: type[AmortizedModel] = getattr(import_module(module), name)
+    return model
 
 
 def make_model(method: str, options: Mapping[str, Any]) -> AmortizedModel:
     """Build an untrained network from the name of its method and the options of its config."""
-    if method not in MODELS:
-        raise RecipeError(f"There is no method {method!r}; the methods are {', '.join(sorted(MODELS))}.")
-    model = MODELS[method]
+    model = model_class(method)
     known = [f.name for f in dataclasses.fields(model.config_class)]
     unknown = sorted(set(options) - set(known))
     if unknown:

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from clusterwise.exceptions import UnknownWeightsError, WeightsFileError
-from clusterwise.pretrained.weights_file import Weights, load_weights
+from clusterwise.models.registry import model_class
+from clusterwise.pretrained.header import fits_this_version, read_header
+from clusterwise.pretrained.weights import Weights
 
-__all__ = ["describe", "get_weights", "list_weights", "weights_path"]
+__all__ = ["describe", "get_weights", "list_weights", "untrained", "weights_path"]
 
 
 @lru_cache(maxsize=1)
@@ -41,13 +43,21 @@ def weights_path(weights: str | Path) -> Path:
 
 @lru_cache(maxsize=16)
 def _load(path: str, modified: int) -> Weights:
+    from clusterwise.pretrained.weights_file import load_weights  # torch: only when a network is needed
+
     return load_weights(Path(path))
 
 
-def get_weights(weights: str | Path, method: str | None = None) -> Weights:
-    """Load weights once per process; ``method`` is what they must have been trained for."""
-    path = weights_path(weights)
-    loaded = _load(os.path.abspath(path), path.stat().st_mtime_ns)
+def get_weights(weights: str | Path | Weights, method: str | None = None) -> Weights:
+    """Load weights once per process; ``method`` is what they must have been trained for.
+
+    Weights that are loaded already, see ``untrained``, are returned as they are.
+    """
+    if isinstance(weights, Weights):
+        loaded = weights
+    else:
+        path = weights_path(weights)
+        loaded = _load(os.path.abspath(path), path.stat().st_mtime_ns)
     if method is not None and loaded.model.method != method:
         raise WeightsFileError(
             f"The weights {loaded.name!r} are for {loaded.model.method}, not for {method}; "
@@ -56,14 +66,32 @@ def get_weights(weights: str | Path, method: str | None = None) -> Weights:
     return loaded
 
 
+def untrained(weights: str | Path, seed: int = 0) -> Weights:
+    """Return the network of these weights with freshly drawn parameters: the control of what training adds.
+
+    Recipe and facts are those of the trained file.
+    """
+    from clusterwise.pretrained.weights_file import load_untrained  # torch: only when a network is needed
+
+    return load_untrained(weights_path(weights), seed)
+
+
 def describe(weights: str | Path) -> dict[str, Any]:
-    """Facts about weights: name, method, features, parameters, and a one-line summary."""
-    loaded = get_weights(weights)
-    return {
-        "name": loaded.name,
-        "method": loaded.model.method,
-        "n_features": loaded.model.n_features,
-        "n_parameters": loaded.facts["n_parameters"],
-        "steps": loaded.facts["steps"],
-        "summary": loaded.recipe["description"],
-    }
+    """Facts about weights: name, method, features, parameters, steps, and a one-line summary.
+
+    Only the header of the file is read.
+    """
+    path = weights_path(weights)
+    header, n_parameters = read_header(path)
+    with fits_this_version(path):
+        method, options = header.recipe["method"], header.recipe["model"]
+        if "n_features" not in options:  # a recipe may leave it to the network's default
+            options = options | {"n_features": model_class(method).config_class().n_features}
+        return {
+            "name": header.name,
+            "method": method,
+            "n_features": options["n_features"],
+            "n_parameters": n_parameters,
+            "steps": header.facts["steps"],
+            "summary": header.recipe["description"],
+        }

@@ -4,33 +4,36 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
 from clusterwise._files import whole_or_nothing
-from clusterwise.exceptions import RecipeError, WeightsFileError
 from clusterwise.models.base import AmortizedModel
 from clusterwise.models.registry import make_model
+from clusterwise.pretrained.header import (
+    FORMAT,
+    Header,
+    fits_this_version,
+    parse_metadata,
+    read_header,
+    readable,
+)
+from clusterwise.pretrained.weights import Weights
 
-__all__ = ["FORMAT", "Weights", "load_weights", "read_tensors", "save_weights", "write_tensors"]
-
-FORMAT = "clusterwise-weights-1"
-
-
-@dataclass(frozen=True)
-class Weights:
-    """A trained network and what its file says about it."""
-
-    name: str
-    model: AmortizedModel
-    recipe: dict[str, Any]
-    facts: dict[str, Any]  # steps done, seconds, validation figures, the range of the training data
+__all__ = [
+    "FORMAT",
+    "Weights",
+    "load_untrained",
+    "load_weights",
+    "read_tensors",
+    "save_weights",
+    "write_tensors",
+]
 
 
 def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
@@ -43,20 +46,10 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], header: Mappi
 
 def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read tensors and their JSON header; anything but an intact file gives one clear error."""
-    try:
-        with safe_open(str(path), framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except OSError as error:
-        raise WeightsFileError(f"Cannot read {path}: {error.strerror or error}.") from error
-    except SafetensorError as error:
-        raise WeightsFileError(
-            f"{path} is truncated or not a safetensors file ({error}); copy or train it again."
-        ) from error
-    try:
-        return tensors, {key: json.loads(value) for key, value in metadata.items()}
-    except json.JSONDecodeError:
-        return tensors, {}  # the header of another program
+    with readable(path), safe_open(str(path), framework="pt") as file:
+        metadata = file.metadata()
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    return tensors, parse_metadata(metadata)
 
 
 def save_weights(path: str | Path, weights: Weights) -> None:
@@ -65,21 +58,27 @@ def save_weights(path: str | Path, weights: Weights) -> None:
     write_tensors(path, weights.model.state_dict(), header)
 
 
+def _build(recipe: Mapping[str, Any], seed: int = 0) -> AmortizedModel:
+    """Build the network of a recipe, ready for inference; the user's random numbers stay as they are."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = make_model(recipe["method"], recipe["model"])
+    return model.eval().requires_grad_(False)
+
+
 def load_weights(path: str | Path) -> Weights:
     """Read a network from its file, ready for inference."""
-    tensors, header = read_tensors(path)
-    if header.get("format") != FORMAT:
-        raise WeightsFileError(
-            f"{path} is not a clusterwise weights file; `clusterwise train` makes one from a recipe."
-        )
-    try:
-        name, recipe, facts = header["name"], header["recipe"], header["facts"]
-        with torch.random.fork_rng(devices=[]):  # building a network draws random numbers
-            model = make_model(recipe["method"], recipe["model"])
+    tensors, values = read_tensors(path)
+    header = Header.from_dict(values, path)
+    with fits_this_version(path):
+        model = _build(header.recipe)
         model.load_state_dict(tensors)
-    except (RecipeError, RuntimeError, KeyError, TypeError) as error:
-        raise WeightsFileError(
-            f"{path} does not fit this version of clusterwise ({str(error).splitlines()[0]}); train it again."
-        ) from error
-    model.eval().requires_grad_(False)
-    return Weights(name, model, recipe, facts)
+    return Weights(header.name, model, header.recipe, header.facts)
+
+
+def load_untrained(path: str | Path, seed: int) -> Weights:
+    """Build the network of a file with freshly drawn parameters in place of the trained ones."""
+    header, _ = read_header(path)
+    with fits_this_version(path):
+        model = _build(header.recipe, seed)
+    return Weights(f"{header.name}, untrained, seed {seed}", model, header.recipe, header.facts)
