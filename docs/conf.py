@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version as installed_version
+from clusterwise import __version__
 
 project = "clusterwise"
 author = "The clusterwise developers"
 copyright = "2026, The clusterwise developers"
-release = installed_version("clusterwise")
+release = __version__
 version = release
 
 extensions = [

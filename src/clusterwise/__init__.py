@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from clusterwise.pretrained import list_weights
     from clusterwise.training import read_recipe, train
 
-__version__ = "0.1.0"
+__version__ = "0.1.0"  # the only place; pyproject.toml reads it from here
 
 __all__ = [
     "ACTST",
