@@ -1,8 +1,9 @@
-"""Write down what the shipped weights say about the demo data; run again when weights change.
+"""Write down what trained weights say about the demo data; run again when weights change.
 
     python tests/pretrained/make_golden.py [NAME ...]
 
-Without names all shipped weights are written, each to ``golden/<name>.json`` beside this file.
+Without names all weights of the package and of ``benchmarks/weights`` are written, each to
+``golden/<name>.json`` beside this file.
 """
 
 from __future__ import annotations
@@ -22,10 +23,18 @@ from clusterwise.pretrained import get_weights, weights_path
 FOLDER = Path(__file__).parent / "golden"
 # Every fifth row of the demo data, which comes with the package: no random numbers are involved.
 EVERY = 5
+# Weights that only benchmarks compare with are not part of the package.
+COMPARED = Path(__file__).parents[2] / "benchmarks" / "weights"
+
+
+def all_weights() -> dict[str, str]:
+    """Return what ``weights=`` takes for each name: the name itself, or a path."""
+    compared = {path.stem: str(path) for path in sorted(COMPARED.glob("*.safetensors"))}
+    return {name: name for name in cw.list_weights()} | compared
 
 
 def estimator_for(weights: str, **options: Any) -> AmortizedClusterer:
-    """Return the estimator that shipped weights are made for."""
+    """Return the estimator that weights are made for."""
     model = get_weights(weights).model
     if model.method == "amcp":
         return cw.AMCP(weights=weights, random_state=0, **options)
@@ -56,9 +65,10 @@ def outcome(weights: str) -> dict[str, Any]:
 
 def main(names: list[str]) -> None:
     FOLDER.mkdir(exist_ok=True)
-    for name in names or cw.list_weights():
+    weights = all_weights()
+    for name in names or weights:
         path = FOLDER / f"{name}.json"
-        path.write_text(json.dumps(outcome(name)) + "\n")
+        path.write_text(json.dumps(outcome(weights[name])) + "\n")
         print(path)
 
 

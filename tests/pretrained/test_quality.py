@@ -60,7 +60,7 @@ def test_the_density_is_close_to_the_true_one(make_golden: ModuleType, cases: li
     assert abs(np.mean(gaps)) < 0.05
 
 
-# The weights trained on k <= 4 are there for comparison; they do not go so far.
+# Weights trained on few clusters or small sets do not go so far.
 @pytest.mark.parametrize("name", ["amcp-2d", "chigac-2d", "dac-minimum-loss-2d", "dac-anchored-2d"])
 def test_more_clusters_than_the_paper_trains_on(make_golden: ModuleType, name: str) -> None:
     cases = [draw_case(3000, 12, index) for index in range(5)]
