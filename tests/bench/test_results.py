@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import math
 from pathlib import Path
 
@@ -30,13 +31,13 @@ def filled(directory: Path) -> Results:
 def test_what_was_added_is_there_again(tmp_path: Path) -> None:
     filled(tmp_path)
     assert dict(Results(tmp_path, "name", METRICS)) == {key: result_of(key) for key in KEYS}
-    assert not (tmp_path / "name.csv").exists()  # not finished
+    assert not (tmp_path / "name.csv.gz").exists()  # not finished
 
 
 def test_finishing_orders_the_rows_and_leaves_one_file(tmp_path: Path) -> None:
     filled(tmp_path).finish(KEYS[::-1])
-    assert [path.name for path in tmp_path.iterdir()] == ["name.csv"]
-    lines = (tmp_path / "name.csv").read_text().splitlines()
+    assert [path.name for path in tmp_path.iterdir()] == ["name.csv.gz"]
+    lines = gzip.decompress((tmp_path / "name.csv.gz").read_bytes()).decode().splitlines()
     assert lines[0] == ",".join(COLUMNS)
     assert len(lines) == 1 + len(KEYS) * len(METRICS)
     assert list(dict(Results(tmp_path, "name", METRICS))) == KEYS[::-1]
@@ -74,19 +75,20 @@ def test_a_result_without_all_metrics_does_not_count(tmp_path: Path) -> None:
     assert dict(Results(tmp_path, "name", (*METRICS, "new"))) == {}
 
 
-@pytest.mark.parametrize("text", ["a,b\n1,2\n", "something else"])
-def test_a_foreign_file_is_refused_and_left_alone(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "name.csv"
-    path.write_text(text)
+@pytest.mark.parametrize("name", ["name.csv.gz", "name.partial.csv"])
+@pytest.mark.parametrize("content", [b"a,b\n1,2\n", b"something else", gzip.compress(b"a,b\n1,2\n")])
+def test_a_foreign_file_is_refused_and_left_alone(tmp_path: Path, name: str, content: bytes) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
     with pytest.raises(BenchmarkError, match="choose another directory"):
         Results(tmp_path, "name", METRICS)
-    assert path.read_text() == text
+    assert path.read_bytes() == content
 
 
 def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     filled(tmp_path).finish(KEYS)
-    path = tmp_path / "name.csv"
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join([*lines[:3], "rubbish\n", *lines[4:]]))
+    path = tmp_path / "name.csv.gz"
+    lines = gzip.decompress(path.read_bytes()).splitlines(keepends=True)
+    path.write_bytes(gzip.compress(b"".join([*lines[:3], b"rubbish\n", *lines[4:]])))
     with pytest.raises(BenchmarkError, match="line 4 is damaged"):
         Results(tmp_path, "name", METRICS)

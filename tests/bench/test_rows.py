@@ -1,4 +1,4 @@
-"""Raw rows survive a kill at any byte."""
+"""Raw rows survive a kill at any byte, and their file is whole at any time."""
 
 from __future__ import annotations
 
@@ -23,29 +23,45 @@ def filled(path: Path) -> RowFile:
     return rows
 
 
-def test_a_file_torn_at_any_byte_loses_no_whole_row(tmp_path: Path) -> None:
-    expected = filled(tmp_path / "whole.csv").rows()
+def test_a_run_torn_at_any_byte_loses_no_whole_row(tmp_path: Path) -> None:
+    expected = filled(tmp_path / "whole.csv").finish()
     written = (tmp_path / "whole.csv").read_bytes()
     for cut in range(len(written) + 1):
-        path = tmp_path / "torn.csv"
-        path.write_bytes(written[:cut])
+        path, partial = tmp_path / "torn.csv", tmp_path / "torn.partial.csv"
+        path.unlink(missing_ok=True)
+        partial.write_bytes(written[:cut])
         rows = opened(path)
         whole = max(written[:cut].count(b"\n") - 1, 0)
         assert rows.rows() == expected[:whole]
         assert ('x, "y"', 4) not in rows or whole == 5
         for row in expected[whole:]:
             rows.add(row)
+        assert not path.exists()
+        assert rows.finish() == expected
         assert path.read_bytes() == written
+        assert not partial.exists()
+
+
+def test_the_file_stays_as_it_was_until_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    filled(path).finish()
+    before = path.read_bytes()
+    rows = opened(path, "b")
+    rows.add({"setting": "z", "index": 0, "value": 1, "weights": "b"})
+    assert path.read_bytes() == before
+    again = opened(path, "b")  # the run was killed
+    assert [row["setting"] for row in again.finish()] == ["z"]
+    assert len(path.read_text().splitlines()) == 2
 
 
 def test_rows_of_other_weights_are_dropped_and_later_rows_win(tmp_path: Path) -> None:
     rows = filled(tmp_path / "rows.csv")
     rows.add({"setting": 'x, "y"', "index": 3, "value": "again", "weights": "b"})
     assert rows.get(('x, "y"', 3))["value"] == "again"
-    assert len(rows.rows()) == 5
+    assert len(rows.finish()) == 5
     again = opened(tmp_path / "rows.csv", "b")
-    assert [row["value"] for row in again.rows()] == ["again"]
-    assert again.n_dropped == 5
+    assert [row["value"] for row in again.finish()] == ["again"]
+    assert again.n_dropped == 4
     assert opened(tmp_path / "rows.csv", "b").n_dropped == 0
 
 

@@ -25,7 +25,7 @@ from clusterwise.bench.inference_pictures import draw_generation, draw_likelihoo
 from clusterwise.bench.rows import RowFile, write_csv
 from clusterwise.bench.studies.chigac_inference import TITLE
 from clusterwise.bench.summary import describe
-from clusterwise.bench.synthetic import TEST_SEED
+from clusterwise.bench.synthetic import Word, generator_of
 from clusterwise.bench.table import markdown_table, plus_minus
 from clusterwise.models.base import TrainingTask
 from clusterwise.models.chigac import CHiGac
@@ -39,7 +39,6 @@ from clusterwise.training.tasks import draw_task
 
 __all__ = ["MODEL", "NAMES", "Plan", "run"]
 
-_HELD_OUT = 47  # second word of the seeds
 NAMES = {
     "amortized": "AI",
     "semi-amortized": "Semi-AI",
@@ -125,7 +124,7 @@ def _recipe(plan: Plan, strategy: str, seed: int) -> Recipe:
 
 
 def _held_out(plan: Plan) -> TrainingTask:
-    rng = np.random.default_rng([TEST_SEED, _HELD_OUT])
+    rng = generator_of(Word.CHIGAC_INFERENCE)
     return draw_task(make_prior(**PRIOR), rng, plan.n_sets, plan.n_points)
 
 
@@ -182,7 +181,7 @@ def run(out: Path, quick: bool, write: Callable[[str], object], plan: Plan | Non
             f"chigac-inference: {done}/{len(runs)} trainings, {NAMES[strategy]} from seed {seed} took "
             f"{time.monotonic() - begin:.0f} s"
         )
-    page = _publish(out, chosen, rows.rows(), task)
+    page = _publish(out, chosen, rows.finish(), task)
     write(f"chigac-inference: raw rows in {rows.path}, page in {page}")
     return page
 

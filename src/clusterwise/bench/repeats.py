@@ -58,6 +58,7 @@ def measure(runs: Sequence[Run], path: Path, write: Callable[[str], object]) -> 
         row |= {"peak_memory_mb": f"{reply.peak_memory_mb:.5g}"} | _scores(case, reply.labels)
         rows.add(row)
         write(f"{number} of {len(runs)}: {run.data}, {run.method}, seed {run.seed}: {_summary(row)}")
+    rows.finish()
     found = [rows.get(run.key) for run in runs]
     return [row for row in found if row is not None]
 

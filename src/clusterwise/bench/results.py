@@ -1,14 +1,16 @@
-"""Raw results on disk: one tidy CSV, one row per method, data set, seed and metric.
+"""Raw results on disk: one tidy CSV, compressed, one row per method, data set, seed and metric.
 
 While a run goes on its rows are added to ``NAME.partial.csv``, which may be torn at any byte;
-``NAME.csv`` is only ever written whole. A result counts when all its rows are there, so that
+``NAME.csv.gz`` is only ever written whole. A result counts when all its rows are there, so that
 what a killed run left half-written is measured again.
 """
 
 from __future__ import annotations
 
 import csv
+import gzip
 import io
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,10 +54,20 @@ def _rows(key: Key, result: Result) -> list[tuple[object, ...]]:
     return [(*key, metric, repr(value), *tail) for metric, value in result.values.items()]
 
 
+def _contents(path: Path) -> str:
+    packed = path.read_bytes()
+    if path.suffix == ".gz":
+        try:
+            packed = gzip.decompress(packed)
+        except (OSError, EOFError, zlib.error):
+            return "no compressed file\n"  # which is no results file either
+    return packed.decode("utf-8", errors="replace")
+
+
 def _read(path: Path, metrics: Sequence[str]) -> dict[Key, Result]:
     if not path.exists():
         return {}
-    text = path.read_text(encoding="utf-8", errors="replace")
+    text = _contents(path)
     whole_lines = text[: text.rfind("\n") + 1]  # no field holds a line break: the rest is torn
     lines = csv.reader(whole_lines.splitlines())
     header = next(lines, None)
@@ -79,7 +91,7 @@ class Results:
     """All results of one benchmark in one directory, kept across runs."""
 
     def __init__(self, directory: Path, name: str, metrics: Sequence[str]) -> None:
-        self.path = directory / f"{name}.csv"
+        self.path = directory / f"{name}.csv.gz"
         self._partial = directory / f"{name}.partial.csv"
         self._metrics = tuple(metrics)
         self._results = {**_read(self.path, metrics), **_read(self._partial, metrics)}
@@ -118,7 +130,8 @@ class Results:
         self._partial.unlink(missing_ok=True)
 
     def _write(self, path: Path, results: dict[Key, Result]) -> None:
-        with whole_or_nothing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-            file.write(_text([COLUMNS]))
-            for key, result in results.items():
-                file.write(_text(_rows(key, result)))
+        rows = (_rows(key, result) for key, result in results.items())
+        text = "".join([_text([COLUMNS]), *map(_text, rows)]).encode()
+        with whole_or_nothing(path) as temporary:
+            # Without the time of writing, so that the same results are the same file.
+            temporary.write_bytes(gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)

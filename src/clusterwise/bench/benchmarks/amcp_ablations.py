@@ -14,7 +14,7 @@ from clusterwise.bench.ablation_picture import draw_ablations
 from clusterwise.bench.benchmarks import crp, mog
 from clusterwise.bench.methods.amcp import ABLATIONS, BASE
 from clusterwise.bench.registry import Benchmark, Case, register
-from clusterwise.bench.synthetic import TEST_SEED, case_of
+from clusterwise.bench.synthetic import Word, case_of, generator_of
 from clusterwise.priors.base import LabelledSet
 
 __all__ = ["SETTINGS", "draw_case"]
@@ -25,12 +25,11 @@ SETTINGS: dict[str, Callable[[np.random.Generator], LabelledSet]] = {
     "crp (200, 4)": lambda rng: crp.draw_mixture(rng, 200, 4, "NCP's scale"),
     "crp (400, 6)": lambda rng: crp.draw_mixture(rng, 400, 6, "NCP's scale"),
 }
-_ABLATIONS = 43  # second word of the seeds
 
 
 def draw_case(setting: str, index: int) -> Case:
     """Draw test set ``index`` of a setting."""
-    rng = np.random.default_rng([TEST_SEED, _ABLATIONS, list(SETTINGS).index(setting), index])
+    rng = generator_of(Word.ABLATIONS, list(SETTINGS).index(setting), index)
     return case_of(SETTINGS[setting](rng), index)
 
 

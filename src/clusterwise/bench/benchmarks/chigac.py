@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from clusterwise.bench.registry import Benchmark, Case, register
-from clusterwise.bench.synthetic import TEST_SEED, case_of
+from clusterwise.bench.synthetic import Word, case_of, generator_of
 from clusterwise.priors.base import LabelledSet
 from clusterwise.priors.gaussians import MixtureOfGaussians
 
@@ -30,7 +30,6 @@ METHODS = (
     "BayesianGaussianMixture",
     "HDBSCAN",
 )
-_CHIGAC = 46  # second word of the seeds
 
 
 def draw_mixture(rng: np.random.Generator, n: int, k: int) -> LabelledSet:
@@ -41,7 +40,7 @@ def draw_mixture(rng: np.random.Generator, n: int, k: int) -> LabelledSet:
 def draw_case(setting: str, index: int) -> Case:
     """Draw test set ``index`` of a setting."""
     n, k = SETTINGS[setting]
-    rng = np.random.default_rng([TEST_SEED, _CHIGAC, n, k, index])
+    rng = generator_of(Word.CHIGAC, n, k, index)
     return case_of(draw_mixture(rng, n, k), index)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from clusterwise.bench.registry import Benchmark, Case, register
-from clusterwise.bench.synthetic import TEST_SEED, case_of
+from clusterwise.bench.synthetic import Word, case_of, generator_of
 from clusterwise.priors.base import LabelledSet
 from clusterwise.priors.crp import ChineseRestaurantMixture
 
@@ -24,7 +24,6 @@ SCALES = {  # standard deviation of the means, and of a cluster
     "the printed scale": (10.0, 10.0),
 }
 SETTINGS = {f"({n}, {k}) at {scale}": (n, k, scale) for scale in SCALES for n, k in SIZES}
-_CRP = 41  # second word of the seeds
 
 
 def draw_mixture(rng: np.random.Generator, n: int, k: int, scale: str) -> LabelledSet:
@@ -36,7 +35,7 @@ def draw_mixture(rng: np.random.Generator, n: int, k: int, scale: str) -> Labell
 def draw_case(setting: str, index: int) -> Case:
     """Draw test set ``index`` of a setting."""
     n, k, scale = SETTINGS[setting]
-    rng = np.random.default_rng([TEST_SEED, _CRP, n, k, list(SCALES).index(scale), index])
+    rng = generator_of(Word.CRP, n, k, list(SCALES).index(scale), index)
     return case_of(draw_mixture(rng, n, k, scale), index)
 
 

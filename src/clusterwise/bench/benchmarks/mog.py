@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from clusterwise.bench.registry import Benchmark, Case, register
-from clusterwise.bench.synthetic import TEST_SEED, case_of
+from clusterwise.bench.synthetic import case_of, generator_of
 from clusterwise.priors.base import LabelledSet
 from clusterwise.priors.gaussians import MixtureOfGaussians
 
@@ -28,7 +28,7 @@ def draw_mixture(rng: np.random.Generator, n_max: int, k_max: int) -> LabelledSe
 def draw_case(setting: str, index: int) -> Case:
     """Draw test set ``index`` of a setting."""
     n_max, k_max = SETTINGS[setting]
-    rng = np.random.default_rng([TEST_SEED, n_max, k_max, index])
+    rng = generator_of(n_max, k_max, index)
     return case_of(draw_mixture(rng, n_max, k_max), index)
 
 

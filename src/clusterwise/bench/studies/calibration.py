@@ -22,7 +22,7 @@ from clusterwise.bench.progress import Progress
 from clusterwise.bench.registry import BenchmarkError, Study, register
 from clusterwise.bench.reliability import N_BINS, Figure, Record, bin_sums, figures, k_sums, pooled_curve
 from clusterwise.bench.rows import RowFile, write_csv
-from clusterwise.bench.synthetic import TEST_SEED
+from clusterwise.bench.synthetic import Word, generator_of
 from clusterwise.bench.table import markdown_table
 from clusterwise.bench.worker import one_line
 from clusterwise.metrics import matched_points, membership_brier_score
@@ -34,7 +34,6 @@ __all__ = ["FAMILIES", "METHODS", "SETTINGS", "Candidate", "draw", "run"]
 
 TITLE = "Calibration of the number of clusters and of memberships"
 N_SETS, QUICK_N_SETS = 100, 10
-_CALIBRATION = 43  # second word of the seeds
 # Bins with fewer data sets than this say nothing and are left out of the picture.
 FEWEST_SETS = 3
 
@@ -109,7 +108,7 @@ COLUMNS = (
 
 def draw(setting: str, index: int) -> LabelledSet:
     """Draw test set ``index`` of a setting."""
-    rng = np.random.default_rng([TEST_SEED, _CALIBRATION, list(SETTINGS).index(setting), index])
+    rng = generator_of(Word.CALIBRATION, list(SETTINGS).index(setting), index)
     return SETTINGS[setting](rng)
 
 
@@ -184,7 +183,7 @@ def run(
             if row["status"] != "ok":
                 write(f"calibration: {method.name}, {setting}, {index}: {row['status']}")
         progress.step(done, bool(missing))
-    page = _publish(out, rows.rows(), [method.name for method in methods])
+    page = _publish(out, rows.finish(), [method.name for method in methods])
     write(f"calibration: raw rows in {rows.path}, page in {page}, picture in {page.with_suffix('.png')}")
     return page
 

@@ -22,14 +22,13 @@ from clusterwise.bench.growth import exponent
 from clusterwise.bench.process import MethodProcess
 from clusterwise.bench.registry import BenchmarkError, Case, Method, Outcome, Study, Truth, register
 from clusterwise.bench.rows import RowFile, write_csv
-from clusterwise.bench.synthetic import TEST_SEED
+from clusterwise.bench.synthetic import Word, generator_of
 from clusterwise.bench.table import markdown_table, significant
 from clusterwise.plotting.palette import BASE, QUIET
 
 __all__ = ["FULL", "QUICK", "Sizes", "draw_mixture", "run"]
 
 TITLE = "Time of DPMixture"
-_DP_SPEED = 48  # second word of the seeds
 N_CLUSTERS, N_FEATURES = 20, 10
 MEAN_SD, WIDTHS = 2.0, (0.3, 1.5)
 LIMIT = 900.0  # seconds, after which a run is ended
@@ -78,7 +77,7 @@ COLUMNS = (
 
 def draw_mixture(n: int, run: int) -> Case:
     """Draw n points of 20 Gaussians in ten dimensions."""
-    rng = np.random.default_rng([TEST_SEED, _DP_SPEED, n, run])
+    rng = generator_of(Word.DP_SPEED, n, run)
     means = rng.normal(0.0, MEAN_SD, (N_CLUSTERS, N_FEATURES))
     widths = np.exp(rng.uniform(np.log(WIDTHS[0]), np.log(WIDTHS[1]), (N_CLUSTERS, N_FEATURES)))
     axes, _ = np.linalg.qr(rng.standard_normal((N_CLUSTERS, N_FEATURES, N_FEATURES)))
@@ -202,6 +201,7 @@ def run(out: Path, quick: bool, write: Callable[[str], object], sizes: Sizes | N
         method, n, threads, _ = key
         what = f"K = {row['found_k']}" if row["status"] == "ok" else str(row["status"])
         write(f"dp-speed: {method}, N = {n:,}, threads {threads}: {row['seconds']} s, {what}")
+    rows.finish()
     found = [rows.get(key) for key in plan]
     page = _publish(out, [row for row in found if row is not None and row["status"] == "ok"], chosen)
     write(f"dp-speed: raw rows in {rows.path}, page in {page}, picture in {page.with_suffix('.png')}")

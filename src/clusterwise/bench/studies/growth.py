@@ -22,13 +22,12 @@ from clusterwise.bench.process import MethodProcess
 from clusterwise.bench.registry import BenchmarkError, Case, Method, Outcome, Study, register
 from clusterwise.bench.rows import RowFile, write_csv
 from clusterwise.bench.stages import stage_seconds
-from clusterwise.bench.synthetic import TEST_SEED
+from clusterwise.bench.synthetic import Word, generator_of
 from clusterwise.bench.worker import Reply
 
 __all__ = ["CONTENDERS", "Contender", "Sizes", "draw_blobs", "run"]
 
 TITLE = "Growth of the time of fit"
-_GROWTH = 44  # second word of the seeds
 CELL, JITTER = 12.0, 2.0  # in standard deviations of a cluster: means are at least 8 apart
 TOO_LONG = 60.0  # seconds; a method that took longer is not tried at the next size
 LIMIT = 180.0  # seconds, after which a run is ended
@@ -141,7 +140,7 @@ CONTENDERS = (
 
 def draw_blobs(n: int, k: int, run: int) -> Case:
     """Draw n points of k round clusters of unit spread whose means are at least 8 apart."""
-    rng = np.random.default_rng([TEST_SEED, _GROWTH, n, k, run])
+    rng = generator_of(Word.GROWTH, n, k, run)
     side = int(np.ceil(np.sqrt(2 * k)))  # half of the cells are empty: no lattice
     cells = rng.permutation(side * side)[:k]
     means = CELL * np.column_stack([cells % side, cells // side]) + rng.uniform(-JITTER, JITTER, (k, 2))
@@ -258,6 +257,7 @@ def run(
     for contender in present:
         by_n += _grow(contender, [(n, chosen.k_of_n) for n in chosen.n], chosen.runs, rows, write)
         by_k += _grow(contender, [(chosen.n_of_k, k) for k in chosen.k], chosen.runs, rows, write)
+    rows.finish()
     stages: list[Stages] = []
     for contender in present:
         if contender.estimator is not None:

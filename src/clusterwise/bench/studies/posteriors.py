@@ -24,7 +24,7 @@ from clusterwise.bench.posteriors_picture import Compared, Forecast, draw_poster
 from clusterwise.bench.progress import Progress
 from clusterwise.bench.registry import BenchmarkError, Study, register
 from clusterwise.bench.rows import RowFile, write_csv
-from clusterwise.bench.synthetic import TEST_SEED
+from clusterwise.bench.synthetic import Word, generator_of
 from clusterwise.bench.table import markdown_table, significant
 from clusterwise.bench.worker import one_line
 from clusterwise.posterior import PartitionPosterior
@@ -38,7 +38,6 @@ SIZES = (10, 20, 30, 50)
 N_SETS, QUICK_N_SETS = 16, 4
 WEIGHTS = "ncp-2d"
 ALPHA, MEAN_SD, SD = 0.7, 10.0, 1.0
-_POSTERIORS = 47  # second word of the seeds
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ COLUMNS = (
 
 def draw(n: int, index: int) -> LabelledSet:
     """Draw test set ``index`` of ``n`` points."""
-    rng = np.random.default_rng([TEST_SEED, _POSTERIORS, n, index])
+    rng = generator_of(Word.POSTERIORS, n, index)
     return ChineseRestaurantMixture(alpha=ALPHA, mean_sd=MEAN_SD, sd=SD).draw_set(rng, n)
 
 
@@ -211,6 +210,7 @@ def run(
             if row["status"] != "ok":
                 write(f"posteriors: {name}, N = {n}, set {index}: {row['status']}")
         progress.step(done, bool(missing))
+    rows.finish()
     if not has_weights:
         raise BenchmarkError(
             f"The Markov chains are through, but the weights {weights} are not shipped; train them, then run "

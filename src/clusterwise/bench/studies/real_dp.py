@@ -165,7 +165,7 @@ def run(
                         write(f"umap: {method}, {name}, seed {seed}: {row['status']}")
                 done += 1
                 progress.step(done, not known)
-    page = _publish(out, rows.rows(), list(dict.fromkeys(asked)))
+    page = _publish(out, rows.finish(), list(dict.fromkeys(asked)))
     write(f"umap: raw rows in {rows.path}, page in {page}")
     return page
 
