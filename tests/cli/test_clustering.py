@@ -89,6 +89,10 @@ def test_projection_of_more_columns(run, folder, make_weights):
     message = only_error(run("cluster", "wide.npy", *dac(make_weights)))
     assert "6 features" in message
     assert "take 2" in message
+    assert "--columns" in message
+    assert "--project pca" in message
+    assert "--method gaussian-search" in message
+    assert "projection=" not in message
     for scaling in ("joint", "feature"):
         options = [*dac(make_weights), "--project", "pca", "--scaling", scaling]
         assert run("cluster", "wide.npy", *options).exit_code == 0
@@ -120,10 +124,7 @@ def test_text_column_is_named(run, data):
         (["data.csv", "--report", "report.pdf"], "must end in .html"),
         (["data.csv", "--columns", "x,y", "--weights", "nonesuch"], "There are no weights 'nonesuch'"),
         (["data.csv", "--columns", "x,y", "--weights", "data.csv"], "not a safetensors file"),
-        (
-            ["data.csv", "--method", "act-st", "--filtering", "anchored"],
-            "--filtering is an option of DAC; add --method dac",
-        ),
+        (["data.csv", "--method", "kmeans"], "there is no method 'kmeans'; choose one of amcp, dac, act-st"),
     ],
 )
 def test_errors_are_one_line(run, data, folder, arguments, message):

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from clusterwise.cli.clustering import ClusterOptions, Filtering, Method, Projection, Scaling, cluster_file
+from clusterwise.cli.clustering import ClusterOptions, cluster_file
 from clusterwise.cli.messages import one_line_errors, one_line_warnings
+from clusterwise.cli.methods import METHODS, Filtering, Projection, Refine, Scaling
 
 __all__ = ["app"]
 
@@ -54,7 +55,7 @@ def cluster(
         ),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page about the clusters.")] = None,
-    method: Annotated[Method, typer.Option(help="How to cluster.")] = Method.AMCP,
+    method: Annotated[str, typer.Option(metavar=f"[{'|'.join(METHODS)}]", help="How to cluster.")] = "amcp",
     filtering: Annotated[
         Filtering | None, typer.Option(help="DAC only; minimum-loss if not given.", show_default=False)
     ] = None,
@@ -68,8 +69,12 @@ def cluster(
         Projection | None, typer.Option(help="Bring other numbers of columns to what the weights take.")
     ] = None,
     scaling: Annotated[
-        Scaling, typer.Option(help="One scale for all columns, or one for each.")
-    ] = Scaling.JOINT,
+        Scaling | None, typer.Option(help="One scale for all columns, or one for each.")
+    ] = None,
+    refine: Annotated[
+        Refine | None,
+        typer.Option(help="What follows the network: splits and mergers, EM steps, or nothing."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same labels.")] = 0,
 ) -> None:
     """Find the clusters in FILE; print them and write a label and its confidence for every row."""
@@ -79,12 +84,15 @@ def cluster(
                 file=file,
                 out=Path(f"{file.stem}.labels.csv") if out is None else out,
                 report=report,
-                method=method,
-                filtering=filtering,
-                weights=weights,
                 columns=_names(columns),
-                projection=project,
-                scaling=scaling,
+                method=method,
+                method_options={
+                    "filtering": filtering,
+                    "weights": weights,
+                    "project": project,
+                    "scaling": scaling,
+                    "refine": refine,
+                },
                 seed=seed,
             )
         )

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import typer
 
-from clusterwise.exceptions import ClusterwiseError
+from clusterwise.exceptions import ClusterwiseError, FeatureCountError
 
-__all__ = ["BAD_INPUT", "INTERRUPTED", "one_line_errors", "one_line_warnings"]
+__all__ = ["BAD_INPUT", "INTERRUPTED", "one_line_errors", "one_line_warnings", "options_in_remedies"]
 
 BAD_INPUT = 2
 INTERRUPTED = 130  # what shells report for Ctrl-C
@@ -46,6 +46,19 @@ def one_line_errors(when_interrupted: str = "interrupted") -> Iterator[None]:
     except KeyboardInterrupt as interrupt:
         typer.echo(when_interrupted, err=True)
         raise typer.Exit(INTERRUPTED) from interrupt
+
+
+@contextlib.contextmanager
+def options_in_remedies() -> Iterator[None]:
+    """Where the library's remedy is a parameter, name the option of the command line instead."""
+    try:
+        yield
+    except FeatureCountError as error:
+        facts = str(error).partition(";")[0]  # our errors say what is wrong; then what to do
+        raise FeatureCountError(
+            f"{facts}; choose columns with --columns, add --project pca, or take --method gaussian-search "
+            "or dp-mixture, which take any number."
+        ) from error
 
 
 @contextlib.contextmanager

@@ -1,0 +1,79 @@
+"""The methods of the command line: one for each estimator, with the options that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from importlib import import_module
+from inspect import signature
+from typing import Any
+
+from clusterwise.estimators import ESTIMATORS
+from clusterwise.exceptions import ClusterwiseError
+
+__all__ = ["METHODS", "Filtering", "Projection", "Refine", "Scaling", "make_estimator", "require_method"]
+
+# amcp, dac, act-st, ...: the file of an estimator, as one writes it on a command line, and its class.
+METHODS = {module.rpartition(".")[2].replace("_", "-"): name for name, module in ESTIMATORS.items()}
+
+# Options whose parameter has another name than they have.
+PARAMETERS = {"project": "projection"}
+
+
+class Filtering(StrEnum):
+    """How a pass of DAC chooses its cluster."""
+
+    MINIMUM_LOSS = "minimum-loss"
+    ANCHORED = "anchored"
+
+
+class Projection(StrEnum):
+    """What to do with other numbers of columns than the weights take."""
+
+    PCA = "pca"
+
+
+class Scaling(StrEnum):
+    """One scale for all columns, or one for each."""
+
+    JOINT = "joint"
+    FEATURE = "feature"
+
+
+class Refine(StrEnum):
+    """What follows the network."""
+
+    SEARCH = "search"
+    EM = "em"
+    NONE = "none"
+
+
+def require_method(method: str) -> None:
+    """Raise an error that lists the methods if this is none of them."""
+    if method not in METHODS:
+        raise ClusterwiseError(f"there is no method {method!r}; choose one of {', '.join(METHODS)}.")
+
+
+def _class_of(method: str) -> Any:
+    name = METHODS[method]
+    return getattr(import_module(ESTIMATORS[name]), name)  # may load torch: only when it is needed
+
+
+def _methods_with(parameter: str) -> list[str]:
+    return [method for method in METHODS if parameter in signature(_class_of(method)).parameters]
+
+
+def make_estimator(method: str, seed: int, options: Mapping[str, str | None]) -> Any:
+    """Make the estimator of a method; options that are None were not given and keep their defaults."""
+    estimator = _class_of(method)(random_state=seed)
+    for option, value in options.items():
+        if value is None:
+            continue
+        parameter = PARAMETERS.get(option, option)
+        if parameter not in estimator.get_params(deep=False):
+            raise ClusterwiseError(
+                f"--{option} is no option of {method}; leave it out, or choose a --method that takes it: "
+                f"{', '.join(_methods_with(parameter))}."
+            )
+        estimator.set_params(**{parameter: None if value is Refine.NONE else str(value)})
+    return estimator

@@ -1,0 +1,78 @@
+"""Every estimator is a method of the command line, and takes the options that it has parameters for."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import clusterwise as cw
+from clusterwise.cli.methods import METHODS, Filtering, Projection, Refine, Scaling, make_estimator
+from clusterwise.datasets import read_table
+from clusterwise.estimators import ESTIMATORS
+from clusterwise.exceptions import ClusterwiseError
+
+AMORTIZED = ["amcp", "dac", "act-st", "ncp", "chigac"]
+OWN_FIT = ["dp-mixture", "deep-dpm", "gaussian-search"]
+
+
+def test_names():
+    assert sorted(METHODS) == sorted(AMORTIZED + OWN_FIT)
+    assert sorted(METHODS.values()) == sorted(ESTIMATORS)
+
+
+@pytest.mark.parametrize("method", [*AMORTIZED, *OWN_FIT])
+def test_every_method_does_what_its_estimator_does(run, data, method):
+    result = run("cluster", data, "--columns", "x,y", "--method", method, "--seed", 4, "--out", "labels.npy")
+    assert result.exit_code == 0, result.output
+    estimator = getattr(cw, METHODS[method])(random_state=4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # chains of two heaps need not agree on their k
+        labels = estimator.fit_predict(read_table(data, ["x", "y"]).values)
+    np.testing.assert_array_equal(np.load("labels.npy"), labels)
+    head = result.stdout.splitlines()[0]
+    assert f"({METHODS[method]}, " in head
+    assert "None" not in head
+
+
+@pytest.mark.parametrize("method", AMORTIZED)
+def test_options_of_the_amortized_methods(method):
+    options = {"weights": "none", "project": Projection.PCA, "scaling": Scaling.FEATURE, "filtering": None}
+    estimator = make_estimator(method, 3, options)
+    assert (estimator.weights, estimator.projection, estimator.scaling) == ("none", "pca", "feature")
+    assert estimator.random_state == 3
+    defaults = make_estimator(method, 3, dict.fromkeys(options)).get_params()
+    assert defaults == type(estimator)(random_state=3).get_params()
+
+
+@pytest.mark.parametrize("method", AMORTIZED)
+def test_refinement(method):
+    for refine, value in ((Refine.SEARCH, "search"), (Refine.EM, "em"), (Refine.NONE, None)):
+        assert make_estimator(method, 0, {"refine": refine}).refine == value
+
+
+def test_filtering_is_for_dac_alone():
+    assert make_estimator("dac", 0, {"filtering": Filtering.ANCHORED}).filtering == "anchored"
+    with pytest.raises(ClusterwiseError, match=r"--filtering is no option of amcp; .* takes it: dac\.$"):
+        make_estimator("amcp", 0, {"filtering": Filtering.ANCHORED})
+
+
+@pytest.mark.parametrize("method", OWN_FIT)
+@pytest.mark.parametrize(
+    ("option", "value"), [("--weights", "amcp-2d"), ("--project", "pca"), ("--refine", "em")]
+)
+def test_options_about_networks_do_not_apply_without_one(run, data, method, option, value):
+    result = run("cluster", data, "--columns", "x,y", "--method", method, option, value)
+    assert result.exit_code == 2
+    assert result.stderr == (
+        f"error: {option} is no option of {method}; leave it out, or choose a --method that takes it: "
+        "amcp, dac, act-st, ncp, chigac.\n"
+    )
+
+
+def test_scaling_where_the_estimator_scales():
+    assert make_estimator("deep-dpm", 0, {"scaling": Scaling.JOINT}).scaling == "joint"
+    assert make_estimator("deep-dpm", 0, {"scaling": None}).scaling == "pareto"
+    with pytest.raises(ClusterwiseError, match="--scaling is no option of dp-mixture"):
+        make_estimator("dp-mixture", 0, {"scaling": Scaling.JOINT})
