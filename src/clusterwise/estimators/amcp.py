@@ -8,19 +8,20 @@ from typing import Any, ClassVar, Literal
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from clusterwise.estimators.polished import PolishedClusterer
+from clusterwise.estimators.amortized import AmortizedClusterer
 from clusterwise.models.amcp import Options
+from clusterwise.pipeline.refine import Refine
+from clusterwise.pretrained import Weights
 
 __all__ = ["AMCP"]
 
 
-class AMCP(PolishedClusterer):
+class AMCP(AmortizedClusterer):
     """Amortized Mixing Coupling Processes (Liu & Jing 2022): clusters found one by one, k included.
 
     A trained encoder looks at the whole data set once. Clusters are then generated one by one on the
     stored encodings: the next one starts at a row unlike all that is assigned, a few EM steps say
-    who belongs to it, and earlier clusters are revised. The partition is then polished: EM steps, splits
-    and mergers of Gaussian summaries, judged by their evidence. The summaries label every row, known or new.
+    who belongs to it, and earlier clusters are revised. What becomes of this partition says ``refine``.
 
     Parameters
     ----------
@@ -38,30 +39,28 @@ class AMCP(PolishedClusterer):
     n_draws : int
         Further paths whose starting rows are drawn at random; the best of all is the answer, and memberships
         are averages over what all of them lead to. 0 takes the likeliest path alone, which is quick;
-        ``k_posterior_`` then draws 20 by itself. Without ``merge`` only ``k_posterior_`` draws.
-    weights : str, path or None
-        Name of shipped weights (see ``clusterwise.list_weights()``) or a ``.safetensors`` file; None
-        stands for "amcp-2d".
+        ``k_posterior_`` then draws 20 by itself. With ``refine=None`` only ``k_posterior_`` draws.
+    weights : str, path, Weights or None
+        Name of shipped weights (see ``clusterwise.list_weights()``), a ``.safetensors`` file, or weights in
+        memory; None stands for "amcp-2d".
+    refine : {"search", "em"} or None
+        What becomes of the network's partition. "search": its clusters are fitted as Gaussians with any
+        covariance, which split and merge as long as the evidence of the mixture gains. "em": they are fitted,
+        but neither split nor merged. None: the network's own answer as it is; new rows, and rows that
+        the network did not see, go to its clusters as Gaussians.
     projection : {"pca"} or None
         What to do when X has another number of features than the weights take: None raises an error,
         "pca" projects on the first principal components (or pads with zeros).
     scaling : {"joint", "feature"}
         One scale for all features, which keeps the shape of the data, or one for each, for columns
         in different units.
-    zoom_levels : int
-        How often found clusters that do not look like one Gaussian are shown to the network again, each by
-        itself and at its own scale.
-    refine_steps : int
-        Number of EM steps on the summaries of the clusters after the network's steps.
-    merge : bool
-        Split and merge clusters by the evidence of their summaries. False keeps the network's clusters.
     max_clusters : int
-        Cap on the steps; a warning says when it was reached.
+        Cap on the number of clusters; a warning says when it was reached.
     max_network_points : int
-        The network sees at most this many rows, spread over the data; up to 10,000 rows take part in
-        polishing, and all are labelled by the cluster summaries.
+        The network sees at most this many rows, spread over the data. Up to 10,000 rows take part in
+        refining, and all are labelled by the clusters.
     random_state : int, RandomState or None
-        Seed of the starting rows, of the choice of rows, and of ``sample``.
+        Seed of what the network draws, of the choice of rows, and of ``sample``.
     verbose : int
         Print a line after ``fit`` if not 0.
     device : str
@@ -80,14 +79,16 @@ class AMCP(PolishedClusterer):
     outlier_scores_ : ndarray of shape (n,)
         Near 1 for rows farther out than any ordinary row should be, near 0 for ordinary ones.
     k_posterior_ : dict
-        Probability of each number of clusters, from ``n_draws`` drawn paths, or from 20 if that is 0.
-    means_, variances_ : ndarrays of shape (K, d)
-        Summaries of the clusters in the units of X.
+        Probability of each number of clusters: the evidences of all mixtures that drawn paths lead to.
+        With ``refine=None`` they are shares of the drawn paths.
+    means_ : ndarray of shape (K, d)
+    covariances_ : ndarray of shape (K, d, d)
     proportions_ : ndarray of shape (K,)
+        Of the Gaussian clusters, in the units of X.
     steps_ : tuple of ClusteringStep
         The steps of the likeliest path in their order.
     network_labels_ : ndarray of shape (n,)
-        The partition as that path left it, before the summaries; -1 for rows not shown to the network.
+        The network's own partition, before refining; -1 for rows that it was not shown.
     weights_name_ : str
     cap_reached_ : bool
     n_network_points_ : int
@@ -103,12 +104,13 @@ class AMCP(PolishedClusterer):
 
     _method = "amcp"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **PolishedClusterer._parameter_constraints,
+        **AmortizedClusterer._parameter_constraints,
         "e_step": [StrOptions({"regular", "sinkhorn"})],
         "n_em_steps": [Interval(Integral, 1, None, closed="left"), None],
         "proportions": [StrOptions({"free", "balanced"})],
         "update": ["boolean"],
         "first_cluster": [StrOptions({"learned", "k-means"})],
+        "n_draws": [Interval(Integral, 0, None, closed="left")],
     }
 
     def __init__(
@@ -120,12 +122,10 @@ class AMCP(PolishedClusterer):
         update: bool = True,
         first_cluster: Literal["learned", "k-means"] = "learned",
         n_draws: int = 0,
-        weights: str | Path | None = None,
+        weights: str | Path | Weights | None = None,
+        refine: Refine | None = "search",
         projection: Literal["pca"] | None = None,
         scaling: Literal["joint", "feature"] = "joint",
-        zoom_levels: int = 1,
-        refine_steps: int = 10,
-        merge: bool = True,
         max_clusters: int = 100,
         max_network_points: int = 256,
         random_state: Any = None,
@@ -137,14 +137,12 @@ class AMCP(PolishedClusterer):
         self.proportions = proportions
         self.update = update
         self.first_cluster = first_cluster
+        self.n_draws = n_draws
         super().__init__(
-            n_draws=n_draws,
             weights=weights,
+            refine=refine,
             projection=projection,
             scaling=scaling,
-            zoom_levels=zoom_levels,
-            refine_steps=refine_steps,
-            merge=merge,
             max_clusters=max_clusters,
             max_network_points=max_network_points,
             random_state=random_state,
@@ -155,6 +153,9 @@ class AMCP(PolishedClusterer):
     def _default_weights(self) -> str:
         return "amcp-2d"
 
-    def _loop_options(self) -> dict[str, Any]:
+    def _options(self) -> dict[str, Any]:
         names = (self.e_step, self.n_em_steps, self.proportions, self.update, self.first_cluster)
         return {"options": Options(*names)}
+
+    def _n_draws(self) -> int:
+        return self.n_draws

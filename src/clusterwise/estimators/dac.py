@@ -5,61 +5,59 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_is_fitted
 
-from clusterwise.estimators.amortized import AmortizedClusterer, Fitted, Prepared
+from clusterwise.estimators.amortized import AmortizedClusterer
 from clusterwise.estimators.availability import available_unless
-from clusterwise.estimators.validation import require_positive
 from clusterwise.exceptions import WeightsFileError
+from clusterwise.pipeline.refine import Refine
 from clusterwise.posterior import PartitionPosterior
-from clusterwise.pretrained.weights_file import Weights
+from clusterwise.pretrained import Weights
 
 __all__ = ["DAC"]
 
 
 def _one_answer(estimator: DAC) -> str | None:
     """Say why there is no posterior, if there is none."""
-    if estimator.filtering == "anchored":
+    if estimator.filtering == "anchored" or estimator.refine is not None:
         return None
-    return "minimum-loss filtering has one answer and no posterior; use DAC(filtering='anchored') or ACTST"
+    return (
+        "minimum-loss filtering alone has one answer and no posterior; use refine='search', "
+        "DAC(filtering='anchored') or ACTST"
+    )
 
 
 class DAC(AmortizedClusterer):
     """Deep Amortized Clustering (Lee, Lee & Teh 2019): clusters found one by one, k included.
 
     A trained network takes the whole data set and picks out one cluster per pass until no row is
-    left. Each cluster is then summarized by a diagonal Gaussian, which labels every row, known or new.
+    left. What becomes of this partition says ``refine``.
 
     Parameters
     ----------
     filtering : {"minimum-loss", "anchored"}
         Whether a pass picks the cluster that it finds easiest, or that of a random row (the anchor).
-    weights : str, path or None
-        Name of shipped weights (see ``clusterwise.list_weights()``) or a ``.safetensors`` file; None
-        stands for the weights shipped for this filtering.
+    weights : str, path, Weights or None
+        Name of shipped weights (see ``clusterwise.list_weights()``), a ``.safetensors`` file, or weights in
+        memory; None stands for the weights shipped for this filtering.
+    refine : {"search", "em"} or None
+        What becomes of the network's partition. "search": its clusters are fitted as Gaussians with any
+        covariance, which split and merge as long as the evidence of the mixture gains. "em": they are fitted,
+        but neither split nor merged. None: the network's own answer as it is; new rows, and rows that
+        the network did not see, go to its clusters as Gaussians.
     projection : {"pca"} or None
         What to do when X has another number of features than the weights take: None raises an error,
         "pca" projects on the first principal components (or pads with zeros).
     scaling : {"joint", "feature"}
         One scale for all features, which keeps the shape of the data, or one for each, for columns
         in different units.
-    zoom_levels : int
-        How often each found cluster is shown to the network again, by itself and at its own scale, so
-        that clusters close to each other are told apart.
-    refine_steps : int
-        Number of EM steps that polish the clusters after the network's passes. 0 keeps the cluster
-        parameters that the network itself gives, as in the paper.
-    merge : bool
-        Merge clusters that the data do not tell apart (minimum message length) after the EM steps.
     max_clusters : int
-        Cap on the passes; a warning says when it was reached.
+        Cap on the number of clusters; a warning says when it was reached.
     max_network_points : int
-        The network sees at most this many rows, drawn at random; the others are labelled by the
-        cluster summaries. Memory and time of the passes are bounded by it.
+        The network sees at most this many rows, spread over the data. Up to 10,000 rows take part in
+        refining, and all are labelled by the clusters.
     random_state : int, RandomState or None
-        Seed of the anchors and of the choice of rows, and of ``sample``.
+        Seed of what the network draws, of the choice of rows, and of ``sample``.
     verbose : int
         Print a line after ``fit`` if not 0.
     device : str
@@ -76,13 +74,18 @@ class DAC(AmortizedClusterer):
         Probability of the label.
     outlier_scores_ : ndarray of shape (n,)
         Near 1 for rows farther out than any ordinary row should be, near 0 for ordinary ones.
-    means_, variances_ : ndarrays of shape (K, d)
-        Summaries of the clusters in the units of X.
+    k_posterior_ : dict
+        Probability of each number of clusters: the evidences of all mixtures that the partition, or 20 with
+        other anchors, lead to.
+        With ``refine=None`` they are shares of these 20, and minimum-loss filtering has none.
+    means_ : ndarray of shape (K, d)
+    covariances_ : ndarray of shape (K, d, d)
     proportions_ : ndarray of shape (K,)
+        Of the Gaussian clusters, in the units of X.
     steps_ : tuple of ClusteringStep
         The passes in their order.
     network_labels_ : ndarray of shape (n,)
-        The partition as the passes left it, before the summaries; -1 for rows not shown to the network.
+        The network's own partition, before refining; -1 for rows that it was not shown.
     weights_name_ : str
     cap_reached_ : bool
     n_network_points_ : int
@@ -105,14 +108,12 @@ class DAC(AmortizedClusterer):
         self,
         filtering: Literal["minimum-loss", "anchored"] = "minimum-loss",
         *,
-        weights: str | Path | None = None,
+        weights: str | Path | Weights | None = None,
+        refine: Refine | None = "search",
         projection: Literal["pca"] | None = None,
         scaling: Literal["joint", "feature"] = "joint",
-        zoom_levels: int = 1,
-        refine_steps: int = 10,
-        merge: bool = True,
         max_clusters: int = 100,
-        max_network_points: int = 10_000,
+        max_network_points: int = 256,
         random_state: Any = None,
         verbose: int = 0,
         device: str = "cpu",
@@ -120,11 +121,9 @@ class DAC(AmortizedClusterer):
         self.filtering = filtering
         super().__init__(
             weights=weights,
+            refine=refine,
             projection=projection,
             scaling=scaling,
-            zoom_levels=zoom_levels,
-            refine_steps=refine_steps,
-            merge=merge,
             max_clusters=max_clusters,
             max_network_points=max_network_points,
             random_state=random_state,
@@ -145,23 +144,14 @@ class DAC(AmortizedClusterer):
             )
         return weights
 
-    def _store(self, prepared: Prepared, fitted: Fitted, seed: int) -> None:
-        super()._store(prepared, fitted, seed)
-        self._k_posterior: dict[int, float] | None = None
+    @property
+    def k_posterior_(self) -> dict[int, float]:
+        """Probability of each number of clusters; see ``sample_partitions``."""
+        if (reason := _one_answer(self)) is not None:
+            raise AttributeError(reason)
+        return super().k_posterior_
 
     @available_unless(_one_answer)
     def sample_partitions(self, n_samples: int = 50) -> PartitionPosterior:
-        """Cluster the data of ``fit`` again with other anchors; return the partitions found."""
-        check_is_fitted(self)
-        require_positive(n_samples)
-        features = self._prepared.features
-        labels = [mixture.memberships(features).argmax(axis=1) for mixture in self._repeat(n_samples)]
-        return PartitionPosterior(np.stack([self._in_input_order(row) for row in labels]))
-
-    @property
-    def k_posterior_(self) -> dict[int, float]:
-        """Share of each number of clusters over 20 draws of anchors; anchored filtering only."""
-        known: dict[int, float] | None = getattr(self, "_k_posterior", None)
-        if known is None:
-            known = self._k_posterior = self.sample_partitions(20).k_posterior
-        return known
+        """Draw partitions of the rows of ``fit``, as other estimators do; with anchors each has its own."""
+        return super().sample_partitions(n_samples)

@@ -14,16 +14,18 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
+from clusterwise.components.clusters import outlier_scores_of
 from clusterwise.components.niw import CovarianceType, NormalInverseWishart
+from clusterwise.components.order import in_input_order
 from clusterwise.components.rows import Rows
 from clusterwise.deepdpm.alternation import alternate
 from clusterwise.deepdpm.fitting import Snapshot, run
 from clusterwise.deepdpm.history import History
 from clusterwise.deepdpm.moves import k_after_moves
 from clusterwise.deepdpm.settings import ClusterLoss, Settings, Subclusters
+from clusterwise.estimators.clusterer import Clusterer
 from clusterwise.estimators.deep_dpm_prior import prior_of_clusters
 from clusterwise.estimators.feature_space import Space, Variants, vary_features
-from clusterwise.estimators.fitted_mixture import FittedMixture
 from clusterwise.estimators.net_clusters import outputs_in_use
 from clusterwise.estimators.progress import epoch_progress, stage_progress
 from clusterwise.estimators.tables import Table, read_table
@@ -32,7 +34,7 @@ from clusterwise.exceptions import CapReachedWarning, ClusterwiseError, OneClust
 __all__ = ["DeepDPM"]
 
 
-class DeepDPM(FittedMixture):
+class DeepDPM(Clusterer):
     """Deep Dirichlet-process mixture (Ronen et al. 2022): a network learns who belongs where, k included.
 
     For one data set, large rather than small, when no trained network fits it. A clustering net gives each
@@ -332,7 +334,8 @@ class DeepDPM(FittedMixture):
         snapshot: Snapshot,
     ) -> None:
         weights, clusters, membership = outputs_in_use(rows, order, snapshot.weights, prior)
-        self._store_mixture(rows, order, space, clusters, membership)
+        scores = in_input_order(outlier_scores_of(rows, clusters), order)
+        self._store_clusters(space, clusters, weights, in_input_order(membership, order), scores)
         self._snapshot = replace(snapshot, weights=weights, statistics=clusters.statistics)
         self.k_posterior_ = k_after_moves(self.n_clusters_, snapshot.proposals)
         self.history_ = snapshot.history
@@ -364,10 +367,3 @@ class DeepDPM(FittedMixture):
                 "few rows, feature_learning='mlp' for raw features, or k_init=10.",
                 OneClusterWarning,
             )
-
-    # -- new points ------------------------------------------------------------------------------
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Membership of each row of X in each cluster, (n, K), by the clustering net; each row by itself."""
-        features = self._features(X)
-        return self._snapshot.weights.memberships(features)

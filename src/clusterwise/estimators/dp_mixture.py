@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from sklearn.base import _fit_context, clone
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from clusterwise.components.clusters import Clusters, clusters_in_use
+from clusterwise.components.clusters import Clusters, clusters_in_use, outlier_scores_of
 from clusterwise.components.niw import CovarianceType
 from clusterwise.components.order import in_input_order
 from clusterwise.components.rows import Rows
@@ -20,9 +19,9 @@ from clusterwise.dp.chain import Chain, Sampler, run_chain
 from clusterwise.dp.convergence import summarize
 from clusterwise.dp.hyper import HyperParameters, HyperPrior, LogNormal
 from clusterwise.dp.state import statistics_of
-from clusterwise.estimators.fitted_mixture import FittedMixture
+from clusterwise.estimators.clusterer import Clusterer
 from clusterwise.estimators.progress import chain_progress
-from clusterwise.estimators.tables import Columns, Table, read_table
+from clusterwise.estimators.tables import Table, read_table
 from clusterwise.estimators.validation import require_degrees_of_freedom, require_positive
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.posterior import PartitionPosterior
@@ -39,7 +38,7 @@ LABELS_COMPARED = 4_000_000
 WEAK = {"kappa": LogNormal(1e-4, 0.0), "degrees": LogNormal(3.0, 0.0), "variance": LogNormal(0.005, 0.0)}
 
 
-class DPMixture(FittedMixture):
+class DPMixture(Clusterer):
     """Dirichlet-process mixture of Gaussians, sampled by Markov chain Monte Carlo.
 
     Nothing needs tuning: the concentration alpha and the hyper-parameters of the Normal-Inverse-Wishart prior
@@ -104,7 +103,6 @@ class DPMixture(FittedMixture):
     2
     """
 
-    _space: Columns
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "covariance_type": [StrOptions({"full", "diag", "spherical"})],
         "sampler": [StrOptions({"split-merge", "gibbs"})],
@@ -181,10 +179,6 @@ class DPMixture(FittedMixture):
         if self.verbose:
             print(f"DPMixture: {self.n_clusters_} clusters, {time.perf_counter() - started:.2f} s")
         return self
-
-    def fit_predict_many(self, Xs: Sequence[Any]) -> list[np.ndarray]:
-        """Cluster many data sets one after the other; return the labels of each. Nothing is stored."""
-        return [clone(self).fit_predict(X) for X in Xs]
 
     def _chains_before(self, table: Table) -> list[Chain | None]:
         """The chains to go on with, or nothing for each."""
@@ -266,7 +260,14 @@ class DPMixture(FittedMixture):
         prior = _average([state.hyper for state in kept]).prior(hyper_prior)
         statistics = statistics_of(table.rows, consensus.labels, consensus.n_clusters, prior)
         clusters, membership = clusters_in_use(table.rows, table.order, Clusters(prior, statistics))
-        self._store_mixture(table.rows, table.order, table.columns, clusters, membership)
+        self._order = table.order
+        self._store_clusters(
+            table.columns,
+            clusters,
+            clusters,
+            in_input_order(membership, table.order),
+            in_input_order(outlier_scores_of(table.rows, clusters), table.order),
+        )
 
     def _warn(self) -> None:
         """Say what a user should know about how the sampling ended."""
@@ -293,13 +294,6 @@ class DPMixture(FittedMixture):
         require_positive(n_samples)
         chosen = np.linspace(0, len(self._partitions) - 1, n_samples).round().astype(np.int64)
         return PartitionPosterior(in_input_order(self._partitions[chosen].T, self._order).T.astype(np.int64))
-
-    # -- new points ------------------------------------------------------------------------------
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Probability of each cluster for each row of X, (n, K); each row is treated by itself."""
-        features = self._features(X)
-        return self._clusters.memberships(features)
 
 
 def _average(draws: list[HyperParameters]) -> HyperParameters:

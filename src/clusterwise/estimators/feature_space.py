@@ -10,8 +10,8 @@ import numpy as np
 from clusterwise.components.rows import Rows
 from clusterwise.deepdpm.alternation import Code
 from clusterwise.deepdpm.neighbours import Vary
-from clusterwise.estimators.tables import Columns
 from clusterwise.exceptions import ClusterwiseError
+from clusterwise.pipeline.columns import Columns
 
 __all__ = ["Space", "Variants", "vary_features"]
 

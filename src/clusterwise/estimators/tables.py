@@ -8,53 +8,17 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from clusterwise._arrays import Scaling, fit_scaling, require_finite
+from clusterwise._arrays import Scaling, require_finite
 from clusterwise.components.order import sorted_order
 from clusterwise.components.rows import Rows
 from clusterwise.estimators.validation import as_points
+from clusterwise.pipeline.columns import Columns, fit_columns
 
-__all__ = ["Columns", "Table", "read_table"]
+__all__ = ["Table", "read_table"]
 
 ROWS_AT_ONCE = 65_536
 # Files with fewer numbers are read whole: then they give what the same array in memory gives.
 LEAST_MAPPED = 1_000_000
-
-
-@dataclass(frozen=True)
-class Columns:
-    """How columns of the user's data become features: those that vary, shifted and scaled."""
-
-    varies: np.ndarray  # (d,) bool
-    constants: np.ndarray  # (d,) values of the columns that do not vary
-    scaling: Scaling  # of the columns that vary; of the first one if none does
-
-    @property
-    def used(self) -> np.ndarray:
-        """Numbers of the columns in use, at least one."""
-        used = np.flatnonzero(self.varies)
-        return used if len(used) > 0 else np.zeros(1, dtype=np.int64)
-
-    @property
-    def log_volume(self) -> float:
-        """A log density in data units is that of the features minus this."""
-        return self.scaling.log_volume
-
-    def apply(self, points: np.ndarray) -> np.ndarray:
-        """Features (n, f) of points (n, d)."""
-        return self.scaling.apply(points[:, self.used])
-
-    def undo(self, features: np.ndarray) -> np.ndarray:
-        """Points (n, d) with the given features (n, f)."""
-        points = np.repeat(self.constants[None], len(features), axis=0)
-        points[:, self.used] = self.scaling.undo(features)
-        return points
-
-    def undo_covariances(self, covariances: np.ndarray) -> np.ndarray:
-        """Covariances (K, d, d) in the units of the data; zero where a column does not vary."""
-        scale = self.scaling.scale
-        result = np.zeros((len(covariances), len(self.varies), len(self.varies)))
-        result[:, self.used[:, None], self.used] = covariances * scale[:, None] * scale
-        return result
 
 
 @dataclass(frozen=True)
@@ -73,15 +37,6 @@ class Table:
         if self.rows.scaling is not None:
             return replace(self, rows=replace(self.rows, scaling=new), columns=columns)
         return replace(self, rows=Rows(self.rows.points + (old.shift - centre) / old.scale), columns=columns)
-
-
-def _columns(points: np.ndarray, joint: bool) -> Columns:
-    scaling = fit_scaling(points, per_feature=True)
-    centred = points / 2 - scaling.shift / 2
-    noise = 2 * np.finfo(points.dtype).eps * np.abs(points).max(axis=0)
-    varies = np.abs(centred).max(axis=0) > noise
-    used = np.flatnonzero(varies) if varies.any() else np.zeros(1, dtype=np.int64)
-    return Columns(varies, points[0].copy(), fit_scaling(points[:, used], per_feature=not joint))
 
 
 def _columns_by_chunk(points: np.ndarray, joint: bool) -> Columns:
@@ -116,5 +71,5 @@ def read_table(X: Any, estimator: BaseEstimator, joint: bool) -> Table:
     points = as_points(X, estimator)
     order = sorted_order(points)
     points = points[order]
-    columns = _columns(points, joint)
+    columns = fit_columns(points, joint)
     return Table(Rows(columns.apply(points)), order, columns)

@@ -12,7 +12,7 @@ from clusterwise._arrays import require_finite
 from clusterwise.components.niw import CovarianceType
 from clusterwise.exceptions import ClusterwiseError, FeatureCountError, InvalidDataError
 
-__all__ = ["as_points", "require_degrees_of_freedom", "require_features", "require_positive"]
+__all__ = ["as_points", "require_degrees_of_freedom", "require_features", "require_positive", "require_width"]
 
 
 def as_points(X: Any, estimator: BaseEstimator, name: str = "X") -> np.ndarray:
@@ -72,4 +72,14 @@ def require_features(points: np.ndarray, estimator: Any, detail: str = "") -> No
             f"X has {points.shape[1]} features, but {type(estimator).__name__} is expecting "
             f"{estimator.n_features_in_} features as input: that is what it was fitted on"
             f"{detail}; pass the same columns as in fit."
+        )
+
+
+def require_width(points: np.ndarray, n_features: int, weights_name: str, name: str = "X") -> None:
+    """Raise an error if points (n, d) have another number of features than the weights take."""
+    if points.shape[1] != n_features:
+        raise FeatureCountError(
+            f"{name} has {points.shape[1]} features, but the weights {weights_name!r} take {n_features}; "
+            f"select {n_features} columns, pass projection='pca', or use weights made for your number of "
+            "features."
         )

@@ -26,7 +26,7 @@ posterior over the number of clusters.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import torch
@@ -73,6 +73,10 @@ class Mixtures(NamedTuple):
         """Select the mixture of k (B,) components: log proportions (B, k_max), means, log sds."""
         rows = torch.arange(len(k), device=k.device)
         return self.log_proportions[rows, k - 1], self.means[rows, k - 1], self.log_sds[rows, k - 1]
+
+    def of_set(self, b: int, k: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Select the mixture of k components of one data set: log proportions (k_max,), means, log sds."""
+        return self.log_proportions[b, k - 1], self.means[b, k - 1], self.log_sds[b, k - 1]
 
 
 def _log_joint(points: Tensor, log_proportions: Tensor, means: Tensor, log_sds: Tensor) -> Tensor:
@@ -157,13 +161,17 @@ class ACTST(AmortizedModel):
         mask: Tensor,
         seeds: Sequence[int] | None = None,
         max_clusters: int = 100,
-        n_clusters: Sequence[int] | None = None,
+        n_draws: int = 0,
     ) -> list[Inference]:
-        """Partition B data sets, with the learned stop or with ``n_clusters`` components each."""
-        k_max = min(self.config.k_max if n_clusters is None else max(n_clusters), max_clusters)
+        """Partition B data sets into as many clusters as the learned stop says.
+
+        With ``n_draws`` > 0 the partitions of the other likely numbers of clusters come as draws, at most
+        that many, with the stop's belief in each.
+        """
+        k_max = min(self.config.k_max, max_clusters)
         mixtures = self(points, mask, k_max)
         n_steps = torch.full((len(points),), k_max)  # of each data set on its own
-        while n_clusters is None and k_max < max_clusters:
+        while k_max < max_clusters:
             undecided = mixtures.log_go_on[:, -1] >= LOG_HALF
             if not undecided.any():
                 break
@@ -173,23 +181,29 @@ class ACTST(AmortizedModel):
         stops = mixtures.log_go_on < LOG_HALF  # s_k > 0.5
         cap_reached = ~stops.any(1)
         k = torch.where(cap_reached, k_max, 1 + stops.to(torch.int64).argmax(1))
-        if n_clusters is not None:
-            k = torch.tensor(n_clusters, device=points.device)
-            cap_reached = torch.zeros_like(cap_reached)
-        log_proportions, means, log_sds = mixtures.with_k(k)
-        log_joint = _log_joint(points, log_proportions, means, log_sds)
-        return [
-            _inference(
-                log_joint[b, mask[b]].argmax(1),
-                mask[b],
-                log_proportions[b],
-                means[b],
-                log_sds[b],
-                log_k_posterior(mixtures.log_go_on[b, : int(n_steps[b])]),
-                bool(cap_reached[b]),
-            )
-            for b in range(len(points))
-        ]
+        found = []
+        for b, own in enumerate(k.tolist()):
+            log_posterior = log_k_posterior(mixtures.log_go_on[b, : int(n_steps[b])])
+            answer = _inference(points[b], mask[b], mixtures.of_set(b, own))
+            answer = replace(answer, log_k_posterior=log_posterior, cap_reached=bool(cap_reached[b]))
+            if n_draws > 0:
+                beliefs = {own: float(log_posterior[own - 1].exp())} | _likely(log_posterior, own, n_draws)
+                others = [_inference(points[b], mask[b], mixtures.of_set(b, j)) for j in beliefs if j != own]
+                draws = tuple(other.labels for other in others)
+                answer = replace(answer, draws=draws, beliefs=tuple(beliefs.values()))
+            found.append(answer)
+        return found
+
+
+# Numbers of clusters that the learned stop believes in less than this are not looked at.
+LEAST_BELIEF = 1e-3
+
+
+def _likely(log_posterior: Tensor, own: int, most: int) -> dict[int, float]:
+    """Likely numbers of clusters beside the answer's own, at most so many, and the belief in each."""
+    beliefs = {k: p for k, p in enumerate(log_posterior.exp().tolist(), start=1) if p >= LEAST_BELIEF}
+    beliefs.pop(own, None)
+    return dict(sorted(beliefs.items(), key=lambda item: -item[1])[:most])
 
 
 LOG_HALF = float(torch.log(torch.tensor(0.5)))
@@ -203,23 +217,12 @@ def log_k_posterior(log_go_on: Tensor) -> Tensor:
     return torch.log(before - after)
 
 
-def _inference(
-    component: Tensor,
-    mask: Tensor,
-    log_proportions: Tensor,
-    means: Tensor,
-    log_sds: Tensor,
-    log_posterior: Tensor,
-    cap_reached: bool,
-) -> Inference:
-    """Keep the components that some point prefers; the number reported is the number used."""
-    used, compact = torch.unique(component, return_inverse=True)
+def _inference(points: Tensor, mask: Tensor, mixture: tuple[Tensor, Tensor, Tensor]) -> Inference:
+    """Label points (N, d) by one mixture; components that no point prefers are dropped."""
+    log_proportions, means, log_sds = mixture
+    log_joint = _log_joint(points[mask].unsqueeze(0), *(part.unsqueeze(0) for part in mixture))[0]
+    used, compact = torch.unique(log_joint.argmax(1), return_inverse=True)
     labels = torch.zeros(len(mask), dtype=torch.int64, device=mask.device)
     labels[mask] = compact
-    return Inference(
-        labels,
-        GaussianSummaries(means[used], log_sds[used]),
-        torch.log_softmax(log_proportions[used], dim=0),
-        log_k_posterior=log_posterior,
-        cap_reached=cap_reached,
-    )
+    summaries = GaussianSummaries(means[used], log_sds[used])
+    return Inference(labels, summaries, torch.log_softmax(log_proportions[used], dim=0))

@@ -50,6 +50,7 @@ class Inference:
     log_k_posterior: Tensor | None = None  # (k_max,), log P(K = 1), log P(K = 2), ...
     cap_reached: bool = False
     draws: tuple[Tensor, ...] = ()  # labels (N,) of further partitions, where a method draws several
+    beliefs: tuple[float, ...] = ()  # in ``labels`` and in each of the draws; empty: all draws are alike
     log_probability: float | None = None  # of the partition in ``labels``, where a method gives one
 
 
@@ -76,10 +77,16 @@ class AmortizedModel(nn.Module, ABC):
 
     @abstractmethod
     def infer(
-        self, points: Tensor, mask: Tensor, seeds: Sequence[int] | None = None, max_clusters: int = 100
+        self,
+        points: Tensor,
+        mask: Tensor,
+        seeds: Sequence[int] | None = None,
+        max_clusters: int = 100,
+        n_draws: int = 0,
     ) -> list[Inference]:
         """Partition B data sets at once: points (B, N, d), mask (B, N) True where a point is present.
 
         Each data set has its own seed, so that its result does not depend on its neighbours in the batch.
-        Labels of absent points mean nothing.
+        With ``n_draws`` > 0 there are further partitions in ``draws``, if the method can draw any. Labels of
+        absent points mean nothing.
         """

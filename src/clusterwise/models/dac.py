@@ -26,7 +26,7 @@ the loop always ends.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 import torch
@@ -177,9 +177,29 @@ class DAC(AmortizedModel):
 
     @torch.inference_mode()
     def infer(
-        self, points: Tensor, mask: Tensor, seeds: Sequence[int] | None = None, max_clusters: int = 100
+        self,
+        points: Tensor,
+        mask: Tensor,
+        seeds: Sequence[int] | None = None,
+        max_clusters: int = 100,
+        n_draws: int = 0,
     ) -> list[Inference]:
+        """Partition B data sets; with anchors ``n_draws`` more times, each with other ones."""
         seeds = seeds or [0] * len(points)
+        if n_draws == 0 or self.anchor is None:
+            return self._filter(points, mask, seeds, max_clusters)
+        paths = 1 + n_draws
+        points, mask = (tensor.repeat_interleave(paths, dim=0) for tensor in (points, mask))
+        found = self._filter(points, mask, [s for seed in seeds for s in _seeds(seed, n_draws)], max_clusters)
+        return [
+            replace(found[start], draws=tuple(one.labels for one in found[start + 1 : start + paths]))
+            for start in range(0, len(found), paths)
+        ]
+
+    def _filter(
+        self, points: Tensor, mask: Tensor, seeds: Sequence[int], max_clusters: int
+    ) -> list[Inference]:
+        """Filter each of B data sets until no point is left."""
         traces = [_Trace(row, seed) for row, seed in zip(mask, seeds, strict=True)]
         for _ in range(max_clusters):
             active = [b for b, trace in enumerate(traces) if trace.left.any()]
@@ -208,6 +228,12 @@ class DAC(AmortizedModel):
                 theta = (filtered.means[row], filtered.log_sds[row])
             anchor = None if anchors is None else int(anchors[row])
             trace.take(probabilities[row, : len(index)], index, theta, anchor)
+
+
+def _seeds(seed: int, n_draws: int) -> list[int]:
+    """The seed itself, and one for each draw."""
+    generator = torch.Generator().manual_seed(seed)
+    return [seed, *torch.randint(2**31 - 1, (n_draws,), generator=generator).tolist()]
 
 
 class _Trace:

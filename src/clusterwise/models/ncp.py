@@ -173,14 +173,18 @@ class NCP(AmortizedModel):
         mask: Tensor,
         seeds: Sequence[int] | None = None,
         max_clusters: int = 100,
+        n_draws: int = 0,
         n_orders: int = 10,
         greedy: bool = False,
     ) -> list[Inference]:
         """Partition B data sets, each in ``n_orders`` random orders; the likeliest partition wins.
 
         Each label is drawn from the network's probabilities, so that the partitions are draws from its
-        posterior; ``greedy`` takes the likeliest label instead.
+        posterior; ``greedy`` takes the likeliest label instead. With ``n_draws`` > 0 there are as many orders,
+        none of them greedy.
         """
+        if n_draws > 0:
+            n_orders, greedy = n_draws, False
         draws = self.draw(points, mask, seeds, max_clusters, n_orders, greedy)
         return [inference_from_draws(of_set, points[b], mask[b]) for b, of_set in enumerate(draws)]
 

@@ -9,8 +9,7 @@ import numpy as np
 from sklearn.utils.extmath import randomized_svd
 
 from clusterwise._arrays import Scaling, fit_scaling
-from clusterwise.exceptions import FeatureCountError
-from clusterwise.mixture import FARTHEST
+from clusterwise.pipeline.space import FARTHEST
 
 __all__ = ["FeatureMap", "fit_feature_map", "pad_features", "principal_axes"]
 
@@ -46,13 +45,13 @@ class FeatureMap:
             scaled = scaled @ self.matrix.T
         return self.outer.undo(scaled)
 
-    def undo_variances(self, variances: np.ndarray) -> np.ndarray:
-        """Variances (K, f) of the network's features, as variances (K, d) in the user's units."""
-        scaled = variances * np.square(self.inner.scale)
+    def undo_covariances(self, covariances: np.ndarray) -> np.ndarray:
+        """Covariances (K, f, f) of the network's features, as covariances (K, d, d) in the user's units."""
+        scaled = covariances * self.inner.scale[:, None] * self.inner.scale
         if self.matrix is not None:
-            scaled = scaled @ np.square(self.matrix.T)
+            scaled = self.matrix @ scaled @ self.matrix.T
         # One factor at a time: the square of a scale beyond 1e154 would overflow before its turn.
-        return scaled * self.outer.scale * self.outer.scale
+        return scaled * self.outer.scale[:, None] * self.outer.scale
 
     @property
     def log_volume(self) -> float:
@@ -64,24 +63,14 @@ class FeatureMap:
 
 
 def fit_feature_map(
-    points: np.ndarray,
-    n_features: int,
-    weights_name: str,
-    projection: Literal["pca"] | None,
-    scaling: Literal["joint", "feature"],
-    name: str = "X",
+    points: np.ndarray, n_features: int, scaling: Literal["joint", "feature"] = "joint"
 ) -> FeatureMap:
     """Fit the map from points (n, d) to at most ``n_features`` features.
 
-    Without ``projection`` d must equal ``n_features``. With "pca" more features are projected on
-    their first principal components; fewer stay what they are, see ``pad_features``.
+    More features are projected on their first principal components; fewer stay what they are, see
+    ``pad_features``.
     """
     d = points.shape[1]
-    if d != n_features and projection is None:
-        raise FeatureCountError(
-            f"{name} has {d} features, but the weights {weights_name!r} take {n_features}; select "
-            f"{n_features} columns, pass projection='pca', or use weights made for your number of features."
-        )
     outer = fit_scaling(points, per_feature=scaling == "feature")
     if d <= n_features:
         # With the zeros of the padding beside them the features have unit spread.

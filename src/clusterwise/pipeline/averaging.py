@@ -1,70 +1,70 @@
-"""Memberships that are averages over several mixtures, brought to the clusters of one of them."""
+"""Memberships that are averages over several clusterings, brought to the clusters of one of them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clusterwise.mixture import DiagonalMixture
+from clusterwise.components.clusters import Clusters
+from clusterwise.pipeline.posterior import Beliefs
 
-__all__ = ["AveragedMixture", "Beliefs", "Links", "averaged", "links_between"]
+__all__ = ["AveragedClusters", "Links", "averaged", "links_between"]
 
 # For each cluster of a belief the clusters of the answer that share its points.
 Links = list[tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class Beliefs:
-    """Mixtures of a data set, all clusters in use, and the probability of each."""
-
-    mixtures: list[DiagonalMixture]
-    weights: np.ndarray
-
-
-@dataclass(frozen=True)
-class AveragedMixture(DiagonalMixture):
-    """The answer's mixture, with memberships that all beliefs have a say in.
+class AveragedClusters:
+    """The answer's clusters, with memberships that all beliefs have a say in.
 
     A belief b counts with its weight w_b. What it gives to its cluster j goes to the clusters linked to j,
     divided among them as the answer divides it:
 
         P(k | x) = sum_b w_b sum_j R_b(x, j) R_0(x, k) L_b(j, k) / sum_k' R_0(x, k') L_b(j, k')
 
-    with the memberships R_b of the belief and R_0 of the answer. Density and samples are those of the answer.
+    with the memberships R_b of the belief and R_0 of the answer.
     """
 
-    answer: DiagonalMixture  # with all its clusters, by which the links count
-    kept: np.ndarray  # (K,) the clusters of the answer that this mixture has, in its order
+    answer: Clusters  # with all its clusters, by which the links count
+    kept: np.ndarray  # (K,) the clusters of the answer that are kept, in their order
     beliefs: Beliefs
     links: list[Links]  # of each belief
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters K that are kept."""
+        return len(self.kept)
+
+    @property
+    def clusters(self) -> Clusters:
+        """The answer's clusters that are kept."""
+        return self.answer.select(self.kept)
 
     def memberships(self, points: np.ndarray) -> np.ndarray:
         """Probability of each cluster for each point, (n, K), averaged over the beliefs; rows sum to one."""
         averages = np.take(self._averages(points), self.kept, axis=1)
         total = averages.sum(axis=1, keepdims=True)
         lost = total[:, 0] == 0  # far points that only clusters wanted which are not kept
-        averages[lost], total[lost] = super().memberships(points[lost]), 1.0
+        if lost.any():
+            averages[lost], total[lost] = self.clusters.memberships(points[lost]), 1.0
         averages /= total
         return averages
 
-    def select(self, clusters: np.ndarray) -> AveragedMixture:
+    def select(self, clusters: np.ndarray) -> AveragedClusters:
         """Keep the clusters with these indices, in this order; what others had is divided in proportion."""
-        own = super().select(clusters)
-        kept = self.kept[clusters]
-        return AveragedMixture(
-            own.proportions, own.means, own.variances, self.answer, kept, self.beliefs, self.links
-        )
+        return replace(self, kept=self.kept[clusters])
 
     def _averages(self, points: np.ndarray) -> np.ndarray:
         """P(k | x) of all clusters of the answer, (n, K_0)."""
         # One number after the other, no matrix product: each row must come out the same whatever rows
         # stand beside it. And always in the answer's own order: ties must not change with the order kept.
         shares: dict[tuple[int, ...], np.ndarray] = {}
-        for mixture, weight, links in zip(
-            self.beliefs.mixtures, self.beliefs.weights, self.links, strict=True
+        for clusters, weight, links in zip(
+            self.beliefs.clusters, self.beliefs.weights, self.links, strict=True
         ):
-            membership = mixture.memberships(points)
+            membership = clusters.memberships(points)
             for j, linked in enumerate(links):
                 share = weight * membership[:, j]
                 shares[linked] = shares[linked] + share if linked in shares else share
@@ -77,12 +77,11 @@ class AveragedMixture(DiagonalMixture):
         return averages
 
 
-def averaged(answer: DiagonalMixture, beliefs: Beliefs, points: np.ndarray) -> AveragedMixture:
-    """Average over beliefs that are aligned to the answer by ``points``, (n, d); all clusters are in use."""
+def averaged(answer: Clusters, beliefs: Beliefs, points: np.ndarray) -> AveragedClusters:
+    """Average over beliefs that are aligned to the answer by ``points``, (n, f); all clusters are in use."""
     labels = answer.memberships(points).argmax(axis=1)
-    links = [links_between(b.memberships(points).argmax(axis=1), labels) for b in beliefs.mixtures]
-    kept = np.arange(answer.n_clusters)
-    return AveragedMixture(answer.proportions, answer.means, answer.variances, answer, kept, beliefs, links)
+    links = [links_between(b.memberships(points).argmax(axis=1), labels) for b in beliefs.clusters]
+    return AveragedClusters(answer, np.arange(answer.n_clusters), beliefs, links)
 
 
 def links_between(belief: np.ndarray, answer: np.ndarray) -> Links:

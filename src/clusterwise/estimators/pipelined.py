@@ -1,0 +1,157 @@
+"""Estimators that are four stages, prepare, propose, refine and describe, with a proposer of their own."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from clusterwise.estimators.clusterer import Clusterer
+from clusterwise.estimators.validation import as_points, require_positive
+from clusterwise.exceptions import CapReachedWarning
+from clusterwise.pipeline.describe import Description, network_labels
+from clusterwise.pipeline.fitting import Pipeline
+from clusterwise.pipeline.posterior import Beliefs, beliefs_of_refined, k_posterior, sample_partitions
+from clusterwise.pipeline.prepare import Prepared
+from clusterwise.pipeline.propose import ClusteringStep, Proposal, steps_in_input_order
+from clusterwise.posterior import PartitionPosterior
+
+__all__ = ["PipelinedClusterer"]
+
+# Candidates behind the posterior over k where ``fit`` itself draws none.
+DRAWS_OF_POSTERIOR = 20
+# Warnings point to the line that called ``fit``: above _warn, fit itself and scikit-learn's wrapper of it.
+CALLER = 4
+
+
+class PipelinedClusterer(Clusterer):
+    """Base of the estimators that name a proposer. Not for direct use."""
+
+    @abstractmethod
+    def _pipeline(self) -> Pipeline:
+        """The stages with this estimator's proposer and settings."""
+
+    # -- fitting ---------------------------------------------------------------------------------
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> PipelinedClusterer:
+        """Find the clusters of X, (n, d), and how many there are; ``y`` is ignored."""
+        started = time.perf_counter()
+        pipeline, seed = self._pipeline(), self._draw_seed()
+        points = self._points(X)
+        validate_data(self, X, reset=True, skip_check_array=True)
+        prepared = pipeline.prepare(points, seed)
+        (proposal,) = pipeline.propose([prepared], seed)
+        refined = pipeline.refine(prepared, proposal)
+        description = pipeline.describe(prepared, proposal, refined)
+        self._store(prepared, proposal, description, seed)
+        if refined is not None and pipeline.n_draws > 0:
+            self._beliefs[pipeline.n_draws] = beliefs_of_refined(prepared, refined, prepared.order)
+        self._warn(prepared, self.cap_reached_)
+        if self.verbose:
+            print(
+                f"{type(self).__name__}: {self.n_clusters_} clusters in {len(points)} rows, "
+                f"{time.perf_counter() - started:.2f} s"
+            )
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_predict_many(self, Xs: Sequence[Any]) -> list[np.ndarray]:
+        """Cluster many data sets in few batches; return the labels of each. Nothing is stored.
+
+        The sets may differ in rows and in numbers of clusters. Each comes out as ``fit_predict``
+        with the same ``random_state`` would label it.
+        """
+        pipeline, seed = self._pipeline(), self._draw_seed()
+        names = [f"Xs[{index}]" for index in range(len(Xs))]
+        points = [self._points(X, name) for X, name in zip(Xs, names, strict=True)]
+        prepared = [pipeline.prepare(of_set, seed) for of_set in points]
+        labels = []
+        for name, one, proposal in zip(names, prepared, pipeline.propose(prepared, seed), strict=True):
+            description = pipeline.describe(one, proposal, pipeline.refine(one, proposal))
+            labels.append(description.labels)
+            self._warn(one, self._is_capped(proposal, description), f"{name}: ")
+        return labels
+
+    def _points(self, X: Any, name: str = "X") -> np.ndarray:
+        """X as an array (n, d), checked."""
+        return as_points(X, self, name)
+
+    def _is_capped(self, proposal: Proposal, description: Description) -> bool:
+        return proposal.cap_reached or description.clusters.n_clusters >= self.max_clusters
+
+    def _store(self, prepared: Prepared, proposal: Proposal, description: Description, seed: int) -> None:
+        self._prepared, self._proposal, self._seed = prepared, proposal, seed
+        self._beliefs: dict[int, Beliefs] = {}
+        self.cap_reached_ = self._is_capped(proposal, description)
+        self._store_clusters(
+            prepared.space,
+            description.clusters,
+            description.assigner,
+            description.membership,
+            description.outlier_scores,
+        )
+
+    def _warn(self, prepared: Prepared, cap_reached: bool, prefix: str = "") -> None:
+        """Say what a user should know of a data set."""
+        for category, message in self._notes(prepared, cap_reached):
+            warnings.warn(prefix + message, category, stacklevel=CALLER)
+
+    def _notes(self, prepared: Prepared, cap_reached: bool) -> Iterator[tuple[type[Warning], str]]:
+        if cap_reached:
+            yield (
+                CapReachedWarning,
+                f"{type(self).__name__} reached its cap of {self.max_clusters} clusters, and rows beyond it "
+                "joined the nearest one; raise max_clusters if you expect more.",
+            )
+
+    # -- beside the answer -----------------------------------------------------------------------
+
+    def _draws_of_posterior(self) -> int:
+        """Number of drawn candidates behind ``k_posterior_``."""
+        return DRAWS_OF_POSTERIOR
+
+    def _believe(self, n_draws: int) -> Beliefs:
+        if n_draws not in self._beliefs:
+            self._beliefs[n_draws] = self._pipeline().believe(self._prepared, self._seed, n_draws)
+        return self._beliefs[n_draws]
+
+    @property
+    def k_posterior_(self) -> dict[int, float]:
+        """Probability of each number of clusters; see ``sample_partitions``."""
+        check_is_fitted(self)
+        return k_posterior(self._believe(self._draws_of_posterior()))
+
+    def sample_partitions(self, n_samples: int = 50) -> PartitionPosterior:
+        """Draw partitions of the rows of ``fit``.
+
+        Mixtures that candidates lead to count by their evidence; one is drawn, and then a cluster for each
+        row by its memberships. With ``refine=None`` the candidates themselves are the draws, as the network
+        gives them; rows that it did not see join a cluster by the Gaussians of the draw.
+        """
+        check_is_fitted(self)
+        require_positive(n_samples)
+        pipeline = self._pipeline()
+        beliefs = self._believe(n_samples if pipeline.how is None else self._draws_of_posterior())
+        return sample_partitions(self._prepared, beliefs, n_samples, self._seed)
+
+    # -- the proposer's own path -----------------------------------------------------------------
+
+    @property
+    def steps_(self) -> tuple[ClusteringStep, ...]:
+        """The steps of the proposer's likeliest path in their order; empty if it has none."""
+        check_is_fitted(self)
+        rows = self._prepared.order[self._prepared.shown]
+        return steps_in_input_order(self._proposal, rows, len(self.labels_))
+
+    @property
+    def network_labels_(self) -> np.ndarray:
+        """The proposer's own partition, (n,), before refining; -1 for rows that it was not shown."""
+        check_is_fitted(self)
+        return network_labels(self._prepared, self._proposal)

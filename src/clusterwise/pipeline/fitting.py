@@ -1,0 +1,97 @@
+"""The stages of ``fit`` with the settings of one estimator: prepare, propose, refine, describe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from clusterwise.components.niw import CovarianceType
+from clusterwise.pipeline.describe import Description, describe, describe_average, describe_proposal
+from clusterwise.pipeline.posterior import Beliefs, beliefs_of_proposal, beliefs_of_refined
+from clusterwise.pipeline.prepare import Prepared, prepare
+from clusterwise.pipeline.propose import Proposal, Proposer
+from clusterwise.pipeline.refine import Refine, Refined, clusters_of_labels, refine
+from clusterwise.pipeline.space import FeatureSpace
+
+__all__ = ["Pipeline", "choose_covariance_type", "labels_of_context"]
+
+# Full covariances need this many rows for each feature, and are too slow beyond this many features.
+ROWS_PER_FEATURE = 10
+MOST_FEATURES = 64
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """What an estimator does with a data set; each method is one stage."""
+
+    fit_space: Callable[[np.ndarray], FeatureSpace]
+    proposer: Proposer
+    how: Refine | None = "search"  # None: the proposer's own answer is reported
+    covariance_type: CovarianceType | Literal["auto"] = "full"
+    max_clusters: int = 100
+    max_shown: int | None = None  # rows that the proposer sees; None: as many as refining sees
+    n_draws: int = 0  # candidates beside the proposer's own answer
+
+    def prepare(self, points: np.ndarray, seed: int) -> Prepared:
+        """Sort and scale points (n, d), and choose the rows that stages see."""
+        return prepare(points, self.fit_space, self.max_shown, seed)
+
+    def propose(self, prepared: Sequence[Prepared], seed: int, n_draws: int | None = None) -> list[Proposal]:
+        """Candidate partitions of the rows shown of each data set."""
+        if n_draws is None:  # nobody would judge the drawn candidates
+            n_draws = 0 if self.how is None else self.n_draws
+        shown = [one.features[one.shown] for one in prepared]
+        return self.proposer.propose(shown, [seed] * len(shown), n_draws)
+
+    def refine(self, prepared: Prepared, proposal: Proposal) -> Refined | None:
+        """Mixtures that start from the candidates, ranked by their evidence; None if nothing is refined."""
+        if self.how is None:
+            return None
+        covariance_type = choose_covariance_type(self.covariance_type, prepared)
+        return refine(
+            prepared.features[prepared.context],
+            [labels_of_context(prepared, labels, covariance_type) for labels in proposal.candidates],
+            self.how,
+            covariance_type=covariance_type,
+            max_clusters=self.max_clusters,
+        )
+
+    def describe(self, prepared: Prepared, proposal: Proposal, refined: Refined | None) -> Description:
+        """Labels, memberships and outlier scores of all rows; averages where candidates were drawn."""
+        if refined is None:
+            return describe_proposal(
+                prepared, proposal, choose_covariance_type(self.covariance_type, prepared)
+            )
+        if self.n_draws == 0:
+            return describe(prepared, refined.best)
+        return describe_average(prepared, refined.best, beliefs_of_refined(prepared, refined, None))
+
+    def believe(self, prepared: Prepared, seed: int, n_draws: int) -> Beliefs:
+        """What else there may be beside the answer, from ``n_draws`` further candidates."""
+        (proposal,) = self.propose([prepared], seed, n_draws)
+        refined = self.refine(prepared, proposal)
+        if refined is not None:
+            return beliefs_of_refined(prepared, refined, prepared.order)
+        return beliefs_of_proposal(prepared, proposal, choose_covariance_type(self.covariance_type, prepared))
+
+
+def choose_covariance_type(
+    covariance_type: CovarianceType | Literal["auto"], prepared: Prepared
+) -> CovarianceType:
+    """What "auto" stands for: full where there are rows enough to tell correlations, else diagonal."""
+    if covariance_type != "auto":
+        return covariance_type
+    n, d = len(prepared.context), prepared.features.shape[1]
+    return "full" if d <= MOST_FEATURES and n >= ROWS_PER_FEATURE * d else "diag"
+
+
+def labels_of_context(prepared: Prepared, labels: np.ndarray, covariance_type: CovarianceType) -> np.ndarray:
+    """Extend labels (m,) of the rows shown to all rows of the context, (s,), by the labels' Gaussians."""
+    if len(prepared.shown) == len(prepared.context):
+        return labels
+    clusters = clusters_of_labels(prepared.features[prepared.shown], labels, covariance_type)
+    extended: np.ndarray = clusters.log_joint(prepared.features[prepared.context]).argmax(axis=1)
+    return extended

@@ -1,0 +1,99 @@
+"""What is believed about a data set beside the answer: P(K), and partitions drawn from the beliefs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from clusterwise.components.clusters import Clusters, clusters_in_use
+from clusterwise.components.niw import CovarianceType
+from clusterwise.components.order import in_input_order
+from clusterwise.components.rows import Rows
+from clusterwise.pipeline.prepare import Prepared
+from clusterwise.pipeline.propose import Proposal
+from clusterwise.pipeline.refine import Refined, clusters_of_labels
+from clusterwise.posterior import PartitionPosterior
+
+__all__ = ["Beliefs", "beliefs_of_proposal", "beliefs_of_refined", "k_posterior", "sample_partitions"]
+
+# Clusterings less probable than this beside the others are left out.
+LEAST_PROBABILITY = 1e-4
+
+
+@dataclass(frozen=True)
+class Beliefs:
+    """Clusterings of a data set, all their clusters in use, and the probability of each."""
+
+    clusters: tuple[Clusters, ...]
+    weights: np.ndarray
+    labels: tuple[np.ndarray, ...] = ()  # (m,) of the rows that a proposer saw, where these are settled
+
+
+def beliefs_of_refined(prepared: Prepared, refined: Refined, order: np.ndarray | None) -> Beliefs:
+    """Believe in fitted mixtures by their evidence; clusters are sorted as they appear in ``order`` (n,)."""
+    likely = _likely(refined.probabilities)
+    rows = Rows(prepared.features)
+    kept = [clusters_in_use(rows, order, refined.scored[i].clusters)[0] for i in likely]
+    return Beliefs(tuple(kept), _normalized(refined.probabilities[likely]))
+
+
+def beliefs_of_proposal(prepared: Prepared, proposal: Proposal, covariance_type: CovarianceType) -> Beliefs:
+    """Believe in a proposer's candidates as it does itself."""
+    likely = _likely(proposal.weights)
+    shown = prepared.features[prepared.shown]
+    labels = tuple(proposal.candidates[i] for i in likely)
+    clusters = tuple(clusters_of_labels(shown, of_one, covariance_type) for of_one in labels)
+    return Beliefs(clusters, _normalized(proposal.weights[likely]), labels)
+
+
+def _likely(weights: np.ndarray) -> np.ndarray:
+    return np.flatnonzero(weights >= LEAST_PROBABILITY * weights.max())
+
+
+def _normalized(weights: np.ndarray) -> np.ndarray:
+    return weights / weights.sum()
+
+
+def k_posterior(beliefs: Beliefs) -> dict[int, float]:
+    """P(K), sorted by K."""
+    by_k = np.bincount([one.n_clusters for one in beliefs.clusters], weights=beliefs.weights)
+    return {int(k): float(by_k[k]) for k in np.flatnonzero(by_k)}
+
+
+def sample_partitions(prepared: Prepared, beliefs: Beliefs, n_samples: int, seed: int) -> PartitionPosterior:
+    """Draw partitions of all rows: a clustering by its weight, then a cluster for each row not settled.
+
+    Clusterings are drawn evenly: of n_samples equally likely ones each comes once.
+    """
+    rng = np.random.default_rng(seed)
+    places = (np.arange(n_samples) + rng.random()) / n_samples
+    drawn = np.minimum(np.searchsorted(beliefs.weights.cumsum(), places), len(beliefs.weights) - 1)
+    labels = np.empty((n_samples, prepared.n_rows), dtype=np.int64)
+    for chosen in np.unique(drawn):
+        rows = np.flatnonzero(drawn == chosen)
+        settled = beliefs.labels[chosen] if beliefs.labels else None
+        labels[rows] = _draws(rng, prepared, beliefs.clusters[chosen], settled, rows)
+    return PartitionPosterior(labels)
+
+
+def _draws(
+    rng: np.random.Generator,
+    prepared: Prepared,
+    clusters: Clusters,
+    settled: np.ndarray | None,
+    rows: Sequence[int] | np.ndarray,
+) -> np.ndarray:
+    """As many partitions (r, n) of all rows as ``rows`` has entries, in the order of the input."""
+    result = np.empty((len(rows), prepared.n_rows), dtype=np.int64)
+    if settled is not None and len(settled) == prepared.n_rows:
+        result[:] = in_input_order(settled, prepared.order)
+        return result
+    edges = clusters.memberships(prepared.features).cumsum(axis=1)[:, :-1]
+    for row in result:
+        labels = (rng.random((prepared.n_rows, 1)) > edges).sum(axis=1)
+        if settled is not None:
+            labels[prepared.shown] = settled
+        row[:] = in_input_order(labels, prepared.order)
+    return result
