@@ -312,8 +312,8 @@ class AMCP(AmortizedModel):
         mask: Tensor,
         seeds: Sequence[int] | None = None,
         max_clusters: int = 100,
-        options: Options | None = None,
         n_draws: int = 0,
+        options: Options | None = None,
     ) -> list[Inference]:
         """Partition B data sets; one path takes the likeliest seeds, ``n_draws`` more draw them (Eq 10)."""
         options = options or Options()
