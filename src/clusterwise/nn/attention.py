@@ -16,6 +16,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from clusterwise.nn.folded import FoldedISAB
+
 __all__ = [
     "InducedSetAttentionBlock",
     "MultiheadAttentionBlock",
@@ -117,11 +119,22 @@ class InducedSetAttentionBlock(nn.Module):
         nn.init.xavier_uniform_(self.inducing)
         self.gather = MultiheadAttentionBlock(width, n_heads, layer_norm)
         self.spread = MultiheadAttentionBlock(width, n_heads, layer_norm)
+        self._folded: FoldedISAB | None = None
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Map (B, n, width) to (B, n, width); absent points are read by nobody."""
+        if not torch.is_grad_enabled():
+            return self._fold()(x, mask)
+        self._folded = None
         summary = self.gather(self.inducing.expand(len(x), -1, -1), x, mask)
         return self.spread(x, summary)
+
+    def _fold(self) -> FoldedISAB:
+        """Return the block without gradients; the last one, if no parameter has changed since."""
+        if self._folded is None or not self._folded.holds():
+            with torch.inference_mode(False):
+                self._folded = FoldedISAB(self)
+        return self._folded
 
 
 class PoolingByMultiheadAttention(nn.Module):
