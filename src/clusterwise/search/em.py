@@ -13,6 +13,9 @@ LONGEST_LEAP = 20.0
 TOLERANCE = 0.1
 # Clusters of less weight than this are dropped.
 SMALLEST_COUNT = 1e-2
+# EM starts again with another strength of the prior where that has changed by more than this factor.
+SAME_STRENGTH = 1.5
+MOST_STRENGTHS = 3
 
 
 def log_joint_of(sample: Sample, hyper: Hyper, statistics: np.ndarray, lifted: np.ndarray) -> np.ndarray:
@@ -51,13 +54,26 @@ def state_of_labels(sample: Sample, labels: np.ndarray) -> State:
 def refined(sample: Sample, state: State) -> State:
     """Run EM until it stands still, for a limited time; clusters that lose all their weight are dropped.
 
+    How alike the clusters are is estimated again where EM has come to rest.
+    """
+    if state.n_clusters == 1:
+        return state
+    for _ in range(MOST_STRENGTHS):
+        before = state.hyper.strength
+        state = _at_rest(sample, state)
+        if abs(np.log(state.hyper.strength / before)) < np.log(SAME_STRENGTH):
+            break
+    return state
+
+
+def _at_rest(sample: Sample, state: State) -> State:
+    """EM with one strength of the prior.
+
     Steps that go on in one direction are prolonged (SQUAREM, Varadhan & Roland 2008): where clusters overlap
     EM creeps. A leap that lowers the likelihood is taken back.
     """
     settings, lifted = sample.settings, sample.lifted
     memberships, entropy, statistics = state.memberships, state.entropy, state.statistics
-    if len(memberships) == 1:
-        return state
     strength, hyper = state.hyper.strength, state.hyper
     path: list[np.ndarray] = []
     ahead, height = statistics, -np.inf

@@ -1,0 +1,61 @@
+"""Splits and merges of Gaussian clusters: which pairs are near, what a merger gains, how two parts of one
+cluster find each other. One engine for the search, the samplers of ``dp`` and DeepDPM, which differ in what
+they accept.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import expit, gammaln
+
+from clusterwise.components.niw import NormalInverseWishart
+
+__all__ = ["NEIGHBOURS", "log_split_odds", "nearest_pairs", "two_parts"]
+
+# Each cluster may merge with this many neighbours.
+NEIGHBOURS = 3
+
+
+def log_split_odds(parts: np.ndarray, alpha: float, prior: NormalInverseWishart) -> np.ndarray:
+    """Log of alpha Gamma(n_1) f(X_1) Gamma(n_2) f(X_2) / (Gamma(n) f(X)) for statistics (..., 2, p)."""
+    both = np.concatenate([parts, parts.sum(axis=-2, keepdims=True)], axis=-2)
+    log_marginal = prior.log_marginal(both.reshape(-1, both.shape[-1])).reshape(both.shape[:-1])
+    log_weight = log_marginal + gammaln(np.maximum(both[..., 0], 1e-300))
+    odds: np.ndarray = np.log(alpha) + log_weight[..., 0] + log_weight[..., 1] - log_weight[..., 2]
+    return odds
+
+
+def nearest_pairs(means: np.ndarray, n_neighbours: int = NEIGHBOURS) -> np.ndarray:
+    """Pairs (P, 2) of clusters of which one is among the other's nearest, the closest pair first."""
+    squares = np.square(means).sum(axis=1)
+    distances = squares[:, None] + squares - 2 * means @ means.T
+    np.fill_diagonal(distances, np.inf)
+    return pairs_of(distances, n_neighbours)
+
+
+def pairs_of(distances: np.ndarray, n_neighbours: int) -> np.ndarray:
+    """Pairs (P, 2) by distances (K, K) with infinity on the diagonal, as in ``nearest_pairs``."""
+    k = len(distances)
+    nearest = np.argsort(distances, axis=1, kind="stable")[:, : min(n_neighbours, k - 1)]
+    near = np.zeros((k, k), dtype=bool)
+    near[np.arange(k)[:, None], nearest] = True
+    pairs = np.argwhere(np.triu(near | near.T))
+    return pairs[np.argsort(distances[pairs[:, 0], pairs[:, 1]], kind="stable")]
+
+
+def two_parts(
+    lifted: np.ndarray, share: np.ndarray, prior: NormalInverseWishart, n_steps: int, grow: float = 1.0
+) -> np.ndarray:
+    """Log odds (p,), as natural parameters, that points with T(x) ``lifted`` (n, p) are in a second part.
+
+    EM of two Gaussians starts from ``share`` (n,); ``grow`` is how many points each of these stands for.
+    """
+    total = lifted.sum(axis=0)
+    odds = np.zeros(len(total))
+    for step in range(n_steps):
+        side = (share if step == 0 else expit(lifted @ odds)) @ lifted
+        parts = np.stack([total - side, side]) * grow
+        eta = prior.expected(parts)
+        eta[:, 0] += np.log(np.maximum(parts[:, 0], 0.5))
+        odds = eta[1] - eta[0]
+    return odds

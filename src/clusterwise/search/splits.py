@@ -1,0 +1,228 @@
+"""Splits of clusters: which ones to try, and from where.
+
+A cluster is tried if it does not look like one Gaussian. Its points are made round by its own covariance; along
+the directions in which fourth moments are most unlike those of a Gaussian (the eigenvectors of E[|z|^2 z z'],
+Cardoso 1989), and along the one in which it is most skew, the best cut in two is where local EM of two
+Gaussians starts (split-and-merge EM, Ueda et al. 2000).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit, gammaln
+from scipy.stats import norm
+
+from clusterwise.components.niw import NormalInverseWishart
+from clusterwise.search.evidence import Sample, State, hyper_of, judge, log_marginals, log_partition, plogp
+
+__all__ = ["Split", "best_split", "divided", "non_gaussianity", "projections"]
+
+# Directions beyond this many are left out, those with the most Gaussian fourth moments first.
+MOST_DIRECTIONS = 6
+# Edges of the eighths of a Gaussian; their chi-squared has five degrees of freedom and is brought to the
+# scale of one with two; clusters must have this many points for it.
+EIGHTHS = norm.ppf(np.arange(1, 8) / 8)
+AS_TWO_DEGREES = 0.6
+ENOUGH = 40.0
+# Being wider than the others is measured as if variances differed like those of so many points do anyway.
+ALIKE = 50.0
+# Cuts with less than this share on one side are left to the likeliest cut.
+LEAST_BALANCED = 0.03
+# Memberships below this do not count as members of a cluster that is to be split.
+SMALLEST_SHARE = 1e-3
+
+
+class Split(NamedTuple):
+    """A split of one cluster: what it adds to the evidence, and memberships (parts, n) of the parts."""
+
+    gain: float
+    parts: np.ndarray
+
+
+def projections(points: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Projections (m, n) of weighted points (n, d), of unit variance, on the least Gaussian directions."""
+    count, d = weights.sum(), points.shape[1]
+    centred = points - weights @ points / count
+    variances, axes = np.linalg.eigh((centred * weights[:, None]).T @ centred / count)
+    wide = variances > 1e-10 * max(variances[-1], 1e-300)
+    if not wide.any():
+        return np.empty((0, len(points)))
+    white = centred @ (axes[:, wide] / np.sqrt(variances[wide]))
+    if white.shape[1] == 1:
+        return white.T
+    lengths = np.square(white).sum(axis=1) * weights
+    fourth, directions = np.linalg.eigh((white * lengths[:, None]).T @ white / count)
+    ranked = np.argsort(-np.abs(fourth - (white.shape[1] + 2)), kind="stable")[: MOST_DIRECTIONS - 1]
+    skew = lengths @ white
+    skew /= max(np.sqrt(skew @ skew), 1e-300)
+    found: np.ndarray = np.concatenate([directions[:, ranked], skew[:, None]], axis=1).T @ white.T
+    return found
+
+
+def non_gaussianity(projected: np.ndarray, weights: np.ndarray) -> float:
+    """How unlike a Gaussian weighted projections (m, n) of unit variance are; the largest counts.
+
+    Skewness and kurtosis, and how many points lie in each eighth of a Gaussian, all as chi-squared.
+    """
+    if len(projected) == 0:
+        return 0.0
+    count = weights.sum()
+    squares = np.square(projected)
+    skewness = (squares * projected) @ weights / count
+    kurtosis = np.square(squares) @ weights / count - 3
+    found = float((count / 6 * (np.square(skewness) + np.square(kurtosis) / 4)).max())
+    if count > ENOUGH:  # three clusters in a row may have the moments of one
+        eighths = np.searchsorted(EIGHTHS, projected) + 8 * np.arange(len(projected))[:, None]
+        counts = np.bincount(eighths.ravel(), np.tile(weights, len(projected)), 8 * len(projected))
+        excess = np.square(counts - count / 8).reshape(-1, 8).sum(axis=1) / (count / 8)
+        found = max(found, AS_TWO_DEGREES * float(excess.max()))
+    return found
+
+
+def _cut_gaussian(size: int = 199) -> np.ndarray:
+    """What cutting a Gaussian at its quantile p adds to the log-likelihood per point, for p in (0, 1).
+
+    That is below zero: the halves of one Gaussian, each with its own Gaussian, pay for their label.
+    """
+    p = np.arange(1, size + 1) / (size + 1)
+    cut = norm.ppf(p)
+    density = norm.pdf(cut)
+    left, right = -density / p, density / (1 - p)
+    below = 1 - cut * density / p - np.square(left)
+    above = 1 + cut * density / (1 - p) - np.square(right)
+    return -0.5 * (p * np.log(below) + (1 - p) * np.log(above)) + plogp(p) + plogp(1 - p)
+
+
+CUT_GAUSSIAN = _cut_gaussian()
+
+
+def _first_sides(projected: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Two cuts of each projection (m, n): the likeliest, and the most surprising for a Gaussian; (2 m, n) bool.
+
+    The first finds few points far from the others, the second two overlapping halves.
+    """
+    order = np.argsort(projected, axis=1, kind="stable")
+    place, mass = np.take_along_axis(projected, order, axis=1), weights[order]
+    sums = np.cumsum(np.stack([mass, mass * place, mass * place**2]), axis=2)  # (3, m, n)
+    below, above = sums[..., :-1], sums[..., -1:] - sums[..., :-1]
+    total = weights.sum()
+    value = np.full(below.shape[1:], -total * np.log(total))
+    for count, first, second in (below, above):
+        safe = np.maximum(count, 1e-9)
+        variance = np.maximum(second - first**2 / safe, 0.0) / safe
+        # A few points that happen to be equal are no cluster.
+        value += count * (np.log(safe) - 0.5 * np.log(variance + 1 / (1 + safe)))
+    share = below[0] / total
+    quantiles = np.arange(1, len(CUT_GAUSSIAN) + 1) / (len(CUT_GAUSSIAN) + 1)
+    excess = value - total * np.interp(share, quantiles, CUT_GAUSSIAN)
+    value[np.minimum(below[0], above[0]) < 1] = -np.inf
+    excess[np.minimum(share, 1 - share) < LEAST_BALANCED] = -np.inf
+    rank = np.empty_like(order)
+    np.put_along_axis(rank, order, np.broadcast_to(np.arange(order.shape[1]), order.shape), axis=1)
+    cuts = np.concatenate([value.argmax(axis=1), excess.argmax(axis=1)])
+    sides: np.ndarray = np.concatenate([rank, rank]) > cuts[:, None]
+    return np.unique(sides, axis=0)
+
+
+def best_split(sample: Sample, state: State, j: int) -> Split | None:
+    """Best split of cluster ``j`` in two, if it does not look like one Gaussian and a split may gain.
+
+    What it gains is judged by the strength of the prior that suits it best: as long as several clusters are
+    merged with others, clusters seem less alike than they are.
+    """
+    settings = sample.settings
+    rows = np.flatnonzero(state.memberships[j] > SMALLEST_SHARE)
+    weights = state.memberships[j, rows]
+    if weights.sum() < 2.5 or len(rows) < 3:
+        return None
+    projected = projections(sample.points[rows], weights)
+    odd = max(non_gaussianity(projected, weights), _excess_width(sample, state, j))
+    if odd < settings.suspicious:
+        return None
+    lifted = sample.lifted[rows]
+    sides = _first_sides(projected, weights)
+    share = np.concatenate(
+        [
+            _local_em(lifted, weights, sides, state.hyper.prior(sample, strength), settings.split_steps)
+            for strength in (settings.strengths[1], settings.strengths[-2])
+        ]
+    )
+    upper = (share * weights) @ lifted
+    parts = np.stack([state.statistics[j] - upper, upper], axis=1)  # (starts, 2, p)
+    share, parts = (values[parts[:, :, 0].min(axis=1) > 0.5] for values in (share, parts))
+    if len(parts) == 0:
+        return None
+    entropy = -(plogp(share) + plogp(1 - share)) @ weights
+    gains = _gains(sample, state, j, parts) + entropy
+    best = int(gains.argmax())
+    if gains[best] < -settings.worth_a_trial:
+        return None
+    memberships = np.zeros((2, len(sample.points)))
+    memberships[1, rows] = share[best] * weights
+    memberships[0] = state.memberships[j] - memberships[1]
+    return Split(float(gains[best]), memberships)
+
+
+def _excess_width(sample: Sample, state: State, j: int) -> float:
+    """How much wider cluster ``j`` is than clusters are on average, in the units of ``non_gaussianity``.
+
+    Measured as if variances differed like those of as many points do as the prior's strength is worth.
+    """
+    if state.n_clusters == 1:
+        return 0.0
+    prior = state.hyper.prior(sample)
+    covariance = prior.covariances(prior.posterior(state.statistics[j : j + 1]))[0]
+    scale = np.sqrt(state.hyper.variance)
+    width = float(np.linalg.eigvalsh(covariance / scale / scale[:, None])[-1]) - 1
+    count, strength = state.statistics[j, 0], ALIKE
+    return 0.5 * width * count * strength / (count + strength)
+
+
+def _local_em(
+    lifted: np.ndarray, weights: np.ndarray, sides: np.ndarray, prior: NormalInverseWishart, n_steps: int
+) -> np.ndarray:
+    """Memberships (starts, n) in the second of two Gaussians, by EM that starts from ``sides`` (starts, n)."""
+    weighted = lifted * weights[:, None]
+    total = weighted.sum(axis=0)
+    share = sides.astype(np.float64)
+    for _ in range(n_steps):
+        upper = share @ weighted
+        parts = np.concatenate([total - upper, upper])
+        eta = prior.expected(parts)
+        eta[:, 0] += np.log(np.maximum(parts[:, 0], 0.5))
+        share = expit((eta[len(upper) :] - eta[: len(upper)]) @ lifted.T)
+    return share
+
+
+def _gains(sample: Sample, state: State, j: int, parts: np.ndarray) -> np.ndarray:
+    """What splits of cluster ``j`` into parts (starts, 2, p) add to the evidence of hard clusters, (starts,)."""
+    k, n = state.n_clusters, len(sample.points)
+    others = np.delete(state.statistics, j, axis=0)
+    before = _log_marginals_by_strength(sample, state.statistics)
+    gains = np.empty(len(parts))
+    log_sizes = gammaln(state.statistics[:, 0] + 1)
+    partition = log_partition(log_sizes.sum(), k, n)
+    for i, pair in enumerate(parts):
+        after = _log_marginals_by_strength(sample, np.concatenate([others, pair]))
+        sizes = log_sizes.sum() - log_sizes[j] + gammaln(pair[:, 0] + 1).sum()
+        gains[i] = (after - before).max() + log_partition(sizes, k + 1, n) - partition
+    return gains
+
+
+def _log_marginals_by_strength(sample: Sample, statistics: np.ndarray) -> np.ndarray:
+    """Log marginal likelihood of all clusters with hyper-parameters of their own, (S,)."""
+    return log_marginals(sample, hyper_of(sample, statistics, 1.0), statistics).sum(axis=1)
+
+
+def divided(sample: Sample, state: State, splits: Sequence[tuple[int, Split]]) -> State:
+    """Replace clusters by their parts: the first takes the cluster's place, the others go to the end."""
+    memberships = np.concatenate([state.memberships, *(split.parts[1:] for _, split in splits)])
+    entropy = state.entropy
+    for j, split in splits:
+        terms = plogp(split.parts).sum(axis=0) - plogp(state.memberships[j])
+        entropy -= float(terms.sum())
+        memberships[j] = split.parts[0]
+    return judge(sample, memberships, entropy, memberships @ sample.lifted)
