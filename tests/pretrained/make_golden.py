@@ -51,7 +51,7 @@ def outcome(weights: str) -> dict[str, Any]:
     """Cluster the demo data with these weights, by the default way and by the network alone."""
     points: np.ndarray = cw.datasets.load_demo()[0][::EVERY]
     estimator = estimator_for(weights).fit(points)
-    alone = estimator_for(weights, refine_steps=0, zoom_levels=0, merge=False).fit(points)
+    alone = estimator_for(weights, refine=None, max_network_points=len(points)).fit(points)
     result = {
         "sha256": hashlib.sha256(weights_path(weights).read_bytes()).hexdigest(),
         "labels": estimator.labels_.tolist(),
