@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import math
 from collections.abc import Iterable
 from dataclasses import replace
@@ -21,7 +22,7 @@ def quiet(line: str) -> None:
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
-    with path.with_suffix(".csv").open(newline="") as file:
+    with gzip.open(path.with_suffix(".csv.gz"), "rt", newline="") as file:
         return list(csv.DictReader(file))
 
 
@@ -70,7 +71,11 @@ def test_a_run_leaves_three_whole_files(
     page = run_benchmark(
         "planted", tmp_path / "new" / "place", quick=True, write=lines.append, isolated=False
     )
-    assert sorted(path.name for path in page.parent.iterdir()) == ["planted.csv", "planted.md", "planted.png"]
+    assert sorted(path.name for path in page.parent.iterdir()) == [
+        "planted.csv.gz",
+        "planted.md",
+        "planted.png",
+    ]
     assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     assert "4/4 data sets" in lines[-2]
     assert str(page) in lines[-1]
@@ -79,7 +84,7 @@ def test_a_run_leaves_three_whole_files(
 def test_a_killed_run_goes_on_to_the_same_rows(tiny: ModuleType, tmp_path: Path) -> None:
     page = run_benchmark("planted", tmp_path / "whole", write=quiet, isolated=False)
     expected = without_costs(rows_of(page))
-    written = page.with_suffix(".csv").read_bytes()
+    written = gzip.decompress(page.with_suffix(".csv.gz").read_bytes())
     for share in (0.0, 0.3, 0.62, 0.999):
         directory = tmp_path / str(share)
         directory.mkdir()
@@ -132,21 +137,22 @@ def test_a_setting_may_get_fewer_data_sets(
     assert "9/9 data sets" in lines[-2]
 
 
-def test_methods_that_are_not_for_everywhere_wait_to_be_named(
+def test_slow_methods_get_fewer_data_sets_and_a_setting_may_leave_some_out(
     tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, method in list(METHODS.items()):
-        monkeypatch.setitem(METHODS, name, replace(method, everywhere=name in ("truthful", "halves")))
-    monkeypatch.setitem(BENCHMARKS, "planted", replace(BENCHMARKS["planted"], methods=None))
-
-    def measured(out: str, methods: list[str] | None) -> set[str]:
-        page = run_benchmark("planted", tmp_path / out, True, methods, quiet, isolated=False)
-        return {row["method"] for row in rows_of(page)}
-
-    assert measured("all", None) == {"truthful", "halves"}
-    assert measured("asked for", ["renamed"]) == {"truthful", "renamed"}
-    monkeypatch.setitem(BENCHMARKS, "planted", replace(BENCHMARKS["planted"], methods=("renamed",)))
-    assert measured("named", None) == {"renamed"}
+    capped = replace(BENCHMARKS["planted"], slow_methods={"halves": 2}, only={"many": ("truthful", "halves")})
+    monkeypatch.setitem(BENCHMARKS, "planted", capped)
+    page = run_benchmark("planted", tmp_path, write=quiet, isolated=False)
+    measured = {(row["method"], row["data_set"], int(row["seed"])) for row in rows_of(page)}
+    assert {key for key in measured if key[0] == "halves"} == {
+        ("halves", setting, seed) for setting in ("few", "many") for seed in (0, 1)
+    }
+    assert {key[0] for key in measured if key[1] == "many"} == {"truthful", "halves"}
+    assert len(measured) == 4 + 6 * 2 + 6 + 6  # halves, truthful, renamed and random labels in one setting
+    overview = page.read_text().split("minus the oracle's, in every setting")[1].split("##")[0]
+    cells = {line.split("|")[1].strip(): line.split("|")[2:4] for line in overview.strip().splitlines()}
+    assert [cell.strip() for cell in cells["renamed"]] == ["0.0000 ± 0.0000", "–"]
+    assert "truthful" not in cells
 
 
 def test_unknown_names_list_what_exists(tiny: ModuleType, tmp_path: Path) -> None:

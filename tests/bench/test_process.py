@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 
 import numpy as np
+import pytest
 
 from clusterwise.bench import Case, Method, Outcome
 from clusterwise.bench.memory import peak_memory_mb, reset_peak_memory
@@ -50,9 +51,14 @@ def test_the_density_is_neither_timed_nor_needed() -> None:
     assert measure(lambda shown: Outcome(np.arange(4.0)), case).status.startswith("error: ValueError: labels")
 
 
-def test_threads_are_the_same_for_all_libraries() -> None:
-    assert set(thread_environment(3).values()) == {"3"}
-    assert "OMP_NUM_THREADS" in thread_environment(1)
+def test_threads_are_the_same_for_all_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.setenv("SOMETHING_ELSE", "kept")
+    limited, free = thread_environment(3), thread_environment(None)
+    assert {value for name, value in limited.items() if name.endswith("_THREADS")} == {"3"}
+    assert limited["OMP_NUM_THREADS"] == "3"
+    assert "OMP_NUM_THREADS" not in free
+    assert limited["SOMETHING_ELSE"] == free["SOMETHING_ELSE"] == "kept"
 
 
 def test_memory_in_use_shows_in_the_peak() -> None:

@@ -69,8 +69,9 @@ def test_the_page_shows_them(planted: ModuleType, results: dict[Key, Result]) ->
     summaries = summarize(results.items(), benchmark, METRICS)
     page = markdown_page(benchmark, summaries, METRICS, {"v": set(METHODS)})
     tables = [block.splitlines() for block in page.split("\n\n") if block.startswith("| method")]
-    # Three tables per setting, the headline first.
-    for block, setting in zip((tables[0], tables[3]), ("few", "many"), strict=True):
+    # All settings in one, then three tables per setting, the headline first.
+    assert len(tables) == 1 + 2 * 3
+    for block, setting in zip((tables[1], tables[4]), ("few", "many"), strict=True):
         cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in block]
         assert [row[0] for row in cells[2:]] == ["truthful", "renamed", "halves"]
         halves = next(s for s in summaries if (s.setting, s.method) == (setting, "halves"))

@@ -45,8 +45,7 @@ def benchmark_names() -> list[str]:
 
 
 def _select_methods(benchmark: Benchmark, wanted: Sequence[str] | None) -> list[Method]:
-    everywhere = [name for name, method in METHODS.items() if method.everywhere]
-    names = everywhere if benchmark.methods is None else list(benchmark.methods)
+    names = list(benchmark.methods)
     if wanted is not None:
         chosen = {look_up(METHODS, name, "method").name for name in wanted}
         names = [name for name in METHODS if name in chosen or name == benchmark.oracle]
@@ -101,6 +100,8 @@ def _measure_all(
                 continue
             case: Case | None = None
             for method in methods:
+                if not benchmark.measures(method.name, setting, index):
+                    continue
                 key = (method.name, setting, index)
                 order.append(key)
                 result = results.get(key)
@@ -135,7 +136,7 @@ def run_benchmark(
     redo: Sequence[str] = (),
     isolated: bool = True,
 ) -> Path:
-    """Measure methods on a benchmark; write ``NAME.csv``, ``NAME.md`` and ``NAME.png`` to ``out``.
+    """Measure methods on a benchmark; write ``NAME.csv.gz``, ``NAME.md`` and ``NAME.png`` to ``out``.
 
     Results that ``out`` already holds are kept, so a killed run goes on where it stopped and a quick
     one is the beginning of a full one; errors are tried again.

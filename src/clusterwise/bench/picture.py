@@ -20,8 +20,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Dot", "draw_picture", "mean_dot", "median_dot"]
 
-_COLOURS = {"ours": "#1f5fa8", "peer": "#c2571a", "reference": "#7a7a7a"}
-_NAMES = {"ours": "clusterwise", "peer": "peers", "reference": "reference lines"}
+_COLOURS = {"ours": "#1f5fa8", "control": "#8db3d9", "peer": "#c2571a", "reference": "#7a7a7a"}
+_NAMES = {
+    "ours": "clusterwise",
+    "control": "networks without training",
+    "peer": "peers",
+    "reference": "reference lines",
+}
 
 
 @dataclass(frozen=True)
@@ -139,7 +144,7 @@ def draw_picture(benchmark: Benchmark, summaries: Sequence[Summary], path: Path)
         for setting in benchmark.settings
     }
     shown = {setting: rows for setting, rows in shown.items() if rows}
-    heights = [0.25 * len(rows) + 0.75 for rows in shown.values()] or [1.0]
+    heights = [0.21 * len(rows) + 0.75 for rows in shown.values()] or [1.0]
     figure = Figure(figsize=(11, sum(heights) + 1.0), layout="constrained")
     kinds = [
         kind for kind in _COLOURS if any(_kind(row.method) == kind for rows in shown.values() for row in rows)
@@ -160,4 +165,4 @@ def draw_picture(benchmark: Benchmark, summaries: Sequence[Summary], path: Path)
             _draw_agreement(agreement, rows, benchmark)
             _draw_number(number, rows, oracle[0] if oracle else None, benchmark.headline[1])
             _draw_time(seconds, rows)
-    figure.savefig(path, dpi=150, facecolor="white", format="png")
+    figure.savefig(path, dpi=120, facecolor="white", format="png")

@@ -29,9 +29,13 @@ _THREAD_VARIABLES = (
 )
 
 
-def thread_environment(threads: int) -> dict[str, str]:
-    """Environment variables that hold numerical libraries (torch among them) to ``threads`` threads."""
-    return dict.fromkeys(_THREAD_VARIABLES, str(threads))
+def thread_environment(threads: int | None) -> dict[str, str]:
+    """This process's environment, in which numerical libraries (torch among them) have ``threads`` threads.
+
+    None leaves the number to the libraries.
+    """
+    others = {name: value for name, value in os.environ.items() if name not in _THREAD_VARIABLES}
+    return others if threads is None else others | dict.fromkeys(_THREAD_VARIABLES, str(threads))
 
 
 class InThisProcess:
@@ -54,7 +58,7 @@ class InThisProcess:
 class MethodProcess:
     """A method in a process of its own."""
 
-    def __init__(self, method: Method, threads: int = 1, start_limit: float = START_LIMIT) -> None:
+    def __init__(self, method: Method, threads: int | None = 1, start_limit: float = START_LIMIT) -> None:
         self.method = method
         self.threads = threads
         self.start_limit = start_limit
@@ -96,7 +100,7 @@ class MethodProcess:
         except Exception as error:  # a lambda, an open file: pickle raises what it likes
             self.broken = Reply(one_line(error))
             return self.broken
-        environment = {**os.environ, **thread_environment(self.threads)}
+        environment = thread_environment(self.threads)
         environment["PYTHONPATH"] = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed in `close`)
         self._process = subprocess.Popen(

@@ -91,10 +91,9 @@ class Method:
 
     name: str
     build: Callable[[], Callable[[Case], Outcome]]
-    kind: Literal["reference", "peer", "ours"] = "peer"
+    kind: Literal["reference", "peer", "ours", "control"] = "peer"  # a control is a network without training
     sees_truth: bool = False  # a reference line, not a competitor
     identity: Callable[[], str] | None = None  # what else decides its result, such as a weights file
-    everywhere: bool = True  # False: only in the benchmarks that name it, as an ablation is
 
 
 @dataclass(frozen=True)
@@ -119,8 +118,10 @@ class Benchmark:
     settings: tuple[str, ...]
     n_sets: int  # per setting
     quick_n_sets: int
+    methods: tuple[str, ...]  # in the order of the table
     fewer_sets: Mapping[str, int] = field(default_factory=dict)  # settings that get at most so many
-    methods: tuple[str, ...] | None = None  # None: every registered one that is measured everywhere
+    slow_methods: Mapping[str, int] = field(default_factory=dict)  # methods that get at most so many
+    only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # methods of a setting, if not all
     metrics: tuple[str, ...] | None = None
     headline: tuple[str, ...] = ("ARI", "k error", "log-likelihood")
     oracle: str | None = "oracle"  # the method that gaps are taken to
@@ -131,6 +132,11 @@ class Benchmark:
     def sets_of(self, setting: str, n_sets: int) -> int:
         """How many data sets of a setting are measured where the others get ``n_sets``."""
         return min(n_sets, self.fewer_sets.get(setting, n_sets))
+
+    def measures(self, method: str, setting: str, index: int) -> bool:
+        """Whether a method is measured on data set ``index`` of a setting."""
+        in_setting = setting not in self.only or method in self.only[setting]
+        return in_setting and index < self.slow_methods.get(method, index + 1)
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,17 @@ from sklearn.metrics import adjusted_rand_score
 from clusterwise.bench.registry import Case, Metric, register
 from clusterwise.metrics import davies_bouldin, matched_accuracy, nmi
 
-__all__ = ["error_in_k", "index_of_clusters", "score"]
+__all__ = ["error_in_k", "index_of_clusters", "right_k", "score"]
 
 
 def error_in_k(true: np.ndarray, found: np.ndarray) -> float:
     """Return the absolute error in the number of clusters, noise not counted as one."""
     return float(abs(len(np.unique(true)) - len(np.unique(found[found >= 0]))))
+
+
+def right_k(true: np.ndarray, found: np.ndarray) -> float:
+    """Return 1 if the number of clusters is the true one, else 0."""
+    return float(error_in_k(true, found) == 0)
 
 
 def score(metric: Metric, case: Case, labels: np.ndarray, log_likelihood: float | None) -> float:
@@ -49,6 +54,7 @@ register(
     Metric("accuracy", matched_accuracy),
     Metric("k error", error_in_k, larger_is_better=False, digits=3),
     Metric("log-likelihood", None),
+    Metric("right k", right_k, digits=3, everywhere=False),
     *(
         Metric(
             f"DBI ({metric})",

@@ -69,14 +69,14 @@ def paired_ratios(first: Mapping[int, float], second: Mapping[int, float]) -> tu
 
 
 def _place(method: str, benchmark: Benchmark) -> tuple[bool, int]:
-    names = list(METHODS)
+    names = [*benchmark.methods, *METHODS]
     return method != benchmark.oracle, names.index(method) if method in names else len(names)
 
 
 def summarize(
     results: Iterable[tuple[Key, Result]], benchmark: Benchmark, metrics: Sequence[str]
 ) -> list[Summary]:
-    """Summarize every method in every setting, the oracle first, then in the order of registration."""
+    """Summarize every method in every setting, the oracle first, then in the benchmark's order."""
     grouped: dict[tuple[str, str], dict[int, Result]] = {}
     for (method, setting, seed), result in results:
         grouped.setdefault((setting, method), {})[seed] = result

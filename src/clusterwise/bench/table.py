@@ -71,8 +71,21 @@ def _headline(summaries: Sequence[Summary], benchmark: Benchmark, names: Sequenc
                 cells.append(plus_minus(row.gaps[name], _digits(name), signed=True) if gap else _NOTHING)
     header.append("time ratio")
     for row, cells in zip(summaries, rows, strict=True):
-        cells.append(_NOTHING if row.method == benchmark.oracle else significant(row.total_time_ratio, 2))
+        cells.append(_NOTHING if row.method == benchmark.oracle else significant(row.time_ratios.median, 2))
     return markdown_table(header, rows)
+
+
+def _overview(summaries: Sequence[Summary], settings: Sequence[str], metric: str, gaps: bool) -> str:
+    """One metric of every method in every setting."""
+    cells = {
+        (row.method, row.setting): plus_minus((row.gaps if gaps else row.metrics)[metric], _digits(metric))
+        for row in summaries
+    }
+    methods = dict.fromkeys(row.method for row in summaries)
+    return markdown_table(
+        ["method", *settings],
+        [[method, *(cells.get((method, setting), _NOTHING) for setting in settings)] for method in methods],
+    )
 
 
 def _rest(summaries: Sequence[Summary], names: Sequence[str]) -> str:
@@ -155,11 +168,18 @@ def markdown_page(
     parts = [
         f"# {benchmark.title}",
         "Mean ± standard error over data sets. A gap is the value minus the oracle's on the same data set. "
-        f"Time ratios are to {benchmark.time_reference} on the same data sets, where all methods take turns. "
+        f"Time ratios are medians of those to {benchmark.time_reference} on the same data set; methods take "
+        "turns. A method with fewer sets was measured on the first ones: compare its gap, not its mean. "
         "Noise points (label −1) count as one more cluster in agreement scores and not at all in the number "
         "of clusters.",
     ]
     parts += [f"![{benchmark.title}]({picture})" for picture in pictures]
+    settings = [name for name in benchmark.settings if any(row.setting == name for row in summaries)]
+    if len(settings) > 1 and headline:
+        gaps = benchmark.oracle is not None
+        shown = [row for row in summaries if not gaps or row.method != benchmark.oracle]
+        title = f"{headline[0]} minus the oracle's" if gaps else headline[0]
+        parts += [f"## {title}, in every setting", _overview(shown, settings, headline[0], gaps)]
     for setting in benchmark.settings:
         chosen = [summary for summary in summaries if summary.setting == setting]
         if not chosen:

@@ -13,6 +13,7 @@ from clusterwise.bench import run_benchmark
 from clusterwise.bench.benchmarks import crp, mog
 from clusterwise.bench.benchmarks.amcp_ablations import SETTINGS, draw_case
 from clusterwise.bench.methods.amcp import ABLATIONS
+from clusterwise.bench.methods.amortized import alone, with_search
 from clusterwise.bench.registry import BENCHMARKS, METHODS, Case, Outcome, discover
 
 discover()
@@ -53,7 +54,7 @@ def _worse(change: int) -> Callable[[Case], Outcome]:
 
 
 def test_a_run_leaves_two_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for change, name in enumerate(["AMCP", *ABLATIONS]):
+    for change, name in enumerate([alone("AMCP"), *ABLATIONS, with_search("AMCP")]):
         stand_in = replace(
             METHODS[name], build=lambda change=change: _worse(change), sees_truth=True, identity=None
         )

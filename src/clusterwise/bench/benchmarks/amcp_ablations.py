@@ -13,6 +13,7 @@ import numpy as np
 from clusterwise.bench.ablation_picture import draw_ablations
 from clusterwise.bench.benchmarks import crp, mog
 from clusterwise.bench.methods.amcp import ABLATIONS, BASE
+from clusterwise.bench.methods.amortized import alone, with_search
 from clusterwise.bench.registry import Benchmark, Case, register
 from clusterwise.bench.synthetic import Word, case_of, generator_of
 from clusterwise.priors.base import LabelledSet
@@ -41,7 +42,7 @@ register(
         tuple(SETTINGS),
         n_sets=100,
         quick_n_sets=10,
-        methods=("oracle", "AMCP", *ABLATIONS),
+        methods=("oracle", alone("AMCP"), *ABLATIONS, with_search("AMCP")),
         time_reference=BASE,
         second_picture=draw_ablations,
     )

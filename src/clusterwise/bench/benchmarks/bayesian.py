@@ -1,11 +1,12 @@
 """Bayesian methods on the first test sets of `mog` and `crp`: they take seconds, not milliseconds, each.
 
-Beside them the variational mixture and AMCP, in the same run on the same data.
+Beside them the variational mixture, AMCP and the search, in the same run on the same data.
 """
 
 from __future__ import annotations
 
 from clusterwise.bench.benchmarks import crp, mog
+from clusterwise.bench.methods.amortized import NCP_ON_MIXTURES, alone, with_search
 from clusterwise.bench.registry import Benchmark, Case, register
 
 __all__ = ["SETTINGS", "draw_case"]
@@ -29,7 +30,16 @@ register(
         tuple(SETTINGS),
         n_sets=100,
         quick_n_sets=3,
-        methods=("oracle", "BayesianGaussianMixture", "AMCP", "DPMixture, diagonal", "NCP", "NCP (CRP)"),
+        methods=(
+            "oracle",
+            alone("NCP"),
+            with_search("NCP"),
+            alone(NCP_ON_MIXTURES.name),
+            with_search("AMCP"),
+            "GaussianSearch",
+            "DPMixture, diagonal",
+            "BayesianGaussianMixture",
+        ),
         time_limit=600.0,
     )
 )

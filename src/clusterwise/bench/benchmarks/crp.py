@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from clusterwise.bench.methods.lineup import TABLE, slow_methods
 from clusterwise.bench.registry import Benchmark, Case, register
 from clusterwise.bench.synthetic import Word, case_of, generator_of
 from clusterwise.priors.base import LabelledSet
@@ -45,8 +46,10 @@ register(
         "Chinese restaurant process mixtures, test sets of AMCP by (points, clusters) and scale",
         draw_case,
         tuple(SETTINGS),
-        n_sets=1000,
-        quick_n_sets=20,
-        fewer_sets={setting: 200 for setting, (_, _, scale) in SETTINGS.items() if "printed" in scale},
+        n_sets=100,
+        quick_n_sets=5,
+        methods=TABLE,
+        slow_methods=slow_methods(ncp=20, gmm=50),
+        fewer_sets={setting: 20 for setting, (_, _, scale) in SETTINGS.items() if "printed" in scale},
     )
 )

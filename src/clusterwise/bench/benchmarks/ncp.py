@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from clusterwise.bench.benchmarks import mog
+from clusterwise.bench.methods.amortized import NCP_ON_MIXTURES, alone, with_search
+from clusterwise.bench.methods.ncp import ORDERS, with_orders
 from clusterwise.bench.registry import Benchmark, register
 
 __all__: list[str] = []
@@ -18,11 +20,10 @@ register(
         methods=(
             "oracle",
             "BayesianGaussianMixture",
-            "DAC (minimum-loss), as printed",
-            "NCP, S = 1, as printed",
-            "NCP, S = 10, as printed",
-            "NCP, as printed",
-            "NCP",
+            f"{alone('DAC (minimum-loss)')}, all rows",
+            *map(with_orders, ORDERS),
+            alone(NCP_ON_MIXTURES.name),
+            with_search(NCP_ON_MIXTURES.name),
         ),
         time_limit=600.0,
     )

@@ -1,24 +1,17 @@
-"""AMCP as a user calls it, as it is printed, and with one choice changed at a time.
+"""AMCP's network with one choice changed at a time: section 4.3 and appendix C.2.3.
 
-The ablations are those of section 4.3 and appendix C.2.3. They look at the network's own loop, without
-the EM steps and merges that follow it in ``fit`` and would level the differences. All use the same weights:
-what changes is the loop, not the training.
+No search follows, which would level the differences, and the network sees all rows. All use the same
+weights: what changes is the loop, not the training.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
-from clusterwise.bench.methods.amortized import AS_PRINTED, amortized, weights_identity
-from clusterwise.bench.registry import Method, register
+from clusterwise.bench.methods.amortized import ALL_ROWS, FAMILIES
+from clusterwise.bench.registry import register
 
-__all__ = ["ABLATIONS", "BASE", "EM_STEPS", "NETWORK_ALONE", "with_em_steps"]
-
-WEIGHTS = "amcp-2d"
-
-# The clusters as the loop of Algorithm 1 gives them, on its likeliest path.
-NETWORK_ALONE: dict[str, Any] = {**AS_PRINTED, "n_draws": 0, "max_network_points": 10_000}
+__all__ = ["ABLATIONS", "BASE", "EM_STEPS", "with_em_steps"]
 
 EM_STEPS = (1, 2, 3, 4, 5)  # T
 
@@ -47,24 +40,9 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "AMCP*, k-means first": {"first_cluster": "k-means"},
 }
 
-
-def _network_alone(name: str, everywhere: bool, **options: Any) -> Method:
-    build = partial(amortized, "AMCP", as_printed=True, weights=WEIGHTS, **NETWORK_ALONE, **options)
-    identity = partial(weights_identity, WEIGHTS)
-    return Method(name, build, kind="ours", identity=identity, everywhere=everywhere)
-
-
 register(
-    Method(
-        "AMCP",
-        partial(amortized, "AMCP", weights=WEIGHTS),
-        kind="ours",
-        identity=partial(weights_identity, WEIGHTS),
-    ),
-    _network_alone("AMCP, as printed", everywhere=True, update=False),
-    _network_alone("AMCP*, as printed", everywhere=True, update=True),
     *(
-        _network_alone(name, everywhere=False, **{**_BASE_OPTIONS, **changed})
+        FAMILIES[0].entry(name, None, **{**_BASE_OPTIONS, **changed, **ALL_ROWS})
         for name, changed in ABLATIONS.items()
-    ),
+    )
 )

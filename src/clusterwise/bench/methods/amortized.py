@@ -1,62 +1,160 @@
-"""Our own estimators, as a user calls them and as their papers print them."""
+"""Our networks, each in the same rows of a table: alone, before a search, and without training.
+
+All rows have the estimators' own caps, the same for all methods: the network sees 256 rows and the search
+10,000. "All rows" says where it is otherwise. What a search makes of an untrained network, and of no network
+at all (``GaussianSearch``), is what a trained one has to beat.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
-from clusterwise.bench.registry import Case, Method, Outcome, register
+from clusterwise.bench.registry import BenchmarkError, Case, Method, Outcome, register
 
-__all__ = ["AS_PRINTED", "amortized", "weights_identity"]
+__all__ = [
+    "ALL_ROWS",
+    "FAMILIES",
+    "NCP_ON_MIXTURES",
+    "Family",
+    "alone",
+    "amortized",
+    "find_weights",
+    "gaussian_search",
+    "untrained",
+    "untrained_alone",
+    "weights_identity",
+    "with_search",
+]
 
-# Clusters and their parameters as the network's own loop gives them: no zooming, no EM, no merging.
-AS_PRINTED = {"zoom_levels": 0, "refine_steps": 0, "merge": False}
+ALL_ROWS: dict[str, Any] = {"max_network_points": 10_000}
+# Weights that only comparisons need are not in the package; the path leads out of src/ in a checkout.
+CHECKOUT = Path(__file__).resolve().parents[4]
 
 
-def amortized(estimator_name: str, as_printed: bool = False, **options: Any) -> Callable[[Case], Outcome]:
-    """Build a runner of ``clusterwise.<estimator_name>(**options)``.
+def find_weights(weights: str | Path) -> str | Path:
+    """Return shipped weights by their name, others by their path; ``weights`` may be either."""
+    from clusterwise.pretrained import list_weights
 
-    ``as_printed`` takes the partition as the network's own loop left it; the options must then say that
-    nothing follows the loop, so that its time is not counted either.
-    """
+    if weights in list_weights() or Path(weights).is_file():
+        return weights
+    path = CHECKOUT / "benchmarks" / "weights" / f"{weights}.safetensors"
+    if not path.is_file():
+        raise BenchmarkError(
+            f"The weights {weights} are for comparisons only and do not come with the package: "
+            "run this from a checkout of the repository, which has them in benchmarks/weights/."
+        )
+    return path
+
+
+def weights_identity(weights: str | Path, trained: bool = True) -> str:
+    """Return the name and a fingerprint of weights: retrained ones are another method."""
+    from clusterwise.pretrained import weights_path
+
+    digest = hashlib.sha256(weights_path(find_weights(weights)).read_bytes()).hexdigest()
+    return f"{Path(weights).stem} {digest[:8]}{'' if trained else ', untrained'}"
+
+
+def amortized(
+    estimator_name: str, weights: str | Path, trained: bool = True, **options: Any
+) -> Callable[[Case], Outcome]:
+    """Build a runner of ``clusterwise.<estimator_name>(**options)``."""
     import clusterwise
+    from clusterwise.pretrained import untrained
 
-    estimator = getattr(clusterwise, estimator_name)(**options)
+    found = find_weights(weights)
+    network = found if trained else untrained(found, seed=0)
+    estimator = getattr(clusterwise, estimator_name)(weights=network, **options)
 
     def run(case: Case) -> Outcome:
         estimator.set_params(random_state=case.seed).fit(case.points)
-        labels = estimator.network_labels_ if as_printed else estimator.labels_
-        return Outcome(labels, lambda: estimator.score(case.points))
+        return Outcome(estimator.labels_, lambda: estimator.score(case.points))
 
     return run
 
 
-def weights_identity(name: str) -> str:
-    """Return the name and a fingerprint of shipped weights: retrained ones are another method."""
-    from clusterwise.pretrained import weights_path
+def gaussian_search() -> Callable[[Case], Outcome]:
+    """The search from scratch, without a network."""
+    import clusterwise
 
-    digest = hashlib.sha256(weights_path(name).read_bytes()).hexdigest()
-    return f"{name} {digest[:8]}"
+    def run(case: Case) -> Outcome:
+        estimator = clusterwise.GaussianSearch(random_state=case.seed).fit(case.points)
+        return Outcome(estimator.labels_, lambda: estimator.score(case.points))
 
-
-def _entry(name: str, estimator_name: str, weights: str, **options: Any) -> Method:
-    build = partial(amortized, estimator_name, weights=weights, **options)
-    return Method(name, build, kind="ours", identity=partial(weights_identity, weights))
+    return run
 
 
-# Every entry comes twice: as a user calls it, and as its paper prints it.
-_ENTRIES = {
-    "DAC (minimum-loss)": ("DAC", "dac-minimum-loss-2d", {"filtering": "minimum-loss"}),
-    "DAC (anchored)": ("DAC", "dac-anchored-2d", {"filtering": "anchored"}),
-    # The shipped DAC weights were trained on more clusters than in the paper; these were not.
-    "DAC (minimum-loss, trained on k <= 4)": ("DAC", "dac-minimum-loss-2d-k4", {"filtering": "minimum-loss"}),
-    "ACT-ST": ("ACTST", "act-st-2d", {}),
-}
+def alone(name: str) -> str:
+    """Name of the row with the network's own labels."""
+    return f"{name}, network alone"
 
-for _name, (_estimator, _weights, _options) in _ENTRIES.items():
-    register(
-        _entry(_name, _estimator, _weights, **_options),
-        _entry(f"{_name}, as printed", _estimator, _weights, as_printed=True, **AS_PRINTED, **_options),
-    )
+
+def untrained(name: str) -> str:
+    """Name of the row with the search from an untrained network's labels."""
+    return f"{name}, untrained + search"
+
+
+def untrained_alone(name: str) -> str:
+    """Name of the row with an untrained network's own labels."""
+    return f"{name}, untrained network alone"
+
+
+def with_search(name: str) -> str:
+    """Name of the row with everything that ``fit`` does by default."""
+    return f"{name} + search"
+
+
+@dataclass(frozen=True)
+class Family:
+    """An estimator with weights, and its rows in a table."""
+
+    name: str
+    estimator: str  # in ``clusterwise``
+    weights: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def entry(
+        self, name: str, refine: Literal["search"] | None, trained: bool = True, **options: Any
+    ) -> Method:
+        """One row of a table."""
+        chosen = {**self.options, "refine": refine, **options}
+        return Method(
+            name,
+            partial(amortized, self.estimator, self.weights, trained, **chosen),
+            kind="ours" if trained else "control",
+            identity=partial(weights_identity, self.weights, trained),
+        )
+
+    def entries(self) -> tuple[Method, ...]:
+        """All rows; which of them a table has is said in ``lineup``."""
+        return (
+            self.entry(alone(self.name), None),
+            self.entry(f"{alone(self.name)}, all rows", None, **ALL_ROWS),
+            self.entry(untrained_alone(self.name), None, trained=False),
+            self.entry(untrained(self.name), "search", trained=False),
+            self.entry(with_search(self.name), "search"),
+        )
+
+
+FAMILIES = (
+    Family("AMCP", "AMCP", "amcp-2d"),
+    Family("DAC (minimum-loss)", "DAC", "dac-minimum-loss-2d", {"filtering": "minimum-loss"}),
+    Family("DAC (anchored)", "DAC", "dac-anchored-2d", {"filtering": "anchored"}),
+    Family("ACT-ST", "ACTST", "act-st-2d"),
+    Family("CHiGac", "CHiGac", "chigac-2d"),
+    Family("NCP", "NCP", "ncp-2d"),
+)
+# Of NCP's shipped weights the training data are Chinese restaurant mixtures; of these they are DAC's.
+NCP_ON_MIXTURES = Family("NCP (trained on mog)", "NCP", "ncp-2d-mog")
+# The shipped weights of DAC were trained on more clusters than in the paper; these were not.
+_DAC_SMALL = Family(
+    "DAC (minimum-loss, trained on k <= 4)", "DAC", "dac-minimum-loss-2d-k4", {"filtering": "minimum-loss"}
+)
+
+for _family in (*FAMILIES, NCP_ON_MIXTURES, _DAC_SMALL):
+    register(*_family.entries())
+register(Method("GaussianSearch", gaussian_search, kind="ours"))

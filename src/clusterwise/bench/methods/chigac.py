@@ -1,46 +1,13 @@
-"""CHiGac as a user calls it, and as it is printed: the network's own loop until no point is left."""
+"""CHiGac as it is printed: the network's own loop, on all rows, until no point is left."""
 
 from __future__ import annotations
 
-from functools import partial
+from clusterwise.bench.methods.amortized import ALL_ROWS, FAMILIES
+from clusterwise.bench.registry import register
 
-from clusterwise.bench.methods.amortized import AS_PRINTED, amortized, weights_identity
-from clusterwise.bench.registry import Method, register
+__all__ = ["AS_PRINTED"]
 
-__all__ = ["WEIGHTS"]
+AS_PRINTED = "CHiGac, as printed"
 
-WEIGHTS = "chigac-2d"
-
-register(
-    Method(
-        "CHiGac",
-        partial(amortized, "CHiGac", weights=WEIGHTS),
-        kind="ours",
-        identity=partial(weights_identity, WEIGHTS),
-    ),
-    Method(
-        "CHiGac, as printed",
-        partial(
-            amortized,
-            "CHiGac",
-            as_printed=True,
-            weights=WEIGHTS,
-            stop="empty",
-            recentre=0,
-            max_network_points=10_000,
-            **AS_PRINTED,
-        ),
-        kind="ours",
-        identity=partial(weights_identity, WEIGHTS),
-    ),
-    # What the learned stop and pioneers from the middle of their clusters add to the printed loop.
-    Method(
-        "CHiGac, network alone",
-        partial(
-            amortized, "CHiGac", as_printed=True, weights=WEIGHTS, max_network_points=10_000, **AS_PRINTED
-        ),
-        kind="ours",
-        identity=partial(weights_identity, WEIGHTS),
-        everywhere=False,
-    ),
-)
+(_FAMILY,) = (family for family in FAMILIES if family.name == "CHiGac")
+register(_FAMILY.entry(AS_PRINTED, None, stop="empty", recentre=0, **ALL_ROWS))

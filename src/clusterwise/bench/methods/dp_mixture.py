@@ -28,6 +28,6 @@ def dp_mixture(**options: Any) -> Callable[[Case], Outcome]:
 
 
 register(
-    Method("DPMixture", dp_mixture, kind="ours", everywhere=False),
-    Method("DPMixture, diagonal", partial(dp_mixture, covariance_type="diag"), kind="ours", everywhere=False),
+    Method("DPMixture", dp_mixture, kind="ours"),
+    Method("DPMixture, diagonal", partial(dp_mixture, covariance_type="diag"), kind="ours"),
 )

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from clusterwise.bench.methods.deep_dpm import bayesian_mixture, deep_dpm
+from clusterwise.bench.methods.deep_dpm import deep_dpm
 from clusterwise.bench.methods.dp_mixture import dp_mixture
-from clusterwise.bench.methods.peers import hdbscan
+from clusterwise.bench.methods.peers import bayesian_mixture, hdbscan
 from clusterwise.bench.methods.references import k_means
 from clusterwise.bench.registry import Study, register
 from clusterwise.bench.repeats import Run, mean_and_sd, measure, spread_table, write_page
@@ -47,7 +47,7 @@ def runs(quick: bool) -> list[Run]:
     for data, (file, _) in DATA.items():
         plan.append(Run(data, file, "k-means (true k)", k_means, 0, n, sees_truth=True, limit=PEER_LIMIT))
         plan.append(Run(data, file, "HDBSCAN", hdbscan, 0, n, limit=PEER_LIMIT))
-        mixture = partial(bayesian_mixture, 50)
+        mixture = partial(bayesian_mixture, 50, "full", 100)
         plan.append(Run(data, file, "BayesianGaussianMixture (50)", mixture, 0, n, limit=PEER_LIMIT))
     for data in UMAP_SETS:
         file = DATA[data][0]

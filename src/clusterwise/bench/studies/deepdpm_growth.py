@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from clusterwise.bench.methods.deep_dpm import bayesian_mixture, deep_dpm
-from clusterwise.bench.methods.peers import hdbscan
+from clusterwise.bench.methods.deep_dpm import deep_dpm
+from clusterwise.bench.methods.peers import bayesian_mixture, hdbscan
 from clusterwise.bench.registry import Study, register
 from clusterwise.bench.repeats import Run, measure, write_page
 from clusterwise.bench.table import markdown_table, significant
@@ -20,7 +20,7 @@ SIZES = (1_000, 3_000, 10_000, 30_000, 70_000)
 QUICK_SIZES = (1_000, 3_000)
 METHODS: dict[str, Callable[[], Callable]] = {
     "DeepDPM": deep_dpm,
-    "BayesianGaussianMixture (50)": partial(bayesian_mixture, 50),
+    "BayesianGaussianMixture (50)": partial(bayesian_mixture, 50, "full", 100),
     "HDBSCAN": hdbscan,
 }
 LIMIT = 600.0

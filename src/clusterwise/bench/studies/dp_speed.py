@@ -19,6 +19,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from clusterwise._files import whole_or_nothing
 from clusterwise.bench.growth import exponent
+from clusterwise.bench.methods.peers import bayesian_mixture
 from clusterwise.bench.process import MethodProcess
 from clusterwise.bench.registry import BenchmarkError, Case, Method, Outcome, Study, Truth, register
 from clusterwise.bench.rows import RowFile, write_csv
@@ -106,27 +107,13 @@ def sampled(file: str | None = None, **options: Any) -> Callable[[Case], Outcome
     return run
 
 
-def variational() -> Callable[[Case], Outcome]:
-    """BayesianGaussianMixture with 50 components."""
-    from sklearn.mixture import BayesianGaussianMixture
-
-    def run(case: Case) -> Outcome:
-        count = min(50, len(case.points))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model = BayesianGaussianMixture(n_components=count, random_state=case.seed)
-            return Outcome(model.fit_predict(case.points))
-
-    return run
-
-
 # -- measuring ---------------------------------------------------------------------------------------
 
 
 def _builder(method: str, sizes: Sizes, file: str) -> Callable[[], Callable[[Case], Outcome]]:
     options: dict[str, Any] = {"n_warm_up": sizes.n_warm_up, "n_draws": sizes.n_draws}
     if method == VARIATIONAL:
-        return variational
+        return partial(bayesian_mixture, 50, "full", 100)
     if method != BOTH:
         options["n_chains"] = 1
     return partial(sampled, file if method == MAPPED else None, **options)

@@ -16,8 +16,8 @@ import numpy as np
 
 from clusterwise._files import whole_or_nothing
 from clusterwise.bench.growth import Point, Stages, draw_growth, exponents, growth_page
-from clusterwise.bench.methods.amortized import amortized, weights_identity
-from clusterwise.bench.methods.peers import hdbscan
+from clusterwise.bench.methods.amortized import amortized, gaussian_search, weights_identity
+from clusterwise.bench.methods.peers import bayesian_mixture, hdbscan
 from clusterwise.bench.process import MethodProcess
 from clusterwise.bench.registry import BenchmarkError, Case, Method, Outcome, Study, register
 from clusterwise.bench.rows import RowFile, write_csv
@@ -61,38 +61,15 @@ FULL = Sizes(
 QUICK = Sizes(n=(1_000, 3_000, 10_000, 30_000), k=(2, 10, 30), runs=1, staged=((1_000, 10), (30_000, 10)))
 
 # Functions are told by their names; those of a method that is not there are passed over.
-_ESTIMATOR, _MIXTURE = "clusterwise.estimators.amortized", "clusterwise.mixture"
+_PIPELINE = "clusterwise.pipeline.fitting:Pipeline"
 STAGES = {
-    "checking, sorting, scaling": (
-        "clusterwise.estimators.validation:as_points",
-        f"{_ESTIMATOR}:AmortizedClusterer._prepare",
-    ),
-    "encoder": ("clusterwise.models.amcp:AMCP.encode", "clusterwise.models.dac:DAC.encode"),
-    "cluster-wise loop": ("clusterwise.models.amcp:AMCP.infer", "clusterwise.models.dac:DAC.infer"),
-    "polishing": (
-        "clusterwise.polish.search:polish",
-        f"{_MIXTURE}:mixture_from_labels",
-        f"{_MIXTURE}:refine",
-        f"{_MIXTURE}:merge_indistinct",
-    ),
-    "labelling all rows": (f"{_ESTIMATOR}:clusters_in_use", f"{_ESTIMATOR}:AmortizedClusterer._store"),
-    "outlier scores": (f"{_ESTIMATOR}:_outlier_scores",),
-    "recording steps": (f"{_ESTIMATOR}:_steps_in_input_order", f"{_ESTIMATOR}:_network_labels"),
+    "checking": ("clusterwise.estimators.validation:as_points",),
+    "prepare": (f"{_PIPELINE}.prepare",),
+    "propose: encoder": ("clusterwise.models.amcp:AMCP.encode", "clusterwise.models.dac:DAC.encode"),
+    "propose: loop": (f"{_PIPELINE}.propose",),
+    "refine": (f"{_PIPELINE}.refine",),
+    "describe": (f"{_PIPELINE}.describe",),
 }
-
-
-def capped_mixture(n_components: int) -> Callable[[Case], Outcome]:
-    """BayesianGaussianMixture as in the tables, but for its components, and with at most 100 iterations."""
-    from sklearn.mixture import BayesianGaussianMixture
-
-    def run(case: Case) -> Outcome:
-        count = min(n_components, len(case.points))
-        model = BayesianGaussianMixture(
-            n_components=count, covariance_type="diag", max_iter=100, random_state=case.seed
-        )
-        return Outcome(model.fit_predict(case.points))
-
-    return run
 
 
 @dataclass(frozen=True)
@@ -119,19 +96,28 @@ class Contender:
             return weights_identity(self.weights)
         import sklearn
 
-        return f"scikit-learn {sklearn.__version__}"
+        from clusterwise import __version__
+
+        return f"clusterwise {__version__}, scikit-learn {sklearn.__version__}"
 
 
-def _ours(estimator: str) -> Callable[[int], Callable[[], Callable[[Case], Outcome]]]:
-    return lambda k: partial(amortized, estimator, max_clusters=MOST_CLUSTERS)
+def _ours(estimator: str, weights: str) -> Callable[[int], Callable[[], Callable[[Case], Outcome]]]:
+    return lambda k: partial(amortized, estimator, weights, max_clusters=MOST_CLUSTERS)
 
 
 CONTENDERS = (
-    Contender("AMCP", _ours("AMCP"), "default options", "amcp-2d", "AMCP"),
-    Contender("DAC", _ours("DAC"), "minimum-loss filtering, default options", "dac-minimum-loss-2d", "DAC"),
+    Contender("AMCP", _ours("AMCP", "amcp-2d"), "default options", "amcp-2d", "AMCP"),
+    Contender(
+        "DAC",
+        _ours("DAC", "dac-minimum-loss-2d"),
+        "minimum-loss filtering, default options",
+        "dac-minimum-loss-2d",
+        "DAC",
+    ),
+    Contender("GaussianSearch", lambda k: gaussian_search, "default options"),
     Contender(
         "BayesianGaussianMixture",
-        lambda k: partial(capped_mixture, k + 10),
+        lambda k: partial(bayesian_mixture, k + 10, "diag", 100),
         "K + 10 diagonal components, at most 100 iterations: it is told about how many clusters there are",
     ),
     Contender("HDBSCAN", lambda k: hdbscan, "min_cluster_size=10, allow_single_cluster=True"),
