@@ -9,6 +9,30 @@ from types import ModuleType
 import pytest
 
 from clusterwise.bench import registry
+from clusterwise.bench.process import InThisProcess
+
+
+class Here(InThisProcess):
+    """A method process that is none: real ones have tests of their own, and take seconds to start."""
+
+    threads: list[int | None] = []  # what was asked for  # noqa: RUF012
+
+    def __init__(self, method: registry.Method, threads: int | None = 1) -> None:
+        super().__init__(method)
+        Here.threads.append(threads)
+
+    def __enter__(self) -> Here:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        pass
+
+
+@pytest.fixture
+def here() -> type[Here]:
+    """The class, to be put in the place of ``MethodProcess``."""
+    Here.threads.clear()
+    return Here
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from clusterwise.bench import repeats
 from clusterwise.bench.methods.references import random_labels
 from clusterwise.bench.real_data import DIRECTORY, load_case
 from clusterwise.bench.registry import BENCHMARKS, BenchmarkError, Study, discover
@@ -88,8 +89,9 @@ def test_the_studies_are_registered_and_their_runs_differ() -> None:
 
 
 def test_a_quick_study_leaves_a_page_and_a_picture(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: type
 ) -> None:
+    monkeypatch.setattr(repeats, "MethodProcess", here)
     dice = [
         Run(d, "two", f"K_init = {k}", random_labels, s)
         for d in deepdpm_k_init.SETS

@@ -92,22 +92,22 @@ def test_other_loops_are_the_networks_own() -> None:
 
 def three_blobs() -> Case:
     rng = np.random.default_rng(3)
-    points = rng.normal(size=(60, 2)) + np.repeat([[0, 0], [9, 0], [0, 9]], 20, axis=0)
+    points = rng.normal(size=(150, 2)) + np.repeat([[0, 0], [9, 0], [0, 9]], 50, axis=0)
     return Case(points, 5, None)
 
 
 @pytest.mark.parametrize("refine", ["search", None])
-def test_outcomes_are_the_estimators(tiny_networks: Path, refine: str | None) -> None:
-    case, weights = three_blobs(), tiny_networks / "tiny-amcp.safetensors"
-    outcome = amortized.amortized("AMCP", weights, refine=refine)(case)
-    estimator = cw.AMCP(weights=weights, refine=refine, random_state=5).fit(case.points)
+def test_outcomes_are_the_estimators(refine: str | None) -> None:
+    case = three_blobs()
+    outcome = amortized.amortized("AMCP", "amcp-2d", refine=refine)(case)
+    estimator = cw.AMCP(refine=refine, random_state=5).fit(case.points)
     np.testing.assert_array_equal(outcome.labels, estimator.labels_)
     assert outcome.log_likelihood is not None
     assert outcome.log_likelihood() == pytest.approx(estimator.score(case.points))
 
 
-def test_an_untrained_network_is_another_one(tiny_networks: Path) -> None:
-    case, weights = three_blobs(), tiny_networks / "tiny-amcp.safetensors"
+def test_an_untrained_network_is_another_one() -> None:
+    case, weights = three_blobs(), "amcp-2d"
     trained, control = (
         amortized.amortized("AMCP", weights, is_it, refine=None)(case) for is_it in (True, False)
     )

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import clusterwise
-from clusterwise.bench import registry
 from clusterwise.bench.process import InThisProcess
 from clusterwise.bench.registry import Case, Outcome
 from clusterwise.bench.studies import busy
@@ -18,21 +17,6 @@ from clusterwise.bench.studies.busy import BUSY, QUIET, Contender
 from clusterwise.bench.table import significant
 
 asked: list[int] = []
-threads_of: list[int | None] = []
-
-
-class Here(InThisProcess):
-    """No process of its own: those have tests elsewhere, and take seconds to start."""
-
-    def __init__(self, method: registry.Method, threads: int | None = 1) -> None:
-        threads_of.append(threads)
-        super().__init__(method)
-
-    def __enter__(self) -> Here:
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        pass
 
 
 def planted() -> Callable[[Case], Outcome]:
@@ -52,18 +36,17 @@ def draw(index: int) -> Case:
 
 
 @pytest.fixture(autouse=True)
-def _here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(busy, "MethodProcess", Here)
+def _few(here: type[InThisProcess], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(busy, "MethodProcess", here)
     monkeypatch.setattr(busy, "REPEATS", 3)
     monkeypatch.setattr(busy, "n_threads", lambda: 2)
     asked.clear()
-    threads_of.clear()
 
 
-def test_both_conditions_are_measured_once(tmp_path: Path) -> None:
+def test_both_conditions_are_measured_once(tmp_path: Path, here: type[InThisProcess]) -> None:
     contenders = {"planted": Contender(planted, draw, "zeros")}
     page = busy.run(tmp_path, True, str, contenders)
-    assert (asked, threads_of) == ([0, 0], [1, None])
+    assert (asked, here.threads) == ([0, 0], [1, None])
     busy.run(tmp_path, False, str, contenders)
     assert asked == [0, 0, 1, 2, 1, 2]
     with (tmp_path / "busy.csv").open(newline="") as file:

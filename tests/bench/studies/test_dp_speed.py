@@ -19,22 +19,9 @@ TINY = Sizes(n=(60, 120, 240), runs=2, race=120, many=200, n_warm_up=2, n_draws=
 pytestmark = pytest.mark.filterwarnings("ignore::clusterwise.exceptions.NotConvergedWarning")
 
 
-class Here(InThisProcess):
-    """No process of its own: those have tests elsewhere, and take seconds to start."""
-
-    def __init__(self, method: registry.Method, threads: int = 1) -> None:
-        super().__init__(method)
-
-    def __enter__(self) -> Here:
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        pass
-
-
-@pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dp_speed, "MethodProcess", Here)
+@pytest.fixture(autouse=True)
+def _here(here: type[InThisProcess], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dp_speed, "MethodProcess", here)
     monkeypatch.setattr(dp_speed, "n_threads", lambda: 2)
 
 
@@ -60,7 +47,6 @@ def test_mixtures_can_be_told_apart() -> None:
     assert not np.array_equal(case.points, draw_mixture(4000, 1).points)
 
 
-@pytest.mark.usefixtures("here")
 def test_a_run_leaves_its_files_and_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = dp_speed.run(tmp_path, True, str, TINY)
     raw = rows_of(tmp_path / "dp-speed.raw.csv")
@@ -81,7 +67,7 @@ def test_a_run_leaves_its_files_and_is_not_repeated(tmp_path: Path, monkeypatch:
             assert float(row["seconds_per_step"]) == pytest.approx(np.median(times) / 4, rel=1e-4)
     assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     assert "Exponent: " in page.read_text()
-    monkeypatch.setattr(Here, "run", lambda *_: pytest.fail("measured again"))
+    monkeypatch.setattr(InThisProcess, "run", lambda *_: pytest.fail("measured again"))
     dp_speed.run(tmp_path, True, str, TINY)
 
 

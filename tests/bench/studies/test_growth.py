@@ -20,23 +20,13 @@ from clusterwise.bench.studies.growth import Contender, Sizes, draw_blobs
 
 PEER = Contender("peer", lambda k: hdbscan, "a peer")
 ABSENT = Contender("absent", lambda k: hdbscan, "not there", weights="no-such-weights")
-OURS = Contender("ACT-ST", lambda k: partial(amortized, "ACTST"), "ours", "act-st-2d", "ACTST")
+OURS = Contender("ACT-ST", lambda k: partial(amortized, "ACTST", "act-st-2d"), "ours", "act-st-2d", "ACTST")
 TINY = Sizes(n=(100, 200), k=(2, 3), runs=2, staged=((100, 2),), k_of_n=2, n_of_k=100)
 
 
-class Here(InThisProcess):
-    """No process of its own: those have tests elsewhere, and take seconds to start."""
-
-    def __enter__(self) -> Here:
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        pass
-
-
-@pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(growth, "MethodProcess", Here)
+@pytest.fixture(autouse=True)
+def _here(here: type[InThisProcess], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(growth, "MethodProcess", here)
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -63,7 +53,6 @@ def test_every_stage_has_a_function() -> None:
         assert all(code_of(name) is not None for name in names), stage
 
 
-@pytest.mark.usefixtures("here")
 def test_a_run_leaves_its_files_and_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[str] = []
     page = growth.run(tmp_path, True, lines.append, [ABSENT, OURS, PEER], TINY)
@@ -85,7 +74,7 @@ def test_a_run_leaves_its_files_and_is_not_repeated(tmp_path: Path, monkeypatch:
     def refuse(*_: object) -> None:
         raise AssertionError("measured again")
 
-    monkeypatch.setattr(Here, "run", refuse)
+    monkeypatch.setattr(InThisProcess, "run", refuse)
     growth.run(tmp_path, True, str, [PEER], TINY)
 
 
@@ -98,7 +87,6 @@ def test_a_method_that_takes_too_long_is_not_tried_at_the_next_size(
     assert [(row["n"], row["k"], row["run"]) for row in raw] == [("100", "2", "0")]  # first on either axis
 
 
-@pytest.mark.usefixtures("here")
 def test_failures_are_on_the_page(planted, tmp_path: Path) -> None:
     failing = Contender("failing", lambda k: planted.unbuildable, "fails")
     page = growth.run(tmp_path, True, str, [PEER, failing], TINY)
@@ -112,9 +100,9 @@ def test_without_methods_it_says_so(tmp_path: Path) -> None:
         growth.run(tmp_path, True, str, [ABSENT], TINY)
 
 
-def test_the_capped_mixture_finds_clusters() -> None:
-    case = draw_blobs(500, 5, 0)
-    labels = growth.capped_mixture(15)(case).labels
-    assert 5 <= len(np.unique(labels)) <= 15
+def test_it_is_registered_and_its_peer_knows_about_how_many_clusters_there_are() -> None:
     registry.discover()
     assert "growth" in registry.BENCHMARKS
+    (mixture,) = (c for c in growth.CONTENDERS if c.name == "BayesianGaussianMixture")
+    labels = mixture.build(5)()(draw_blobs(500, 5, 0)).labels
+    assert 5 <= len(np.unique(labels)) <= 15
