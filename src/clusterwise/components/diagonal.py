@@ -52,12 +52,12 @@ class Diagonal(NormalInverseWishart):
         """Log marginal likelihood of each feature of each cluster, (K, d); they add up."""
         counts = statistics[:, :1]
         posterior = self.posterior(statistics)
-        nu = posterior.nu[:, None]
+        nu, nu_of_prior = posterior.nu[:, None], np.asarray(self.nu)[..., None]
         result: np.ndarray = (
             -0.5 * counts * LOG_PI
             + gammaln(nu / 2)
-            - gammaln(self.nu / 2)
-            + 0.5 * self.nu * np.log(self.psi + LEAST_SCATTER)
+            - gammaln(nu_of_prior / 2)
+            + 0.5 * nu_of_prior * np.log(self.psi + LEAST_SCATTER)
             - 0.5 * nu * np.log(posterior.psi)
             + 0.5 * np.log(self.kappa / posterior.kappa)[:, None]
         )

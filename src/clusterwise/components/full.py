@@ -22,12 +22,19 @@ __all__ = ["Full"]
 
 
 @lru_cache(maxsize=64)
-def _places(d: int) -> np.ndarray:
-    """Where x_a x_b stands among the quadratic terms, for all a and b; (d * d,)."""
-    places = np.empty((d, d), dtype=np.int64)
+def _places(d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where x_a x_b stands among the quadratic terms for all a and b, (d * d,); where these terms stand in
+    a matrix, and how often (once or twice) they count in a quadratic form, both (d (d + 1) / 2,).
+    """
     rows, columns = np.triu_indices(d)
+    places = np.empty((d, d), dtype=np.int64)
     places[rows, columns] = places[columns, rows] = np.arange(len(rows))
-    return places.ravel()
+    return places.ravel(), rows * d + columns, np.where(rows == columns, 1.0, 2.0)
+
+
+def _diagonals(matrices: np.ndarray) -> np.ndarray:
+    """The diagonals (K, d) of matrices (K, d, d), as a view."""
+    return np.einsum("kdd->kd", matrices)
 
 
 class Full(NormalInverseWishart):
@@ -51,19 +58,16 @@ class Full(NormalInverseWishart):
             start += d - a
         return lifted
 
-    def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        return np.triu_indices(self.n_features)
-
     def _squares(self, statistics: np.ndarray) -> np.ndarray:
         """Sums of x x' as matrices (K, d, d)."""
         d = self.n_features
-        squares: np.ndarray = statistics[:, d + 1 :][:, _places(d)].reshape(-1, d, d)
+        squares: np.ndarray = statistics[:, d + 1 :][:, _places(d)[0]].reshape(-1, d, d)
         return squares
 
     def is_possible(self, statistics: np.ndarray) -> bool:
         means = self.means(statistics)
         scatter = self._squares(statistics) - statistics[:, :1, None] * means[:, :, None] * means[:, None, :]
-        scatter[:, range(self.n_features), range(self.n_features)] += LEAST_SCATTER
+        _diagonals(scatter)[:] += LEAST_SCATTER
         try:
             np.linalg.cholesky(scatter)
         except np.linalg.LinAlgError:
@@ -76,7 +80,9 @@ class Full(NormalInverseWishart):
         kappa = self.kappa + counts
         psi = self._squares(statistics)
         psi -= sums[:, :, None] * (sums / kappa[:, None])[:, None, :]
-        psi[:, range(d), range(d)] = np.maximum(psi[:, range(d), range(d)], 0.0) + self.psi + LEAST_SCATTER
+        diagonals = _diagonals(psi)
+        np.maximum(diagonals, 0.0, out=diagonals)
+        diagonals += self.psi + LEAST_SCATTER
         return Posterior(kappa, self.nu + counts, sums / kappa[:, None], psi)
 
     def log_marginal(self, statistics: np.ndarray) -> np.ndarray:
@@ -85,8 +91,8 @@ class Full(NormalInverseWishart):
         log_det = log_det_of_root(np.linalg.cholesky(posterior.psi))
         # Gamma_d(nu* / 2) / Gamma_d(nu / 2) without the constants that cancel
         halves = (posterior.nu[:, None] - np.arange(d)) / 2
-        log_gammas = gammaln(halves).sum(axis=1) - gammaln((self.nu - np.arange(d)) / 2).sum()
-        log_det_prior = np.log(self.psi + LEAST_SCATTER).sum()
+        log_gammas = gammaln(halves).sum(axis=1) - gammaln(self._halves_of_prior()).sum(axis=-1)
+        log_det_prior = np.log(self.psi + LEAST_SCATTER).sum(axis=-1)
         result: np.ndarray = (
             -0.5 * counts * d * LOG_PI
             + log_gammas
@@ -95,6 +101,10 @@ class Full(NormalInverseWishart):
             + 0.5 * d * np.log(self.kappa / posterior.kappa)
         )
         return result
+
+    def _halves_of_prior(self) -> np.ndarray:
+        halves: np.ndarray = (np.asarray(self.nu)[..., None] - np.arange(self.n_features)) / 2
+        return halves
 
     def draw(self, rng: np.random.Generator, statistics: np.ndarray) -> np.ndarray:
         posterior = self.posterior(statistics)
@@ -131,9 +141,8 @@ class Full(NormalInverseWishart):
         eta = np.empty((len(means), self.n_statistics))
         eta[:, 0] = 0.5 * (log_det - d * LOG_2PI - (linear * means).sum(axis=1))
         eta[:, 1 : d + 1] = linear
-        rows, columns = self._pairs()
-        eta[:, d + 1 :] = -precision[:, rows, columns]
-        eta[:, d + 1 :][:, rows == columns] *= 0.5
+        _, upper, times = _places(d)
+        eta[:, d + 1 :] = precision.reshape(-1, d * d)[:, upper] * (-0.5 * times)
         return eta
 
     def log_predictive(self, points: np.ndarray, posterior: Posterior) -> np.ndarray:

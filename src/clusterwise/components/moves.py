@@ -10,7 +10,7 @@ from scipy.special import expit, gammaln
 
 from clusterwise.components.niw import NormalInverseWishart
 
-__all__ = ["NEIGHBOURS", "log_split_odds", "nearest_pairs", "two_parts"]
+__all__ = ["NEIGHBOURS", "log_split_odds", "nearest_pairs", "pairs_of", "two_parts"]
 
 # Each cluster may merge with this many neighbours.
 NEIGHBOURS = 3
@@ -44,18 +44,21 @@ def pairs_of(distances: np.ndarray, n_neighbours: int) -> np.ndarray:
 
 
 def two_parts(
-    lifted: np.ndarray, share: np.ndarray, prior: NormalInverseWishart, n_steps: int, grow: float = 1.0
+    lifted: np.ndarray, weights: np.ndarray, sides: np.ndarray, prior: NormalInverseWishart, n_steps: int
 ) -> np.ndarray:
-    """Log odds (p,), as natural parameters, that points with T(x) ``lifted`` (n, p) are in a second part.
+    """Log odds of the second of two Gaussians, as natural parameters (m, p), by EM from m starts at once.
 
-    EM of two Gaussians starts from ``share`` (n,); ``grow`` is how many points each of these stands for.
+    ``lifted`` (n, p) has T(x) of the points of one cluster, ``weights`` (n,) what each counts for, ``sides``
+    (m, n) who is in the second part at first. The prior may differ between starts: first parts come first.
     """
-    total = lifted.sum(axis=0)
-    odds = np.zeros(len(total))
+    weighted = lifted * weights[:, None]
+    total, m = weighted.sum(axis=0), len(sides)
+    share = sides.astype(np.float64)
+    odds = np.zeros((m, len(total)))
     for step in range(n_steps):
-        side = (share if step == 0 else expit(lifted @ odds)) @ lifted
-        parts = np.stack([total - side, side]) * grow
+        upper = (share if step == 0 else expit(odds @ lifted.T)) @ weighted
+        parts = np.concatenate([total - upper, upper])
         eta = prior.expected(parts)
         eta[:, 0] += np.log(np.maximum(parts[:, 0], 0.5))
-        odds = eta[1] - eta[0]
+        odds = eta[m:] - eta[:m]
     return odds

@@ -67,10 +67,14 @@ def sum_by_label(lifted: np.ndarray, labels: np.ndarray, n_clusters: int) -> np.
 
 @dataclass(frozen=True)
 class NormalInverseWishart(ABC):
-    """The prior of one cluster; ``psi`` is a diagonal (d,), the same number d times if spherical."""
+    """The prior of one cluster; ``psi`` is a diagonal (d,), the same number d times if spherical.
+
+    ``nu`` (K,) and ``psi`` (K, d) give each of K clusters a prior of its own in the closed forms
+    ``posterior``, ``log_marginal`` and ``expected``.
+    """
 
     kappa: float
-    nu: float
+    nu: float | np.ndarray
     psi: np.ndarray  # (d,)
 
     covariance_type: ClassVar[CovarianceType]
@@ -78,7 +82,7 @@ class NormalInverseWishart(ABC):
     @property
     def n_features(self) -> int:
         """Number of features d."""
-        return len(self.psi)
+        return int(self.psi.shape[-1])
 
     @property
     @abstractmethod

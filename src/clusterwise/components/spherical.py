@@ -45,7 +45,7 @@ class Spherical(NormalInverseWishart):
         kappa = self.kappa + counts
         mean = sums / kappa[:, None]
         scatter = np.maximum(statistics[:, d + 1] - (sums * mean).sum(axis=1), 0.0)
-        return Posterior(kappa, self.nu + counts * d, mean, scatter + self.psi[0] + LEAST_SCATTER)
+        return Posterior(kappa, self.nu + counts * d, mean, scatter + self.psi[..., 0] + LEAST_SCATTER)
 
     def log_marginal(self, statistics: np.ndarray) -> np.ndarray:
         d, counts = self.n_features, statistics[:, 0]
@@ -54,7 +54,7 @@ class Spherical(NormalInverseWishart):
             -0.5 * counts * d * LOG_PI
             + gammaln(posterior.nu / 2)
             - gammaln(self.nu / 2)
-            + 0.5 * self.nu * np.log(self.psi[0] + LEAST_SCATTER)
+            + 0.5 * self.nu * np.log(self.psi[..., 0] + LEAST_SCATTER)
             - 0.5 * posterior.nu * np.log(posterior.psi)
             + 0.5 * d * np.log(self.kappa / posterior.kappa)
         )

@@ -8,13 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from clusterwise.components.moves import log_split_odds, nearest_pairs
 from clusterwise.components.niw import NormalInverseWishart, sum_by_label
 from clusterwise.components.rows import Rows
 from clusterwise.deepdpm.nets import ClusteringNet, SubclusteringNets
 from clusterwise.deepdpm.settings import Settings
 from clusterwise.deepdpm.training import Members, to_tensor
-from clusterwise.dp.anchored import log_split_odds
-from clusterwise.dp.subclusters import nearest_pairs
 
 __all__ = [
     "Proposals",
@@ -161,14 +160,14 @@ def accept_merges(
     if len(statistics) < 2:
         return [], np.empty(0)
     pairs = nearest_pairs(settings.prior.means(statistics))
-    log_odds = -log_split_odds(statistics[np.array(pairs)], settings.alpha, settings.prior)
+    log_odds = -log_split_odds(statistics[pairs], settings.alpha, settings.prior)
     wanted = np.log(rng.random(len(pairs))) < log_odds
     busy: set[int] = set()
     accepted = []
     for (a, b), yes in zip(pairs, wanted, strict=True):
         if yes and a not in busy and b not in busy:  # never three at once
-            busy |= {a, b}
-            accepted.append((a, b))
+            busy |= {int(a), int(b)}
+            accepted.append((int(a), int(b)))
     return accepted, log_odds
 
 

@@ -21,13 +21,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit, gammaln, log_expit
+from scipy.special import expit, log_expit
 
+from clusterwise.components.moves import log_split_odds, two_parts
 from clusterwise.components.niw import NormalInverseWishart
 from clusterwise.components.rows import Rows
 from clusterwise.dp.state import State
 
-__all__ = ["Anchors", "draw_anchors", "launch", "log_split_odds", "split_or_merge"]
+__all__ = ["Anchors", "draw_anchors", "launch", "split_or_merge"]
 
 MOST_CANDIDATES = 1024
 # EM runs on at most so many members of a large cluster, evenly spaced: they too depend on the set alone.
@@ -61,15 +62,6 @@ def draw_anchors(rng: np.random.Generator, rows: Rows) -> Anchors:
     return Anchors(first, second, float(rng.random()), 2)
 
 
-def log_split_odds(parts: np.ndarray, alpha: float, prior: NormalInverseWishart) -> np.ndarray:
-    """Log of alpha Gamma(n_1) f(X_1) Gamma(n_2) f(X_2) / (Gamma(n) f(X)) for statistics (..., 2, p)."""
-    both = np.concatenate([parts, parts.sum(axis=-2, keepdims=True)], axis=-2)
-    log_marginal = prior.log_marginal(both.reshape(-1, both.shape[-1])).reshape(both.shape[:-1])
-    log_weight = log_marginal + gammaln(np.maximum(both[..., 0], 1e-300))
-    odds: np.ndarray = np.log(alpha) + log_weight[..., 0] + log_weight[..., 1] - log_weight[..., 2]
-    return odds
-
-
 def _first_sides(points: np.ndarray, first: np.ndarray, second: np.ndarray, anchors: Anchors) -> np.ndarray:
     """Which of the points (m, d) are on the second anchor's side before the first EM step, (m,) bool."""
     if anchors.neighbours is None:  # nearer to the second anchor: 2 x . (b - a) > b . b - a . a
@@ -85,16 +77,10 @@ def launch(rows: Rows, members: np.ndarray, anchors: Anchors, prior: NormalInver
     some = members[:: -(-len(members) // LAUNCH_POINTS)]
     points = rows.take(some)
     lifted = prior.lift(points)
-    total, grow = lifted.sum(axis=0), len(members) / len(some)
     first, second = rows.take(np.array([anchors.first, anchors.second]))
-    share = _first_sides(points, first, second, anchors)
-    odds = np.empty(0)
-    for em_step in range(anchors.n_em_steps):
-        side = (share if em_step == 0 else expit(lifted @ odds)) @ lifted
-        parts = np.stack([total - side, side]) * grow
-        eta = prior.expected(parts)
-        eta[:, 0] += np.log(np.maximum(parts[:, 0], 0.5))
-        odds = eta[1] - eta[0]
+    sides = _first_sides(points, first, second, anchors)[None]
+    weights = np.full(len(some), len(members) / len(some))
+    odds: np.ndarray = two_parts(lifted, weights, sides, prior, anchors.n_em_steps)[0]
     return odds
 
 

@@ -2,7 +2,7 @@
 
 After Chang & Fisher (2013), the "DPM sampler" of DeepDPM's tables: each cluster has two sub-clusters with
 labels of their own; all labels and sub-labels are drawn in parallel, and now and then every cluster may split
-into its sub-clusters and every pair of neighbours may merge, by the ratio H of ``anchored.log_split_odds``
+into its sub-clusters and every pair of neighbours may merge, by the ratio H of ``moves.log_split_odds``
 without the probability of the proposal. That is quick and finds the clusters from a single one, but it
 favours few clusters; so it only finds the place where the exact moves start.
 """
@@ -14,14 +14,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import expit
 
+from clusterwise.components.moves import log_split_odds, nearest_pairs, two_parts
 from clusterwise.components.niw import NormalInverseWishart, sum_by_label
 from clusterwise.components.rows import Rows
-from clusterwise.dp.anchored import log_split_odds
 from clusterwise.dp.state import State, draw_categories
 
-__all__ = ["Halves", "halve", "nearest_pairs", "warm_up_step"]
+__all__ = ["Halves", "halve", "warm_up_step"]
 
-NEIGHBOURS = 3
 # Cuts of a cluster that sub-clusters may start from, the points that they are tried on, and their EM steps.
 RANDOM_CUTS, FLAT_CUTS, CUT_POINTS, CUT_STEPS = 3, 2, 500, 6
 # Sub-clusters get this many sweeps to settle before a split is tried, and are drawn anew after twice as many.
@@ -57,19 +56,16 @@ def halve(
         some = members[:: -(-len(members) // CUT_POINTS)]
         points = rows.take(some)
         lifted = prior.lift(points)
-        grow = len(members) / len(some)
-        best, best_odds = np.zeros(prior.n_statistics), -np.inf
-        for cut in _first_cuts(rng, points):
-            odds, log_odds = _improve(lifted, cut, prior, grow)
-            if log_odds > best_odds:
-                best, best_odds = odds, log_odds
+        weights = np.full(len(some), len(members) / len(some))
+        odds = two_parts(lifted, weights, _first_cuts(rng, points), prior, CUT_STEPS)
+        best = odds[_log_odds_of_cuts(lifted, weights, odds, prior).argmax()]
         for part, points in rows.chunks_of(members, prior.n_statistics):
             sides[members[part]] = prior.lift(points) @ best > 0
     return sides
 
 
-def _first_cuts(rng: np.random.Generator, points: np.ndarray) -> list[np.ndarray]:
-    """Cuts of points (m, d) in two, (m,) bool each, to start from."""
+def _first_cuts(rng: np.random.Generator, points: np.ndarray) -> np.ndarray:
+    """Cuts of points (n, d) in two to start from, (m, n) bool."""
     centred = points - points.mean(axis=0)
     cuts = []
     for _ in range(RANDOM_CUTS):
@@ -82,38 +78,21 @@ def _first_cuts(rng: np.random.Generator, points: np.ndarray) -> list[np.ndarray
     kurtosis = np.square(np.square(scores)).mean(axis=0) / np.maximum(np.square(variances), 1e-300)
     kurtosis[variances < 1e-12] = np.inf
     cuts += [scores[:, column] > 0 for column in np.argsort(kurtosis)[:FLAT_CUTS]]
-    return cuts
+    return np.stack(cuts)
 
 
-def _improve(
-    lifted: np.ndarray, side: np.ndarray, prior: NormalInverseWishart, grow: float
-) -> tuple[np.ndarray, float]:
-    """Run EM steps from a cut of points with T(x) ``lifted``; return the log odds as (p,), and log H."""
-    total = lifted.sum(axis=0)
-    share, odds = side.astype(np.float64), np.zeros(len(total))
-    for _ in range(CUT_STEPS):
-        upper = share @ lifted
-        parts = np.stack([total - upper, upper]) * grow
-        eta = prior.expected(parts)
-        eta[:, 0] += np.log(np.maximum(parts[:, 0], 0.5))
-        odds = eta[1] - eta[0]
-        share = expit(lifted @ odds)
-    upper = (share > 0.5) @ lifted
-    parts = np.stack([total - upper, upper]) * grow
-    if parts[:, 0].min() < 0.5:
-        return odds, -np.inf
-    return odds, float(log_split_odds(parts, 1.0, prior))
-
-
-def nearest_pairs(means: np.ndarray) -> list[tuple[int, int]]:
-    """Pairs of clusters of which one is among the other's three nearest, the closest pair first."""
-    k = len(means)
-    squares = np.square(means).sum(axis=1)
-    distances = squares[:, None] + squares - 2 * means @ means.T
-    np.fill_diagonal(distances, np.inf)
-    nearest = np.argsort(distances, axis=1)[:, : min(NEIGHBOURS, k - 1)]
-    pairs = {(min(a, int(b)), max(a, int(b))) for a in range(k) for b in nearest[a]}
-    return sorted(pairs, key=lambda pair: distances[pair])
+def _log_odds_of_cuts(
+    lifted: np.ndarray, weights: np.ndarray, odds: np.ndarray, prior: NormalInverseWishart
+) -> np.ndarray:
+    """Log H of cuts (m,) by log odds (m, p) of points with T(x) ``lifted``; -inf where one side is empty."""
+    weighted = lifted * weights[:, None]
+    upper = (odds @ lifted.T > 0) @ weighted
+    parts = np.stack([weighted.sum(axis=0) - upper, upper], axis=1)
+    log_odds = np.full(len(odds), -np.inf)
+    both = parts[:, :, 0].min(axis=1) > 0.5
+    if both.any():
+        log_odds[both] = log_split_odds(parts[both], 1.0, prior)
+    return log_odds
 
 
 def warm_up_step(
@@ -194,7 +173,7 @@ def _merge(
 ) -> tuple[State, Halves]:
     if state.n_clusters == 1:
         return state, halves
-    pairs = np.array(nearest_pairs(prior.means(state.statistics)))
+    pairs = nearest_pairs(prior.means(state.statistics))
     log_odds = -log_split_odds(state.statistics[pairs], state.hyper.alpha, prior)
     accepted = np.log(rng.random(len(pairs))) < log_odds
     partner: dict[int, int] = {}

@@ -17,13 +17,23 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from clusterwise.components.families import PRIORS
 from clusterwise.components.niw import LEAST_SCATTER, CovarianceType, NormalInverseWishart
 from clusterwise.search.settings import SearchSettings
 
-__all__ = ["Hyper", "Sample", "State", "entropy_of", "hyper_of", "judge", "log_marginals", "log_partition"]
+__all__ = [
+    "Hyper",
+    "Sample",
+    "State",
+    "average",
+    "hyper_of",
+    "judge",
+    "log_marginals",
+    "log_partition",
+    "plogp",
+]
 
 
 @dataclass(frozen=True)
@@ -59,11 +69,11 @@ class Hyper:
     variance: np.ndarray  # (d,) pooled within the clusters
     strength: float  # points that the prior of a covariance is worth
 
-    def prior(self, sample: Sample, strength: float | None = None) -> NormalInverseWishart:
-        """The prior of one cluster."""
-        d = len(self.variance)
-        nu = (self.strength if strength is None else strength) + (d - 1) * (sample.covariance_type == "full")
-        return PRIORS[sample.covariance_type](self.kappa, nu, nu * self.variance)
+    def prior(self, sample: Sample, strengths: float | np.ndarray | None = None) -> NormalInverseWishart:
+        """The prior of a cluster, or of several with ``strengths`` (K,) of their own."""
+        strength = np.asarray(self.strength if strengths is None else strengths, dtype=np.float64)
+        nu = strength + (len(self.variance) - 1) * (sample.covariance_type == "full")
+        return PRIORS[sample.covariance_type](self.kappa, nu, nu[..., None] * self.variance)
 
 
 @dataclass(frozen=True)
@@ -100,9 +110,11 @@ def hyper_of(sample: Sample, statistics: np.ndarray, strength: float) -> Hyper:
 
 def log_marginals(sample: Sample, hyper: Hyper, statistics: np.ndarray) -> np.ndarray:
     """Log marginal likelihood of clusters with the given statistics (..., p), for each strength; (S, ...)."""
+    n_strengths = len(sample.settings.strengths)
     flat = statistics.reshape(-1, statistics.shape[-1])
-    of_each = [hyper.prior(sample, s).log_marginal(flat) for s in sample.settings.strengths]
-    return np.stack(of_each).reshape(-1, *statistics.shape[:-1])
+    prior = hyper.prior(sample, np.repeat(sample.settings.strengths, len(flat)))
+    log_marginal = prior.log_marginal(np.tile(flat, (n_strengths, 1)))
+    return log_marginal.reshape(n_strengths, *statistics.shape[:-1])
 
 
 def log_partition(log_sizes: np.ndarray | float, k: int | np.ndarray, n: int) -> np.ndarray:
@@ -125,8 +137,8 @@ def judge(sample: Sample, memberships: np.ndarray, entropy: float, statistics: n
     marginals = log_marginals(sample, hyper, statistics).sum(axis=1)
     log_sizes = gammaln(statistics[:, 0] + 1).sum()
     partition = float(log_partition(log_sizes, len(statistics), len(sample.points)))
-    weights = np.exp(marginals - logsumexp(marginals))
-    strength = float(np.exp(weights @ np.log(settings.strengths)))
+    weights = np.exp(marginals - marginals.max())
+    strength = float(np.exp(weights @ np.log(settings.strengths) / weights.sum()))
     evidence = float(average(marginals)) + partition + entropy
     return State(memberships, entropy, statistics, Hyper(hyper.kappa, hyper.variance, strength), evidence)
 
@@ -134,8 +146,3 @@ def judge(sample: Sample, memberships: np.ndarray, entropy: float, statistics: n
 def plogp(p: np.ndarray) -> np.ndarray:
     """p log p, zero at zero."""
     return p * np.log(np.maximum(p, 1e-300))
-
-
-def entropy_of(memberships: np.ndarray) -> float:
-    """Sum over the points of the entropy of memberships (K, n)."""
-    return -float(plogp(memberships).sum())

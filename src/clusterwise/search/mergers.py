@@ -9,23 +9,32 @@ from scipy.special import gammaln
 
 from clusterwise.components.moves import NEIGHBOURS, pairs_of
 from clusterwise.search.em import refined
-from clusterwise.search.evidence import Sample, State, average, judge, log_marginals, log_partition, plogp
+from clusterwise.search.evidence import (
+    Hyper,
+    Sample,
+    State,
+    average,
+    judge,
+    log_marginals,
+    log_partition,
+    plogp,
+)
 
-__all__ = ["gains_of_mergers", "merged", "mergers"]
+__all__ = ["gains_of_mergers", "merged", "mergers", "near_pairs"]
 
 # Mergers go on until the evidence lies this much below the best one on their way: all the fragments of a
 # cluster may have to merge before it gains.
 DEPTH = 20.0
 
 
-def _pairs(sample: Sample, state: State) -> np.ndarray:
+def near_pairs(sample: Sample, hyper: Hyper, statistics: np.ndarray, n_neighbours: int) -> np.ndarray:
     """Each cluster with the few that are nearest to it, in the standard deviations of either; (P, 2)."""
-    prior = state.hyper.prior(sample)
-    posterior = prior.posterior(state.statistics)
+    prior = hyper.prior(sample)
+    posterior = prior.posterior(statistics)
     distances = prior.squared_distances(posterior.mean, posterior)
     distances = np.minimum(distances, distances.T)
     np.fill_diagonal(distances, np.inf)
-    return pairs_of(distances, NEIGHBOURS)
+    return pairs_of(distances, n_neighbours)
 
 
 def gains_of_mergers(sample: Sample, state: State) -> tuple[np.ndarray, np.ndarray]:
@@ -33,7 +42,7 @@ def gains_of_mergers(sample: Sample, state: State) -> tuple[np.ndarray, np.ndarr
 
     Pairs whose gain is hopeless come with an upper bound.
     """
-    pairs = _pairs(sample, state)
+    pairs = near_pairs(sample, state.hyper, state.statistics, NEIGHBOURS)
     first, second = pairs.T
     statistics = state.statistics
     union = statistics[first] + statistics[second]

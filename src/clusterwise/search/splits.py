@@ -1,9 +1,9 @@
 """Splits of clusters: which ones to try, and from where.
 
-A cluster is tried if it does not look like one Gaussian. Its points are made round by its own covariance; along
-the directions in which fourth moments are most unlike those of a Gaussian (the eigenvectors of E[|z|^2 z z'],
-Cardoso 1989), and along the one in which it is most skew, the best cut in two is where local EM of two
-Gaussians starts (split-and-merge EM, Ueda et al. 2000).
+A cluster is tried if it does not look like one Gaussian. Its points are made round by its own covariance;
+along the directions in which fourth moments are most unlike those of a Gaussian (the eigenvectors of
+E[|z|^2 z z'], Cardoso 1989), and along the one in which it is most skew, the best cut in two is where local
+EM of two Gaussians starts (split-and-merge EM, Ueda et al. 2000).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import expit, gammaln
 from scipy.stats import norm
 
-from clusterwise.components.niw import NormalInverseWishart
+from clusterwise.components.moves import two_parts
 from clusterwise.search.evidence import Sample, State, hyper_of, judge, log_marginals, log_partition, plogp
 
 __all__ = ["Split", "best_split", "divided", "non_gaussianity", "projections"]
@@ -44,7 +44,7 @@ class Split(NamedTuple):
 
 def projections(points: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Projections (m, n) of weighted points (n, d), of unit variance, on the least Gaussian directions."""
-    count, d = weights.sum(), points.shape[1]
+    count = weights.sum()
     centred = points - weights @ points / count
     variances, axes = np.linalg.eigh((centred * weights[:, None]).T @ centred / count)
     wide = variances > 1e-10 * max(variances[-1], 1e-300)
@@ -100,7 +100,7 @@ CUT_GAUSSIAN = _cut_gaussian()
 
 
 def _first_sides(projected: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Two cuts of each projection (m, n): the likeliest, and the most surprising for a Gaussian; (2 m, n) bool.
+    """Two cuts of each projection (m, n), (2 m, n) bool: the likeliest, and the least expected of a Gaussian.
 
     The first finds few points far from the others, the second two overlapping halves.
     """
@@ -124,7 +124,7 @@ def _first_sides(projected: np.ndarray, weights: np.ndarray) -> np.ndarray:
     np.put_along_axis(rank, order, np.broadcast_to(np.arange(order.shape[1]), order.shape), axis=1)
     cuts = np.concatenate([value.argmax(axis=1), excess.argmax(axis=1)])
     sides: np.ndarray = np.concatenate([rank, rank]) > cuts[:, None]
-    return np.unique(sides, axis=0)
+    return sides
 
 
 def best_split(sample: Sample, state: State, j: int) -> Split | None:
@@ -144,26 +144,25 @@ def best_split(sample: Sample, state: State, j: int) -> Split | None:
         return None
     lifted = sample.lifted[rows]
     sides = _first_sides(projected, weights)
-    share = np.concatenate(
-        [
-            _local_em(lifted, weights, sides, state.hyper.prior(sample, strength), settings.split_steps)
-            for strength in (settings.strengths[1], settings.strengths[-2])
-        ]
-    )
+    sides = np.concatenate([sides, sides])
+    # Clusters may be unlike the others or much like them.
+    strengths = np.repeat([settings.strengths[1], settings.strengths[-2]], len(sides) // 2)
+    prior = state.hyper.prior(sample, np.tile(strengths, 2))
+    share = expit(two_parts(lifted, weights, sides, prior, settings.split_steps) @ lifted.T)
     upper = (share * weights) @ lifted
     parts = np.stack([state.statistics[j] - upper, upper], axis=1)  # (starts, 2, p)
     share, parts = (values[parts[:, :, 0].min(axis=1) > 0.5] for values in (share, parts))
     if len(parts) == 0:
         return None
     entropy = -(plogp(share) + plogp(1 - share)) @ weights
-    gains = _gains(sample, state, j, parts) + entropy
-    best = int(gains.argmax())
-    if gains[best] < -settings.worth_a_trial:
+    best = int((_rough_gains(sample, state, j, parts) + entropy).argmax())
+    gain = _gain(sample, state, j, parts[best]) + float(entropy[best])
+    if gain < -settings.worth_a_trial:
         return None
     memberships = np.zeros((2, len(sample.points)))
     memberships[1, rows] = share[best] * weights
     memberships[0] = state.memberships[j] - memberships[1]
-    return Split(float(gains[best]), memberships)
+    return Split(gain, memberships)
 
 
 def _excess_width(sample: Sample, state: State, j: int) -> float:
@@ -181,35 +180,23 @@ def _excess_width(sample: Sample, state: State, j: int) -> float:
     return 0.5 * width * count * strength / (count + strength)
 
 
-def _local_em(
-    lifted: np.ndarray, weights: np.ndarray, sides: np.ndarray, prior: NormalInverseWishart, n_steps: int
-) -> np.ndarray:
-    """Memberships (starts, n) in the second of two Gaussians, by EM that starts from ``sides`` (starts, n)."""
-    weighted = lifted * weights[:, None]
-    total = weighted.sum(axis=0)
-    share = sides.astype(np.float64)
-    for _ in range(n_steps):
-        upper = share @ weighted
-        parts = np.concatenate([total - upper, upper])
-        eta = prior.expected(parts)
-        eta[:, 0] += np.log(np.maximum(parts[:, 0], 0.5))
-        share = expit((eta[len(upper) :] - eta[: len(upper)]) @ lifted.T)
-    return share
+def _rough_gains(sample: Sample, state: State, j: int, parts: np.ndarray) -> np.ndarray:
+    """What splits of cluster ``j`` into parts (starts, 2, p) add to the evidence of hard clusters, (starts,).
+
+    Hyper-parameters stay what they are, and a constant is left out: this is for choosing among the starts.
+    """
+    whole = log_marginals(sample, state.hyper, state.statistics[j])
+    changes = log_marginals(sample, state.hyper, parts).sum(axis=2) - whole[:, None]
+    return np.asarray(changes.max(axis=0) + gammaln(parts[:, :, 0] + 1).sum(axis=1))
 
 
-def _gains(sample: Sample, state: State, j: int, parts: np.ndarray) -> np.ndarray:
-    """What splits of cluster ``j`` into parts (starts, 2, p) add to the evidence of hard clusters, (starts,)."""
-    k, n = state.n_clusters, len(sample.points)
-    others = np.delete(state.statistics, j, axis=0)
-    before = _log_marginals_by_strength(sample, state.statistics)
-    gains = np.empty(len(parts))
-    log_sizes = gammaln(state.statistics[:, 0] + 1)
-    partition = log_partition(log_sizes.sum(), k, n)
-    for i, pair in enumerate(parts):
-        after = _log_marginals_by_strength(sample, np.concatenate([others, pair]))
-        sizes = log_sizes.sum() - log_sizes[j] + gammaln(pair[:, 0] + 1).sum()
-        gains[i] = (after - before).max() + log_partition(sizes, k + 1, n) - partition
-    return gains
+def _gain(sample: Sample, state: State, j: int, parts: np.ndarray) -> float:
+    """What the split of cluster ``j`` into parts (2, p) adds to the evidence of hard clusters."""
+    n = len(sample.points)
+    after = np.concatenate([np.delete(state.statistics, j, axis=0), parts])
+    changes = _log_marginals_by_strength(sample, after) - _log_marginals_by_strength(sample, state.statistics)
+    sizes = [float(log_partition(gammaln(s[:, 0] + 1).sum(), len(s), n)) for s in (after, state.statistics)]
+    return float(changes.max()) + sizes[0] - sizes[1]
 
 
 def _log_marginals_by_strength(sample: Sample, statistics: np.ndarray) -> np.ndarray:

@@ -1,0 +1,28 @@
+"""The proposer without a network: cells of k-means, put together by their evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from clusterwise.components.niw import CovarianceType
+from clusterwise.pipeline.propose import Proposal
+from clusterwise.search.cells import first_partition
+from clusterwise.search.evidence import Sample
+from clusterwise.search.settings import DEFAULT
+
+__all__ = ["CellProposer"]
+
+
+@dataclass(frozen=True)
+class CellProposer:
+    """Proposes one partition with more clusters than there may be, for the search to merge."""
+
+    covariance_type: CovarianceType
+
+    def propose(self, sets: Sequence[np.ndarray], seeds: Sequence[int], n_draws: int) -> list[Proposal]:
+        """See ``Proposer``; nothing is drawn."""
+        samples = [Sample(points, self.covariance_type, DEFAULT) for points in sets]
+        return [Proposal((first_partition(sample),), np.ones(1)) for sample in samples]
