@@ -10,9 +10,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from clusterwise.components.niw import CovarianceType
 from clusterwise.estimators.pipelined import PipelinedClusterer
+from clusterwise.pipeline.cells import CellProposer
 from clusterwise.pipeline.columns import fit_columns
 from clusterwise.pipeline.fitting import Pipeline
-from clusterwise.pipeline.propose import OneCluster
 
 __all__ = ["GaussianSearch"]
 
@@ -91,7 +91,7 @@ class GaussianSearch(PipelinedClusterer):
     def _pipeline(self) -> Pipeline:
         return Pipeline(
             partial(fit_columns, joint=self.scaling == "joint"),
-            OneCluster(),
+            CellProposer(self.covariance_type),
             how="search",
             covariance_type=self.covariance_type,
             max_clusters=self.max_clusters,

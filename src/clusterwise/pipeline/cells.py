@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from clusterwise.components.niw import CovarianceType
 from clusterwise.pipeline.propose import Proposal
+from clusterwise.pipeline.refine import choose_covariance_type
 from clusterwise.search.cells import first_partition
 from clusterwise.search.evidence import Sample
 from clusterwise.search.settings import DEFAULT
@@ -20,9 +22,11 @@ __all__ = ["CellProposer"]
 class CellProposer:
     """Proposes one partition with more clusters than there may be, for the search to merge."""
 
-    covariance_type: CovarianceType
+    covariance_type: CovarianceType | Literal["auto"]
 
     def propose(self, sets: Sequence[np.ndarray], seeds: Sequence[int], n_draws: int) -> list[Proposal]:
         """See ``Proposer``; nothing is drawn."""
-        samples = [Sample(points, self.covariance_type, DEFAULT) for points in sets]
+        samples = [
+            Sample(points, choose_covariance_type(self.covariance_type, points), DEFAULT) for points in sets
+        ]
         return [Proposal((first_partition(sample),), np.ones(1)) for sample in samples]

@@ -13,14 +13,10 @@ from clusterwise.pipeline.describe import Description, describe, describe_averag
 from clusterwise.pipeline.posterior import Beliefs, beliefs_of_proposal, beliefs_of_refined
 from clusterwise.pipeline.prepare import Prepared, prepare
 from clusterwise.pipeline.propose import Proposal, Proposer
-from clusterwise.pipeline.refine import Refine, Refined, clusters_of_labels, refine
+from clusterwise.pipeline.refine import Refine, Refined, choose_covariance_type, clusters_of_labels, refine
 from clusterwise.pipeline.space import FeatureSpace
 
-__all__ = ["Pipeline", "choose_covariance_type", "labels_of_context"]
-
-# Full covariances need this many rows for each feature, and are too slow beyond this many features.
-ROWS_PER_FEATURE = 10
-MOST_FEATURES = 64
+__all__ = ["Pipeline", "labels_of_context"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +30,9 @@ class Pipeline:
     max_clusters: int = 100
     max_shown: int | None = None  # rows that the proposer sees; None: as many as refining sees
     n_draws: int = 0  # candidates beside the proposer's own answer
+
+    def _covariance_type(self, prepared: Prepared) -> CovarianceType:
+        return choose_covariance_type(self.covariance_type, prepared.features[prepared.context])
 
     def prepare(self, points: np.ndarray, seed: int) -> Prepared:
         """Sort and scale points (n, d), and choose the rows that stages see."""
@@ -50,7 +49,7 @@ class Pipeline:
         """Mixtures that start from the candidates, ranked by their evidence; None if nothing is refined."""
         if self.how is None:
             return None
-        covariance_type = choose_covariance_type(self.covariance_type, prepared)
+        covariance_type = self._covariance_type(prepared)
         return refine(
             prepared.features[prepared.context],
             [labels_of_context(prepared, labels, covariance_type) for labels in proposal.candidates],
@@ -62,9 +61,7 @@ class Pipeline:
     def describe(self, prepared: Prepared, proposal: Proposal, refined: Refined | None) -> Description:
         """Labels, memberships and outlier scores of all rows; averages where candidates were drawn."""
         if refined is None:
-            return describe_proposal(
-                prepared, proposal, choose_covariance_type(self.covariance_type, prepared)
-            )
+            return describe_proposal(prepared, proposal, self._covariance_type(prepared))
         if self.n_draws == 0:
             return describe(prepared, refined.best)
         return describe_average(prepared, refined.best, beliefs_of_refined(prepared, refined, None))
@@ -75,17 +72,7 @@ class Pipeline:
         refined = self.refine(prepared, proposal)
         if refined is not None:
             return beliefs_of_refined(prepared, refined, prepared.order)
-        return beliefs_of_proposal(prepared, proposal, choose_covariance_type(self.covariance_type, prepared))
-
-
-def choose_covariance_type(
-    covariance_type: CovarianceType | Literal["auto"], prepared: Prepared
-) -> CovarianceType:
-    """What "auto" stands for: full where there are rows enough to tell correlations, else diagonal."""
-    if covariance_type != "auto":
-        return covariance_type
-    n, d = len(prepared.context), prepared.features.shape[1]
-    return "full" if d <= MOST_FEATURES and n >= ROWS_PER_FEATURE * d else "diag"
+        return beliefs_of_proposal(prepared, proposal, self._covariance_type(prepared))
 
 
 def labels_of_context(prepared: Prepared, labels: np.ndarray, covariance_type: CovarianceType) -> np.ndarray:

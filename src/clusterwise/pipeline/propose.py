@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-__all__ = ["ClusteringStep", "OneCluster", "Proposal", "ProposedStep", "Proposer", "steps_in_input_order"]
+__all__ = ["ClusteringStep", "Proposal", "ProposedStep", "Proposer", "steps_in_input_order"]
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,6 @@ class Proposer(Protocol):
         The first candidate is the answer that the proposer would give alone. With ``n_draws`` > 0 there are
         further ones, as many if it can draw them; their weights say how likely it holds them.
         """
-
-
-class OneCluster:
-    """Proposes a single cluster: the search alone must find the others."""
-
-    def propose(self, sets: Sequence[np.ndarray], seeds: Sequence[int], n_draws: int) -> list[Proposal]:
-        """See ``Proposer``."""
-        return [Proposal((np.zeros(len(points), dtype=np.int64),), np.ones(1)) for points in sets]
 
 
 @dataclass(frozen=True)

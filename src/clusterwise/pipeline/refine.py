@@ -16,9 +16,12 @@ from clusterwise.search.em import state_of_labels
 from clusterwise.search.evidence import Sample, State
 from clusterwise.search.settings import DEFAULT
 
-__all__ = ["Refine", "Refined", "Scored", "clusters_of_labels", "refine"]
+__all__ = ["Refine", "Refined", "Scored", "choose_covariance_type", "clusters_of_labels", "refine"]
 
 Refine = Literal["search", "em"]
+# Full covariances need this many rows for each feature, and are too slow beyond this many features.
+ROWS_PER_FEATURE = 10
+MOST_FEATURES = 64
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,16 @@ class Refined:
         logits = np.array([one.log_evidence for one in self.scored])
         weights = np.exp(logits - logits.max())
         return np.asarray(weights / weights.sum())
+
+
+def choose_covariance_type(
+    covariance_type: CovarianceType | Literal["auto"], points: np.ndarray
+) -> CovarianceType:
+    """What "auto" stands for: full where points (n, d) are enough to tell correlations, else diagonal."""
+    if covariance_type != "auto":
+        return covariance_type
+    n, d = points.shape
+    return "full" if d <= MOST_FEATURES and n >= ROWS_PER_FEATURE * d else "diag"
 
 
 def refine(
