@@ -7,23 +7,19 @@ looked at twice.
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
+from scipy.cluster.vq import kmeans2
 from scipy.special import gammaln
 
+from clusterwise.components.moves import NEIGHBOURS
 from clusterwise.search.evidence import Sample, hyper_of, judge
 from clusterwise.search.mergers import near_pairs
 
 __all__ = ["cells", "first_partition", "put_together"]
 
-POINTS_PER_CELL = 12
-MOST_CELLS = 256
 LLOYD_STEPS = 8
-# Each cell may join one of so many neighbours; a round merges at most this share of all cells.
-NEIGHBOURS = 5
-SHARE_OF_ROUND = 1 / 8
-# The hard partition with the largest evidence has too few clusters where these overlap. The search starts
-# from an earlier round: mergers are easier to find than splits.
-MORE_TIMES, MORE = 2, 8
 
 
 def cells(points: np.ndarray, k: int) -> np.ndarray:
@@ -37,19 +33,10 @@ def cells(points: np.ndarray, k: int) -> np.ndarray:
     for _ in range(min(k, len(some)) - 1):
         start.append(int(np.argpartition(nearest, rank)[rank]))
         np.minimum(nearest, np.square(some - some[start[-1]]).sum(axis=1), out=nearest)
-    means = some[start]
-    for _ in range(LLOYD_STEPS):
-        labels = _nearest(points, means)
-        counts = np.bincount(labels, minlength=len(means))
-        sums = np.stack([np.bincount(labels, column, minlength=len(means)) for column in points.T], axis=1)
-        means = sums[counts > 0] / counts[counts > 0, None]
-    return np.unique(_nearest(points, means), return_inverse=True)[1]
-
-
-def _nearest(points: np.ndarray, means: np.ndarray) -> np.ndarray:
-    """Index of the mean nearest to each point, (n,)."""
-    nearest: np.ndarray = (np.square(means).sum(axis=1) - 2 * points @ means.T).argmin(axis=1)
-    return nearest
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # cells may come out empty
+        labels = kmeans2(points, some[start], iter=LLOYD_STEPS, minit="matrix")[1]
+    return np.unique(labels, return_inverse=True)[1]
 
 
 def put_together(sample: Sample, labels: np.ndarray) -> list[tuple[float, np.ndarray]]:
@@ -82,7 +69,7 @@ def _round(sample: Sample, statistics: np.ndarray) -> np.ndarray:
     mutual = np.flatnonzero((gains >= best[first]) & (gains >= best[second]))
     ranked = mutual[np.argsort(-gains[mutual], kind="stable")]
     name = np.arange(k)
-    for pair in ranked[: max(1, int(k * SHARE_OF_ROUND))]:
+    for pair in ranked[: (len(ranked) + 1) // 2]:
         if name[first[pair]] == first[pair] and name[second[pair]] == second[pair]:
             name[second[pair]] = first[pair]
     # Of equal gains a third cluster may hang on one that has merged itself.
@@ -91,8 +78,8 @@ def _round(sample: Sample, statistics: np.ndarray) -> np.ndarray:
 
 def first_partition(sample: Sample) -> np.ndarray:
     """Labels (n,) of sorted points to start a search from, with more clusters than there may be."""
-    n_cells = int(np.clip(len(sample.points) // POINTS_PER_CELL, 1, MOST_CELLS))
+    settings = sample.settings
+    n_cells = int(np.clip(len(sample.points) // settings.points_per_cell, 1, settings.most_cells))
     path = put_together(sample, cells(sample.points, n_cells))
-    best = max(path, key=lambda round_: round_[0])[1].max() + 1
-    wanted = max(MORE_TIMES * best, best + MORE)
-    return next(labels for _, labels in path if labels.max() + 1 <= wanted)
+    best = max(path, key=lambda step: step[0])[1].max() + 1
+    return next(labels for _, labels in path if labels.max() + 1 <= best + settings.spare_clusters)

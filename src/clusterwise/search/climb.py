@@ -13,12 +13,6 @@ from clusterwise.search.splits import Split, best_split, divided
 
 __all__ = ["climb"]
 
-# Rounds of mergers and splits; each raises the evidence, so this is hardly ever reached.
-MOST_ROUNDS = 60
-# Mixtures with the same number of clusters whose log evidences differ by no more are the same: EM stops
-# a little before its goal, and not at the same place from every side.
-SAME = 0.1
-
 
 def climb(sample: Sample, candidates: Sequence[np.ndarray], with_moves: bool) -> list[State]:
     """All distinct states that the search has come by from the candidates, labels (n,) each, best first."""
@@ -27,7 +21,7 @@ def climb(sample: Sample, candidates: Sequence[np.ndarray], with_moves: bool) ->
     for labels in candidates:
         start = refined(sample, state_of_labels(sample, labels))
         for state in _search(sample, start, visited) if with_moves else [start]:
-            if not any(_same(state, one) for one in found):
+            if not any(_same(sample, state, one) for one in found):
                 found.append(state)
     return sorted(found, key=lambda state: -state.log_evidence)
 
@@ -39,8 +33,8 @@ def _search(sample: Sample, start: State, visited: list[State]) -> Iterator[Stat
     """
     best = start
     yield start
-    for _ in range(MOST_ROUNDS):
-        if any(_same(best, one) for one in visited):
+    while True:  # every round but the last raises the evidence
+        if any(_same(sample, best, one) for one in visited):
             return
         before = best
         visited.append(best)
@@ -48,7 +42,7 @@ def _search(sample: Sample, start: State, visited: list[State]) -> Iterator[Stat
             for state in move(sample, best):
                 yield state
                 best = max(best, state, key=lambda one: one.log_evidence)
-        if best is before:
+        if best.log_evidence <= before.log_evidence + sample.settings.same:
             return
 
 
@@ -67,5 +61,6 @@ def _splits(sample: Sample, state: State) -> Iterator[State]:
             break
 
 
-def _same(one: State, other: State) -> bool:
-    return one.n_clusters == other.n_clusters and abs(one.log_evidence - other.log_evidence) <= SAME
+def _same(sample: Sample, one: State, other: State) -> bool:
+    gap = abs(one.log_evidence - other.log_evidence)
+    return one.n_clusters == other.n_clusters and gap <= sample.settings.same

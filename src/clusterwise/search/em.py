@@ -8,15 +8,6 @@ from clusterwise.search.evidence import Hyper, Sample, State, hyper_of, judge
 
 __all__ = ["expect", "log_joint_of", "refined", "state_of_labels"]
 
-# Leaps are no longer than this many steps, and may lower the log-likelihood by no more than this.
-LONGEST_LEAP = 20.0
-TOLERANCE = 0.1
-# Clusters of less weight than this are dropped.
-SMALLEST_COUNT = 1e-2
-# EM starts again with another strength of the prior where that has changed by more than this factor.
-SAME_STRENGTH = 1.5
-MOST_STRENGTHS = 3
-
 
 def log_joint_of(sample: Sample, hyper: Hyper, statistics: np.ndarray, lifted: np.ndarray) -> np.ndarray:
     """log(pi_j N(x_i; mu_j, Sigma_j)), (K, n), for points with T(x) ``lifted`` (n, p)."""
@@ -56,12 +47,12 @@ def refined(sample: Sample, state: State) -> State:
 
     How alike the clusters are is estimated again where EM has come to rest.
     """
-    if state.n_clusters == 1:
-        return state
-    for _ in range(MOST_STRENGTHS):
+    for _ in sample.settings.strengths:
+        if state.n_clusters == 1:
+            break
         before = state.hyper.strength
         state = _at_rest(sample, state)
-        if abs(np.log(state.hyper.strength / before)) < np.log(SAME_STRENGTH):
+        if state.hyper.strength == before:
             break
     return state
 
@@ -79,14 +70,14 @@ def _at_rest(sample: Sample, state: State) -> State:
     ahead, height = statistics, -np.inf
     for _ in range(settings.most_em_steps):
         found, doubt, log_density = expect(log_joint_of(sample, hyper, ahead, lifted))
-        if ahead is not statistics and log_density.sum() < height - TOLERANCE:
+        if ahead is not statistics and log_density.sum() < height:
             ahead, path = statistics, []
             continue
         height = float(log_density.sum())
         memberships, entropy, before = found, float(doubt.sum()), ahead[:, 0]
         statistics = ahead = memberships @ lifted
-        if statistics[:, 0].min() < SMALLEST_COUNT:
-            memberships = memberships[statistics[:, 0] >= SMALLEST_COUNT]
+        if statistics[:, 0].min() < settings.least_points:
+            memberships = memberships[statistics[:, 0] >= settings.least_points]
             memberships /= memberships.sum(axis=0)
             statistics = ahead = memberships @ lifted
             path = []
@@ -104,7 +95,6 @@ def _leap(sample: Sample, first: np.ndarray, second: np.ndarray, third: np.ndarr
     step = second - first
     bend = third - second - step
     length = np.sqrt(np.square(step).sum() / max(np.square(bend).sum(), 1e-300))
-    length = min(length, LONGEST_LEAP)
     if length <= 1:
         return third
     sums = first + 2 * length * step + length**2 * bend

@@ -137,8 +137,7 @@ def judge(sample: Sample, memberships: np.ndarray, entropy: float, statistics: n
     marginals = log_marginals(sample, hyper, statistics).sum(axis=1)
     log_sizes = gammaln(statistics[:, 0] + 1).sum()
     partition = float(log_partition(log_sizes, len(statistics), len(sample.points)))
-    weights = np.exp(marginals - marginals.max())
-    strength = float(np.exp(weights @ np.log(settings.strengths) / weights.sum()))
+    strength = settings.strengths[int(marginals.argmax())]
     evidence = float(average(marginals)) + partition + entropy
     return State(memberships, entropy, statistics, Hyper(hyper.kappa, hyper.variance, strength), evidence)
 

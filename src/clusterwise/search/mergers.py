@@ -22,10 +22,6 @@ from clusterwise.search.evidence import (
 
 __all__ = ["gains_of_mergers", "merged", "mergers", "near_pairs"]
 
-# Mergers go on until the evidence lies this much below the best one on their way: all the fragments of a
-# cluster may have to merge before it gains.
-DEPTH = 20.0
-
 
 def near_pairs(sample: Sample, hyper: Hyper, statistics: np.ndarray, n_neighbours: int) -> np.ndarray:
     """Each cluster with the few that are nearest to it, in the standard deviations of either; (P, 2)."""
@@ -54,7 +50,7 @@ def gains_of_mergers(sample: Sample, state: State) -> tuple[np.ndarray, np.ndarr
     log_sizes = gammaln(statistics[:, 0] + 1)
     sizes = log_sizes.sum() - log_sizes[first] - log_sizes[second] + gammaln(union[:, 0] + 1)
     gains = changed - average(whole) + log_partition(sizes, k - 1, n) - log_partition(log_sizes.sum(), k, n)
-    for pair in np.flatnonzero(gains > -DEPTH):
+    for pair in np.flatnonzero(gains > -sample.settings.worth_a_trial):
         gains[pair] -= _lost_entropy(state.memberships[pairs[pair]])
     return pairs, gains
 
@@ -76,8 +72,12 @@ def merged(sample: Sample, state: State, pairs: Sequence[np.ndarray]) -> State:
 
 
 def mergers(sample: Sample, state: State) -> Iterator[State]:
-    """Merge the best pairs again and again, also for a while where the evidence falls."""
-    floor = state.log_evidence - DEPTH
+    """Merge the best pairs again and again, also for a while where the evidence falls.
+
+    All the fragments of a cluster may have to merge before it gains.
+    """
+    depth = sample.settings.worth_a_trial
+    floor = state.log_evidence - depth
     while state.n_clusters > 1:
         pairs, gains = gains_of_mergers(sample, state)
         order = np.argsort(-gains, kind="stable")
@@ -88,5 +88,5 @@ def mergers(sample: Sample, state: State) -> Iterator[State]:
             if gains[p] > 0 and not np.isin(pairs[p], chosen).any():
                 chosen.append(pairs[p])
         state = refined(sample, merged(sample, state, chosen))
-        floor = max(floor, state.log_evidence - DEPTH)
+        floor = max(floor, state.log_evidence - depth)
         yield state

@@ -9,24 +9,39 @@ __all__ = ["DEFAULT", "SearchSettings"]
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """How clusters are believed to look a priori, and how far the search goes."""
+    """What is believed of clusters before any is seen, and how far the search goes."""
 
+    # -- beliefs ---------------------------------------------------------------------------------
     # How alike the clusters' covariances are is not known: the prior of a covariance may be worth so many
     # points around the pooled one, from hardly any to many, and the evidence averages over these.
     strengths: tuple[float, ...] = (2.0, 12.0, 72.0, 432.0)
-    # Clusters are things apart: before any is seen, the variance of their centres is taken to be this many
-    # times a cluster's own. It counts as one cluster, so that the data decide where there are several.
+    # Clusters are things apart: the variance of their centres is taken to be this many times a cluster's own.
+    # That counts as much as one cluster, so that the data decide where there are several.
     means_apart: float = 100.0
+
+    # -- effort: more of each finds a little more and takes longer -------------------------------
     # EM ends when no cluster gains or loses more than this many points in a step, or after so many steps.
     standstill: float = 0.05
     most_em_steps: int = 60
-    # A cluster is tried for a split if moments or shares along a projection are this unlikely for one
-    # Gaussian, as a chi-squared with two degrees of freedom: about one in a hundred.
-    suspicious: float = 9.0
-    # EM steps of two parts of a cluster before the evidence of the split is looked at.
+    # A cluster with fewer points is none; memberships below the second number are no members.
+    least_points: float = 0.5
+    least_membership: float = 1e-3
+    # A cluster is tried for a split if some test finds it less probable than this for one Gaussian, along at
+    # most so many directions, by so many EM steps of two parts.
+    suspicious: float = 0.03
+    most_directions: int = 6
     split_steps: int = 12
-    # A move that seems to lose no more evidence than this is tried all the same: what surrounds it adapts.
-    worth_a_trial: float = 6.0
+    # A move that loses no more evidence than this is tried all the same: what surrounds it will adapt.
+    worth_a_trial: float = 10.0
+    # Mixtures of as many clusters whose log evidences differ by no more are the same: EM stops a little
+    # before its goal, and not at the same place from every side.
+    same: float = 0.1
+    # Without a network the search starts from cells of about so many points, at most so many cells, put
+    # together until there are so many clusters more than their evidence asks for: where clusters overlap it
+    # asks for too few, and mergers are easier to find than splits.
+    points_per_cell: int = 12
+    most_cells: int = 256
+    spare_clusters: int = 8
 
 
 DEFAULT = SearchSettings()

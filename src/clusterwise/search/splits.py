@@ -12,27 +12,17 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit, gammaln
+from scipy.special import chdtrc, expit, gammaln
 from scipy.stats import norm
 
 from clusterwise.components.moves import two_parts
 from clusterwise.search.evidence import Sample, State, hyper_of, judge, log_marginals, log_partition, plogp
 
-__all__ = ["Split", "best_split", "divided", "non_gaussianity", "projections"]
+__all__ = ["Split", "best_split", "divided", "log_p_gaussian", "projections"]
 
-# Directions beyond this many are left out, those with the most Gaussian fourth moments first.
-MOST_DIRECTIONS = 6
-# Edges of the eighths of a Gaussian; their chi-squared has five degrees of freedom and is brought to the
-# scale of one with two; clusters must have this many points for it.
+# Edges of the eighths of a Gaussian, and how many points each should have for a chi-squared test to hold.
 EIGHTHS = norm.ppf(np.arange(1, 8) / 8)
-AS_TWO_DEGREES = 0.6
-ENOUGH = 40.0
-# Being wider than the others is measured as if variances differed like those of so many points do anyway.
-ALIKE = 50.0
-# Cuts with less than this share on one side are left to the likeliest cut.
-LEAST_BALANCED = 0.03
-# Memberships below this do not count as members of a cluster that is to be split.
-SMALLEST_SHARE = 1e-3
+POINTS_PER_EIGHTH = 5
 
 
 class Split(NamedTuple):
@@ -42,8 +32,11 @@ class Split(NamedTuple):
     parts: np.ndarray
 
 
-def projections(points: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Projections (m, n) of weighted points (n, d), of unit variance, on the least Gaussian directions."""
+def projections(points: np.ndarray, weights: np.ndarray, most: int) -> np.ndarray:
+    """Projections (m, n), m <= ``most``, of weighted points (n, d) on the least Gaussian directions.
+
+    They have mean zero and unit variance.
+    """
     count = weights.sum()
     centred = points - weights @ points / count
     variances, axes = np.linalg.eigh((centred * weights[:, None]).T @ centred / count)
@@ -55,17 +48,18 @@ def projections(points: np.ndarray, weights: np.ndarray) -> np.ndarray:
         return white.T
     lengths = np.square(white).sum(axis=1) * weights
     fourth, directions = np.linalg.eigh((white * lengths[:, None]).T @ white / count)
-    ranked = np.argsort(-np.abs(fourth - (white.shape[1] + 2)), kind="stable")[: MOST_DIRECTIONS - 1]
+    ranked = np.argsort(-np.abs(fourth - (white.shape[1] + 2)), kind="stable")[: most - 1]
     skew = lengths @ white
     skew /= max(np.sqrt(skew @ skew), 1e-300)
     found: np.ndarray = np.concatenate([directions[:, ranked], skew[:, None]], axis=1).T @ white.T
     return found
 
 
-def non_gaussianity(projected: np.ndarray, weights: np.ndarray) -> float:
-    """How unlike a Gaussian weighted projections (m, n) of unit variance are; the largest counts.
+def log_p_gaussian(projected: np.ndarray, weights: np.ndarray) -> float:
+    """Log probability that a Gaussian looks as odd as weighted projections (m, n) of unit variance; at least.
 
-    Skewness and kurtosis, and how many points lie in each eighth of a Gaussian, all as chi-squared.
+    Skewness and kurtosis (Jarque & Bera 1980), and how many points lie in each eighth of a Gaussian, are both
+    chi-squared; the smallest of all probabilities counts.
     """
     if len(projected) == 0:
         return 0.0
@@ -73,13 +67,14 @@ def non_gaussianity(projected: np.ndarray, weights: np.ndarray) -> float:
     squares = np.square(projected)
     skewness = (squares * projected) @ weights / count
     kurtosis = np.square(squares) @ weights / count - 3
-    found = float((count / 6 * (np.square(skewness) + np.square(kurtosis) / 4)).max())
-    if count > ENOUGH:  # three clusters in a row may have the moments of one
+    log_p = -float((count / 12 * (np.square(skewness) + np.square(kurtosis) / 4)).max())
+    if count >= 8 * POINTS_PER_EIGHTH:  # three clusters in a row may have the moments of one
         eighths = np.searchsorted(EIGHTHS, projected) + 8 * np.arange(len(projected))[:, None]
         counts = np.bincount(eighths.ravel(), np.tile(weights, len(projected)), 8 * len(projected))
         excess = np.square(counts - count / 8).reshape(-1, 8).sum(axis=1) / (count / 8)
-        found = max(found, AS_TWO_DEGREES * float(excess.max()))
-    return found
+        # Mean and variance were estimated: five degrees of freedom are left.
+        log_p = min(log_p, float(np.log(np.maximum(chdtrc(5, excess.max()), 1e-300))))
+    return log_p
 
 
 def _cut_gaussian(size: int = 199) -> np.ndarray:
@@ -119,7 +114,7 @@ def _first_sides(projected: np.ndarray, weights: np.ndarray) -> np.ndarray:
     quantiles = np.arange(1, len(CUT_GAUSSIAN) + 1) / (len(CUT_GAUSSIAN) + 1)
     excess = value - total * np.interp(share, quantiles, CUT_GAUSSIAN)
     value[np.minimum(below[0], above[0]) < 1] = -np.inf
-    excess[np.minimum(share, 1 - share) < LEAST_BALANCED] = -np.inf
+    excess[np.minimum(share, 1 - share) < quantiles[0]] = -np.inf
     rank = np.empty_like(order)
     np.put_along_axis(rank, order, np.broadcast_to(np.arange(order.shape[1]), order.shape), axis=1)
     cuts = np.concatenate([value.argmax(axis=1), excess.argmax(axis=1)])
@@ -134,13 +129,13 @@ def best_split(sample: Sample, state: State, j: int) -> Split | None:
     merged with others, clusters seem less alike than they are.
     """
     settings = sample.settings
-    rows = np.flatnonzero(state.memberships[j] > SMALLEST_SHARE)
+    rows = np.flatnonzero(state.memberships[j] > settings.least_membership)
     weights = state.memberships[j, rows]
-    if weights.sum() < 2.5 or len(rows) < 3:
+    if weights.sum() < 2 + settings.least_points:
         return None
-    projected = projections(sample.points[rows], weights)
-    odd = max(non_gaussianity(projected, weights), _excess_width(sample, state, j))
-    if odd < settings.suspicious:
+    projected = projections(sample.points[rows], weights, settings.most_directions)
+    log_p = min(log_p_gaussian(projected, weights), _log_p_width(sample, state, j))
+    if len(projected) == 0 or log_p > np.log(settings.suspicious):
         return None
     lifted = sample.lifted[rows]
     sides = _first_sides(projected, weights)
@@ -151,7 +146,7 @@ def best_split(sample: Sample, state: State, j: int) -> Split | None:
     share = expit(two_parts(lifted, weights, sides, prior, settings.split_steps) @ lifted.T)
     upper = (share * weights) @ lifted
     parts = np.stack([state.statistics[j] - upper, upper], axis=1)  # (starts, 2, p)
-    share, parts = (values[parts[:, :, 0].min(axis=1) > 0.5] for values in (share, parts))
+    share, parts = (values[parts[:, :, 0].min(axis=1) > settings.least_points] for values in (share, parts))
     if len(parts) == 0:
         return None
     entropy = -(plogp(share) + plogp(1 - share)) @ weights
@@ -165,19 +160,21 @@ def best_split(sample: Sample, state: State, j: int) -> Split | None:
     return Split(gain, memberships)
 
 
-def _excess_width(sample: Sample, state: State, j: int) -> float:
-    """How much wider cluster ``j`` is than clusters are on average, in the units of ``non_gaussianity``.
+def _log_p_width(sample: Sample, state: State, j: int) -> float:
+    """Log probability that cluster ``j`` is so much wider than clusters are on average by chance alone.
 
-    Measured as if variances differed like those of as many points do as the prior's strength is worth.
+    Chance is that of the cluster's own points and of as many as a fairly strong prior is worth: clusters need
+    not be quite alike.
     """
     if state.n_clusters == 1:
         return 0.0
     prior = state.hyper.prior(sample)
     covariance = prior.covariances(prior.posterior(state.statistics[j : j + 1]))[0]
     scale = np.sqrt(state.hyper.variance)
-    width = float(np.linalg.eigvalsh(covariance / scale / scale[:, None])[-1]) - 1
-    count, strength = state.statistics[j, 0], ALIKE
-    return 0.5 * width * count * strength / (count + strength)
+    excess = float(np.linalg.eigvalsh(covariance / scale / scale[:, None])[-1]) - 1
+    count, strength = float(state.statistics[j, 0]), sample.settings.strengths[-2]
+    # A variance ratio of m points is about Normal(1, 2 / m); squared and halved it is minus log p.
+    return -0.25 * max(excess, 0.0) ** 2 * count * strength / (count + strength)
 
 
 def _rough_gains(sample: Sample, state: State, j: int, parts: np.ndarray) -> np.ndarray:
