@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 
 from clusterwise.bench import BenchmarkError, benchmark_names, judge, register, run_benchmark
+from clusterwise.bench.process import Worker
 from clusterwise.bench.registry import BENCHMARKS, METHODS, Case, Method
 from clusterwise.bench.worker import Reply
 
@@ -198,7 +199,7 @@ class AlwaysLate:
 
     asked = 0
 
-    def __init__(self, method: Method, threads: int) -> None:
+    def __init__(self, method: Method, threads: int, worker: Worker) -> None:
         self.method = method
 
     def __enter__(self) -> AlwaysLate:

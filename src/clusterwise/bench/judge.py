@@ -11,7 +11,7 @@ from pathlib import Path
 
 from clusterwise._files import whole_or_nothing
 from clusterwise.bench.picture import draw_picture
-from clusterwise.bench.process import InThisProcess, MethodProcess
+from clusterwise.bench.process import InThisProcess, MethodProcess, Worker
 from clusterwise.bench.progress import Progress
 from clusterwise.bench.registry import (
     BENCHMARKS,
@@ -163,8 +163,8 @@ def run_benchmark(
     redo : sequence of str
         Methods whose earlier results are dropped.
     isolated : bool
-        Whether each method has a process of its own. False runs them here, for a debugger: no
-        time-outs, a crash is a crash, and memory is that of everything together.
+        Whether methods have processes of their own, or of their group. False runs them here, for a
+        debugger: no time-outs, a crash is a crash, and memory is that of everything together.
 
     Returns
     -------
@@ -202,9 +202,13 @@ def run_benchmark(
         write(f"{name}: keeping results of {names} from other versions; delete {results.path} to renew")
     with ExitStack() as stack:
         processes: dict[str, MethodProcess | InThisProcess] = {}
+        workers: dict[str, Worker] = {}
         for method in chosen:
             if isolated:
-                processes[method.name] = stack.enter_context(MethodProcess(method, threads))
+                group = method.group or method.name
+                if group not in workers:
+                    workers[group] = stack.enter_context(Worker(threads))
+                processes[method.name] = MethodProcess(method, threads, workers[group])
             else:
                 processes[method.name] = InThisProcess(method)
         order = _measure_all(benchmark, chosen, metrics, count, results, processes, versions, limit, write)

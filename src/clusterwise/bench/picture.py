@@ -79,9 +79,12 @@ def _stretch_zero(axes: Axes, linear_up_to: float) -> None:
     if not np.isfinite([low, high]).all():
         return
     axes.set_xscale("symlog", linthresh=linear_up_to, linscale=1.0)
-    sizes = [linear_up_to * 10**power * factor for power in range(7) for factor in (1, 3)]
-    ticks = [0.0, linear_up_to / 2, -linear_up_to / 2, *sizes, *(-size for size in sizes)]
+    sizes = [linear_up_to * 10**power for power in range(7)]
+    ticks = [0.0, *sizes, *(-size for size in sizes)]
     near = sorted(tick for tick in ticks if 1.25 * min(low, 0) <= tick <= 1.25 * max(high, 0))
+    if len(near) < 4:
+        between = [sign * size * part for size in sizes for part in (0.3, 0.5) for sign in (-1, 1)]
+        near = sorted({*near, *(t for t in between if 1.25 * min(low, 0) <= t <= 1.25 * max(high, 0))})
     axes.set_xticks(near, [f"{tick:g}".replace("-", "−") for tick in near])
     axes.minorticks_off()
     edge = 0.15 * linear_up_to

@@ -84,7 +84,7 @@ class Outcome:
 class Method:
     """A way to cluster.
 
-    ``build`` runs once in the method's own process (imports, weights, the estimator); what it
+    ``build`` runs once in the method's process (imports, weights, the estimator); what it
     returns runs on every data set. It travels to that process by its import path: a function at
     the top of an importable module, or a ``functools.partial`` of one.
     """
@@ -94,6 +94,7 @@ class Method:
     kind: Literal["reference", "peer", "ours", "control"] = "peer"  # a control is a network without training
     sees_truth: bool = False  # a reference line, not a competitor
     identity: Callable[[], str] | None = None  # what else decides its result, such as a weights file
+    group: str | None = None  # methods of one group share a process, which takes seconds to start
 
 
 @dataclass(frozen=True)

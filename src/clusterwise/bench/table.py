@@ -189,8 +189,8 @@ def markdown_page(
             parts += ["Other metrics", _rest(chosen, rest)]
         parts += ["Medians", _medians(chosen, metrics)]
         parts += [
-            "Time and memory of one data set. Memory is the peak of the method's own process while it "
-            "worked, interpreter and libraries included (median over data sets).",
+            "Time and memory of one data set. Memory is the peak of the method's process while it worked, "
+            "interpreter and libraries included (median over data sets); networks share one, peers too.",
             # The oracle's labels come with the data set: its time means nothing.
             _costs([summary for summary in chosen if summary.method != benchmark.oracle]),
         ]

@@ -1,4 +1,4 @@
-"""The process in which one method runs: it builds the method once, then answers data set after data set.
+"""The process in which methods run: it builds each once, then answers data set after data set.
 
 Messages are pickles inside pickled bytes: the outer ones can be read by a thread that does nothing
 else, so that this process notices the end of the judge even while a method is busy or hangs.
@@ -23,16 +23,24 @@ import numpy as np
 from clusterwise.bench.memory import peak_memory_mb, reset_peak_memory
 from clusterwise.bench.registry import Case, Method, Outcome
 
-__all__ = ["WARM_UP_POINTS", "Reply", "Start", "measure", "one_line", "serve"]
+__all__ = ["WARM_UP_POINTS", "Question", "Reply", "Start", "measure", "one_line", "serve"]
 
 WARM_UP_POINTS = 64
 
 
 @dataclass(frozen=True)
 class Start:
-    """First message: the method, and a data set to try it on before the clock runs."""
+    """First message about a method, and a data set to try it on before the clock runs."""
 
     method: Method
+    case: Case
+
+
+@dataclass(frozen=True)
+class Question:
+    """Every further message: the name of a method, and a data set to run it on."""
+
+    method: str
     case: Case
 
 
@@ -99,18 +107,18 @@ def serve() -> None:
     os.dup2(2, 1)  # what a method prints must not get between the replies
     inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(sys.stdin.buffer, inbox), daemon=True).start()
-    run: Callable[[Case], Outcome] | None = None
+    runs: dict[str, Callable[[Case], Outcome]] = {}
     while True:
         try:
-            message: Start | Case = pickle.loads(inbox.get())
+            message: Start | Question = pickle.loads(inbox.get())
         except Exception as error:  # a method that cannot be imported here
             reply = Reply(one_line(error))
         else:
             if isinstance(message, Start):
                 reply, run = _build(message)
-            elif run is None:
-                reply = Reply("error: the method could not be built")
+                if run is not None:
+                    runs[message.method.name] = run
             else:
-                reply = measure(run, message)
+                reply = measure(runs[message.method], message.case)
         pickle.dump(reply, replies)
         replies.flush()

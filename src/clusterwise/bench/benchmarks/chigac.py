@@ -42,7 +42,7 @@ register(
         n_sets=100,
         quick_n_sets=5,
         methods=METHODS,
-        slow_methods=slow_methods(ncp=20, gmm=50),
+        slow_methods=slow_methods(networks=20, mixtures=50),
         metrics=(
             "accuracy",
             "NMI (geometric)",

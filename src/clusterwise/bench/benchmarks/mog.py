@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from clusterwise.bench.methods.amortized import NCP_ON_MIXTURES, alone
 from clusterwise.bench.methods.lineup import TABLE, slow_methods
 from clusterwise.bench.registry import Benchmark, Case, register
 from clusterwise.bench.synthetic import case_of, generator_of
@@ -21,9 +22,8 @@ SETTINGS = {"(1000, 4)": (1000, 4), "(3000, 12)": (3000, 12)}  # n_max, k_max
 # Networks that were trained on these data, as in the papers; the shipped ones have seen other kinds too.
 AS_IN_PAPERS = (
     "DAC (minimum-loss, trained on k <= 4), network alone, all rows",
-    "NCP (trained on mog), network alone",
+    alone(NCP_ON_MIXTURES.name),
 )
-N_SETS = 200
 
 
 def draw_mixture(rng: np.random.Generator, n_max: int, k_max: int) -> LabelledSet:
@@ -45,9 +45,9 @@ register(
         "Mixtures of Gaussians, test sets of DAC by (n_max, k_max)",
         draw_case,
         tuple(SETTINGS),
-        n_sets=N_SETS,
+        n_sets=200,
         quick_n_sets=5,
         methods=(*TABLE, *AS_IN_PAPERS),
-        slow_methods={**slow_methods(ncp=20, gmm=100), AS_IN_PAPERS[1]: 20},
+        slow_methods=slow_methods(networks=20, mixtures=50),
     )
 )

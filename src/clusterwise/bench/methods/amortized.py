@@ -127,6 +127,7 @@ class Family:
             partial(amortized, self.estimator, self.weights, trained, **chosen),
             kind="ours" if trained else "control",
             identity=partial(weights_identity, self.weights, trained),
+            group="networks",
         )
 
     def entries(self) -> tuple[Method, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from clusterwise.bench.methods.amortized import (
     FAMILIES,
+    NCP_ON_MIXTURES,
     alone,
     untrained,
     untrained_alone,
@@ -33,6 +34,11 @@ PEERS = (
 TABLE = ("oracle", *NETWORKS, "GaussianSearch", *PEERS, "k-means (true k)", "random labels")
 
 
-def slow_methods(ncp: int, gmm: int) -> dict[str, int]:
-    """Data sets per setting for the methods that take ten times longer than the others."""
-    return dict.fromkeys(_rows("NCP"), ncp) | {"GMM + BIC": gmm, "BayesianGaussianMixture, full": gmm}
+def slow_methods(networks: int, mixtures: int) -> dict[str, int]:
+    """Data sets per setting for methods that take about ten times longer than the others.
+
+    NCP needs a step for each point, and an untrained CHiGac one for each of the most clusters allowed; peers
+    fit twenty mixtures, or one with hundreds of iterations.
+    """
+    of_networks = (*_rows("NCP"), untrained("CHiGac"), alone(NCP_ON_MIXTURES.name))
+    return dict.fromkeys(of_networks, networks) | dict.fromkeys(PEERS[1:3], mixtures)

@@ -104,13 +104,14 @@ def hdbscan_without_noise() -> Callable[[Case], Outcome]:
     return run
 
 
+_peer = partial(Method, group="scikit-learn")
 register(
-    Method("BayesianGaussianMixture", bayesian_mixture),
-    Method("BayesianGaussianMixture, full", partial(bayesian_mixture, covariance_type="full")),
-    Method("GMM + BIC", gaussian_mixture),
+    _peer("BayesianGaussianMixture", bayesian_mixture),
+    _peer("BayesianGaussianMixture, full", partial(bayesian_mixture, covariance_type="full")),
+    _peer("GMM + BIC", gaussian_mixture),
     # For data sets with more clusters than 20.
-    Method("BayesianGaussianMixture (60)", partial(bayesian_mixture, 60)),
-    Method("GMM + BIC (k to 50)", partial(gaussian_mixture, 50)),
-    Method("HDBSCAN", hdbscan),
-    Method("HDBSCAN, noise to nearest", hdbscan_without_noise),
+    _peer("BayesianGaussianMixture (60)", partial(bayesian_mixture, 60)),
+    _peer("GMM + BIC (k to 50)", partial(gaussian_mixture, 50)),
+    _peer("HDBSCAN", hdbscan),
+    _peer("HDBSCAN, noise to nearest", hdbscan_without_noise),
 )

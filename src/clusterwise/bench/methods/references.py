@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -51,8 +52,9 @@ def k_means() -> Callable[[Case], Outcome]:
     return run
 
 
+_reference = partial(Method, kind="reference", group="scikit-learn")
 register(
-    Method("oracle", oracle, kind="reference", sees_truth=True),
-    Method("k-means (true k)", k_means, kind="reference", sees_truth=True),
-    Method("random labels", random_labels, kind="reference"),
+    _reference("oracle", oracle, sees_truth=True),
+    _reference("k-means (true k)", k_means, sees_truth=True),
+    _reference("random labels", random_labels),
 )

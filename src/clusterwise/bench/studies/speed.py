@@ -36,7 +36,7 @@ STAGES = ("prepare", "propose", "refine", "describe")
 # DAC's test sets, and the smaller ones of CHiGac.
 DRAW_CASE = dict.fromkeys(mog.SETTINGS, mog.draw_case) | {"(200, 4)": chigac.draw_case}
 N_SETS, QUICK_N_SETS, N_WARM_UP, N_BATCHES = 100, 10, 3, 3
-SLOW = slow_methods(ncp=20, gmm=20)
+SLOW = slow_methods(networks=20, mixtures=20)
 INTRODUCTION = """\
 One thread, all methods in one process, taking turns. Seconds are wall times on one machine and mean little
 elsewhere; *times less* is the time of BayesianGaussianMixture (20 diagonal components, at most 1000
