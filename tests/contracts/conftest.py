@@ -1,49 +1,87 @@
-"""All estimators with tiny networks, and data with clusters that they find."""
+"""Every public estimator with cheap settings, and a tiny network where it needs one; data with clusters."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from clusterwise import ACTST, AMCP, DAC, NCP, CHiGac
-from clusterwise.estimators.amortized import AmortizedClusterer
+import clusterwise as cw
+from clusterwise.estimators import ESTIMATORS
+from clusterwise.estimators.clusterer import Clusterer
+from clusterwise.exceptions import NotConvergedWarning, OneClusterWarning
 
-Make = Callable[..., AmortizedClusterer]
+Make = Callable[..., Clusterer]
 
-VARIANTS: dict[str, tuple[type[AmortizedClusterer], str, dict[str, Any]]] = {
-    "minimum-loss": (DAC, "tiny-minimum-loss", {"filtering": "minimum-loss"}),
-    "anchored": (DAC, "tiny-anchored", {"filtering": "anchored"}),
-    "without-density": (DAC, "tiny-without-density", {}),
-    "act-st": (ACTST, "tiny-act-st", {}),
-    "amcp": (AMCP, "tiny-amcp", {}),
-    "chigac": (CHiGac, "tiny-chigac", {}),
-    "chigac-drawn": (CHiGac, "tiny-chigac", {"n_draws": 3, "stop": "empty"}),
-    "ncp": (NCP, "tiny-ncp", {"n_orders": 10}),
-    "ncp-greedy": (NCP, "tiny-ncp", {"n_orders": 10, "greedy": True, "zoom_levels": 1}),
-    "amcp-network-alone": (AMCP, "tiny-amcp", {"merge": False, "update": False}),
+
+@dataclass(frozen=True)
+class Variant:
+    """An estimator by its name, its tiny network, and options."""
+
+    estimator: str
+    network: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def alone(self) -> bool:
+        """Whether the network's own answer is reported as it is."""
+        return self.network is not None and self.options.get("refine", "search") is None
+
+    @property
+    def has_posterior(self) -> bool:
+        """Whether partitions can be sampled: all but DeepDPM, and DAC's one answer."""
+        return self.estimator != "DeepDPM" and not (self.network == "tiny-minimum-loss" and self.alone)
+
+
+VARIANTS = {
+    "AMCP": Variant("AMCP", "tiny-amcp"),
+    "AMCP, em, drawn": Variant("AMCP", "tiny-amcp", {"refine": "em", "n_draws": 3}),
+    "AMCP alone": Variant("AMCP", "tiny-amcp", {"refine": None, "update": False}),
+    "CHiGac": Variant("CHiGac", "tiny-chigac"),
+    "CHiGac, drawn": Variant("CHiGac", "tiny-chigac", {"n_draws": 3, "stop": "empty"}),
+    "DAC": Variant("DAC", "tiny-minimum-loss"),
+    "DAC alone": Variant("DAC", "tiny-minimum-loss", {"refine": None}),
+    "DAC, anchored, em": Variant("DAC", "tiny-anchored", {"filtering": "anchored", "refine": "em"}),
+    "DAC, anchored, alone": Variant("DAC", "tiny-anchored", {"filtering": "anchored", "refine": None}),
+    "ACTST": Variant("ACTST", "tiny-act-st"),
+    "ACTST alone": Variant("ACTST", "tiny-act-st", {"refine": None}),
+    "NCP": Variant("NCP", "tiny-ncp", {"n_orders": 10}),
+    "NCP alone": Variant("NCP", "tiny-ncp", {"n_orders": 10, "greedy": True, "refine": None}),
+    "GaussianSearch": Variant("GaussianSearch"),
+    "DPMixture": Variant("DPMixture", None, {"n_warm_up": 15, "n_draws": 8, "n_chains": 1}),
+    "DeepDPM": Variant("DeepDPM", None, {"k_init": 4, "n_hidden": 8, "max_epochs": 15}),
 }
-WITH_DENSITY = [name for name in VARIANTS if name != "without-density"]
-WITH_POSTERIOR = ["anchored", "act-st", "amcp", "amcp-network-alone", "ncp", "ncp-greedy"]
-WITH_POSTERIOR += ["chigac", "chigac-drawn"]
+
+
+@pytest.fixture(autouse=True)
+def _hasty() -> None:
+    """The settings are cheap, and say so."""
+    for category in (NotConvergedWarning, OneClusterWarning):
+        warnings.simplefilter("ignore", category)
 
 
 @pytest.fixture
-def make_variant(tiny_networks: Path) -> Callable[..., AmortizedClusterer]:
+def make_variant(tiny_networks: Path) -> Make:
     """Return a maker of estimators by the name of their variant; options change the defaults."""
 
-    def make(variant: str, **options: Any) -> AmortizedClusterer:
-        estimator, network, defaults = VARIANTS[variant]
-        weights = tiny_networks / f"{network}.safetensors"
-        return estimator(**{"weights": weights, "random_state": 0, **defaults, **options})
+    def make(name: str, **options: Any) -> Clusterer:
+        variant = VARIANTS[name]
+        defaults = {"random_state": 0, **variant.options}
+        if variant.network is not None:
+            defaults["weights"] = tiny_networks / f"{variant.network}.safetensors"
+        return getattr(cw, variant.estimator)(**{**defaults, **options})
 
     return make
 
 
-def _maker_of_each(names: list[str]) -> Any:
+def _maker_of_each(are_asked: Callable[[str, Variant], bool]) -> Any:
+    names = [name for name, variant in VARIANTS.items() if are_asked(name, variant)]
+
     @pytest.fixture(params=names)
     def make(request: pytest.FixtureRequest, make_variant: Make) -> Make:
         return lambda **options: make_variant(request.param, **options)
@@ -51,9 +89,12 @@ def _maker_of_each(names: list[str]) -> Any:
     return make
 
 
-make = _maker_of_each(list(VARIANTS))
-make_with_density = _maker_of_each(WITH_DENSITY)
-make_with_posterior = _maker_of_each(WITH_POSTERIOR)
+make = _maker_of_each(lambda name, variant: True)
+make_each = _maker_of_each(lambda name, variant: name == variant.estimator)  # one of each class
+make_amortized = _maker_of_each(lambda name, variant: variant.network is not None)
+make_network = _maker_of_each(lambda name, variant: variant.network is not None and name in ESTIMATORS)
+make_faithful = _maker_of_each(lambda name, variant: not variant.alone)  # predict repeats the labels
+make_with_posterior = _maker_of_each(lambda name, variant: variant.has_posterior)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,14 +27,15 @@ def assert_sound(estimator: Any, X: Any) -> None:
     n, k = len(X), estimator.n_clusters_
     assert estimator.labels_.shape == (n,)
     np.testing.assert_array_equal(np.unique(estimator.labels_), np.arange(k))
-    for name in ("membership_", "probabilities_", "outlier_scores_", "means_", "variances_", "proportions_"):
+    names = ("membership_", "probabilities_", "outlier_scores_", "means_", "covariances_", "proportions_")
+    for name in names:
         assert np.isfinite(getattr(estimator, name)).all(), name
-    assert (estimator.variances_ > 0).all()
     np.testing.assert_allclose(estimator.membership_.sum(axis=1), 1, rtol=1e-12)
-    np.testing.assert_array_equal(estimator.predict(X), estimator.labels_)
-    if hasattr(estimator, "score_samples"):
-        assert np.isfinite(estimator.score_samples(X)).all()
-        assert np.isfinite(estimator.sample(5)[0]).all()
+    np.testing.assert_array_equal(estimator.membership_.argmax(axis=1), estimator.labels_)
+    if getattr(estimator, "refine", "search") is not None:
+        np.testing.assert_array_equal(estimator.predict(X), estimator.labels_)
+    assert np.isfinite(estimator.score_samples(X)).all()
+    assert np.isfinite(estimator.sample(5)[0]).all()
     if hasattr(estimator, "sample_partitions"):
         assert estimator.sample_partitions(3).labels.shape == (3, n)
 
@@ -45,45 +45,45 @@ def assert_sound(estimator: Any, X: Any) -> None:
 
 @pytest.mark.parametrize(("value", "kind"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")])
 def test_missing_and_infinite_values_are_named_by_place(
-    make: Make, heaps: np.ndarray, value: float, kind: str
+    make_each: Make, heaps: np.ndarray, value: float, kind: str
 ) -> None:
     X = heaps.copy()
     X[17, 1] = X[20, 0] = value
     message = f"X contains {kind} at row 17 column 1, row 20 column 0; drop these rows or fill"
     with pytest.raises(InvalidDataError, match=message):
-        make().fit(X)
-    estimator = make().fit(heaps)
+        make_each().fit(X)
+    estimator = make_each().fit(heaps)
     with pytest.raises(InvalidDataError, match=message):
         estimator.predict(X)
     with pytest.raises(InvalidDataError, match=rf"Xs\[1\] contains {kind} at row 17 column 1"):
-        make().fit_predict_many([heaps, X])
+        make_each().fit_predict_many([heaps, X])
 
 
-def test_missing_values_of_pandas(make: Make, heaps: np.ndarray) -> None:
+def test_missing_values_of_pandas(make_each: Make, heaps: np.ndarray) -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(np.round(heaps), columns=["a", "b"]).astype("Int64")
     frame.loc[3, "b"] = pandas.NA
     with pytest.raises(InvalidDataError, match="NaN at row 3 column 1"):
-        make().fit(frame)
+        make_each().fit(frame)
 
 
 @pytest.mark.parametrize("X", [[["a", "b"], ["c", "d"]], [["1", "2"], ["3", "b"]]])
-def test_text_is_named_by_place(make: Make, X: list[list[str]]) -> None:
+def test_text_is_named_by_place(make_each: Make, X: list[list[str]]) -> None:
     row, column = (0, 0) if X[0][0] == "a" else (1, 1)
     cell = X[row][column]
     with pytest.raises(
         InvalidDataError, match=f"Column {column} of X holds text .row {row}: '{cell}'.; drop"
     ):
-        make().fit(X)
+        make_each().fit(X)
 
 
-def test_text_columns_of_frames_are_named(make: Make, heaps: np.ndarray) -> None:
+def test_text_columns_of_frames_are_named(make_each: Make, heaps: np.ndarray) -> None:
     message = "Column 'nest' of X holds text .row 0: 'nest 0'.; drop it or turn it into numbers"
     columns = {"x": heaps[:, 0], "nest": [f"nest {i}" for i in range(140)]}
     for library in ("pandas", "polars"):
         frame = pytest.importorskip(library).DataFrame(columns)
         with pytest.raises(InvalidDataError, match=message):
-            make().fit(frame)
+            make_each().fit(frame)
 
 
 @pytest.mark.parametrize(
@@ -101,37 +101,35 @@ def test_text_columns_of_frames_are_named(make: Make, heaps: np.ndarray) -> None
         ([[{"a": 1}, 2], [3, 4]], TypeError, "argument must be a string or a real number"),
     ],
 )
-def test_what_is_not_a_table_of_numbers(make: Make, X: Any, error: type[Exception], message: str) -> None:
+def test_what_is_not_a_table_of_numbers(
+    make_each: Make, X: Any, error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
-        make().fit(X)
+        make_each().fit(X)
 
 
 # -- number of features --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_features", [1, 3, 40])
-@pytest.mark.parametrize("as_given", [np.asarray, np.ndarray.tolist])
-def test_other_numbers_of_features_than_the_weights_take(
-    make: Make, n_features: int, as_given: Callable[[np.ndarray], Any]
-) -> None:
-    X = as_given(np.random.default_rng(0).normal(size=(20, n_features)))
+def test_other_numbers_of_features_than_the_weights_take(make_network: Make, n_features: int) -> None:
+    X = np.random.default_rng(0).normal(size=(20, n_features)).tolist()
     message = f"X has {n_features} features, but the weights 'tiny-.*' take 2; .*projection='pca'"
     with pytest.raises(FeatureCountError, match=message):
-        make().fit(X)
+        make_network().fit(X)
     with pytest.raises(FeatureCountError, match=rf"Xs\[1\] has {n_features} features"):
-        make().fit_predict_many([np.eye(2), X])
-    assert_sound(make(projection="pca").fit(X), X)
+        make_network().fit_predict_many([np.eye(2), X])
+    assert_sound(make_network(projection="pca").fit(X), X)
 
 
-@pytest.mark.parametrize("n_features", [1, 3])
 @pytest.mark.parametrize("as_given", [np.asarray, np.ndarray.tolist])
 def test_other_numbers_of_features_than_in_fit(
-    make: Make, heaps: np.ndarray, n_features: int, as_given: Callable[[np.ndarray], Any]
+    make_each: Make, heaps: np.ndarray, as_given: Callable[[np.ndarray], Any]
 ) -> None:
-    estimator = make(projection="pca").fit(heaps)
-    message = rf"X has {n_features} features, but .* is expecting 2 .*weights 'tiny-.*same columns as in fit"
-    for method in ("predict", "predict_proba", "score_samples"):
-        if hasattr(estimator, method):
+    estimator = make_each().fit(heaps)
+    for n_features in (1, 3):
+        message = rf"X has {n_features} features, but .* is expecting 2 .*same columns as in fit"
+        for method in ("predict", "predict_proba", "score_samples", "score"):
             with pytest.raises(FeatureCountError, match=message):
                 getattr(estimator, method)(as_given(np.ones((4, n_features))))
 
@@ -139,14 +137,11 @@ def test_other_numbers_of_features_than_in_fit(
 # -- odd shapes of data --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("value", [0.0, 3.3, -1e150, 1e-150])
-@pytest.mark.parametrize("n", [1, 2, 9, 150])
-def test_all_points_equal(make: Make, value: float, n: int) -> None:
+@pytest.mark.parametrize(("value", "n"), [(0.0, 1), (3.3, 2), (3.3, 150), (-1e150, 9), (1e-150, 9)])
+def test_all_points_equal(make_faithful: Make, value: float, n: int) -> None:
     X = np.full((n, 2), value)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        estimator = make().fit(X)
-        assert_sound(estimator, X)
+    estimator = make_faithful().fit(X)
+    assert_sound(estimator, X)
     assert estimator.n_clusters_ == 1
     assert (estimator.labels_ == 0).all()
     np.testing.assert_allclose(estimator.means_, [[value, value]], rtol=1e-12)
@@ -159,11 +154,10 @@ def test_two_rows(make: Make) -> None:
 
 
 @pytest.mark.parametrize("column", [0, 1])
-@pytest.mark.parametrize("scaling", ["joint", "feature"])
-def test_constant_column(make: Make, heaps: np.ndarray, column: int, scaling: str) -> None:
+def test_constant_column(make: Make, heaps: np.ndarray, column: int) -> None:
     X = heaps.copy()
     X[:, column] = 1e6
-    estimator = make(scaling=scaling).fit(X)
+    estimator = make().fit(X)
     assert_sound(estimator, X)
     np.testing.assert_allclose(estimator.means_[:, column], 1e6)
 
@@ -175,29 +169,28 @@ def test_duplicates_share_their_label(make: Make) -> None:
     assert all(len(set(estimator.labels_[(row == X).all(axis=1)])) == 1 for row in X)
 
 
-def test_a_point_and_its_copies(make: Make, heaps: np.ndarray) -> None:
+def test_a_point_and_its_copies(make_each: Make, heaps: np.ndarray) -> None:
     """More copies weigh more, but nothing breaks."""
     X = np.vstack([heaps, np.tile(heaps[:1], (200, 1))])
-    assert_sound(make().fit(X), X)
+    assert_sound(make_each().fit(X), X)
 
 
-@pytest.mark.parametrize("scale", [1e-150, 1e-100, 1e100, 1e150])
-def test_extreme_scales(make: Make, heaps: np.ndarray, scale: float) -> None:
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
+def test_extreme_scales(make_each: Make, heaps: np.ndarray, scale: float) -> None:
     X = (heaps - heaps.mean(axis=0)) / heaps.std() * scale
-    estimator = make().fit(X)
+    estimator = make_each().fit(X)
     assert_sound(estimator, X)
-    np.testing.assert_array_equal(estimator.labels_, make().fit_predict(heaps))
+    np.testing.assert_array_equal(estimator.labels_, make_each().fit_predict(heaps))
 
 
-def test_extreme_scales_beside_each_other(make: Make, heaps: np.ndarray) -> None:
+def test_extreme_scales_beside_each_other(make_each: Make, heaps: np.ndarray) -> None:
     X = heaps * [1e-150, 1e150]
-    assert_sound(make().fit(X), X)
-    assert_sound(make(scaling="feature").fit(X), X)
+    assert_sound(make_each().fit(X), X)
 
 
-def test_whole_numbers(make: Make) -> None:
+def test_whole_numbers(make_each: Make) -> None:
     X = np.array([[0, 0], [1, 0], [0, 1], [90, 90], [91, 90], [90, 91]] * 5)
-    assert_sound(make().fit(X), X)
+    assert_sound(make_each().fit(X), X)
 
 
 # -- weights -------------------------------------------------------------------------------------
@@ -207,7 +200,6 @@ def test_whole_numbers(make: Make) -> None:
 def test_unknown_weights_list_what_exists(estimator: Any, heaps: np.ndarray) -> None:
     with pytest.raises(UnknownWeightsError, match=r"no weights 'dac-9d'.*dac-minimum-loss-2d"):
         estimator(weights="dac-9d").fit(heaps)
-    assert not hasattr(estimator(weights="dac-9d"), "score_samples")
 
 
 def test_weights_of_another_method(tiny_networks: Path, heaps: np.ndarray) -> None:
@@ -226,21 +218,21 @@ def test_weights_of_the_other_filtering(tiny_networks: Path, heaps: np.ndarray) 
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.999])
-def test_truncated_weights(make: Make, heaps: np.ndarray, tmp_path: Path, share: float) -> None:
-    whole = make().weights.read_bytes()
+def test_truncated_weights(make_network: Make, heaps: np.ndarray, tmp_path: Path, share: float) -> None:
+    whole = make_network().weights.read_bytes()
     torn = tmp_path / "torn.safetensors"
     torn.write_bytes(whole[: int(share * len(whole))])
     with pytest.raises(
         WeightsFileError, match=r"torn.safetensors is truncated or not .*copy or train it again"
     ):
-        make(weights=torn).fit(heaps)
+        make_network(weights=torn).fit(heaps)
 
 
-def test_foreign_weights(make: Make, heaps: np.ndarray, tmp_path: Path) -> None:
+def test_foreign_weights(make_network: Make, heaps: np.ndarray, tmp_path: Path) -> None:
     foreign = tmp_path / "foreign.safetensors"
     foreign.write_text("easting,northing\n1,2\n")
     with pytest.raises(WeightsFileError, match=r"foreign\.safetensors"):
-        make(weights=foreign).fit(heaps)
+        make_network(weights=foreign).fit(heaps)
 
 
 # -- parameters ----------------------------------------------------------------------------------
@@ -252,21 +244,19 @@ def test_foreign_weights(make: Make, heaps: np.ndarray, tmp_path: Path) -> None:
         {"max_clusters": 0},
         {"max_clusters": 2.5},
         {"max_network_points": 0},
-        {"zoom_levels": -1},
-        {"refine_steps": -1},
+        {"refine": "polish"},
         {"projection": "tsne"},
         {"scaling": "none"},
         {"random_state": "tuesday"},
-        {"merge": "yes"},
         {"weights": 3},
     ],
 )
-def test_wrong_parameters_are_named(make: Make, heaps: np.ndarray, wrong: dict[str, Any]) -> None:
+def test_wrong_parameters_are_named(make_network: Make, heaps: np.ndarray, wrong: dict[str, Any]) -> None:
     (name,) = wrong
     with pytest.raises(ValueError, match=f"'{name}' parameter"):
-        make(**wrong).fit(heaps)
+        make_network(**wrong).fit(heaps)
     with pytest.raises(ValueError, match=f"'{name}' parameter"):
-        make(**wrong).fit_predict_many([heaps])
+        make_network(**wrong).fit_predict_many([heaps])
 
 
 def test_unknown_filtering(heaps: np.ndarray) -> None:
@@ -275,16 +265,16 @@ def test_unknown_filtering(heaps: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("n_samples", [0, -3])
-def test_no_samples(make: Make, heaps: np.ndarray, n_samples: int) -> None:
-    estimator = make().fit(heaps)
+def test_no_samples(make_each: Make, heaps: np.ndarray, n_samples: int) -> None:
+    estimator = make_each().fit(heaps)
     for method in ("sample", "sample_partitions"):
-        if hasattr(estimator, method):
+        if hasattr(estimator, method):  # DeepDPM samples no partitions
             with pytest.raises(ClusterwiseError, match=f"n_samples must be at least 1, got {n_samples}"):
                 getattr(estimator, method)(n_samples)
 
 
 @pytest.mark.parametrize("device", ["gpu", "no such device", "cuda:99"])
-def test_unknown_device(make: Make, heaps: np.ndarray, device: str) -> None:
+def test_unknown_device(make_network: Make, heaps: np.ndarray, device: str) -> None:
     with pytest.raises(ClusterwiseError, match=rf"device '{device}'.*; pass device='cpu'"):
-        make(device=device).fit(heaps)
-    make().fit(heaps)
+        make_network(device=device).fit(heaps)
+    make_network().fit(heaps)

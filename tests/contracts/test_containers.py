@@ -41,26 +41,26 @@ CONTAINERS: dict[str, Callable[[np.ndarray], Any]] = {
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
-def test_arrays(make: Make, whole: np.ndarray, container: str) -> None:
-    expected = make().fit(whole)
+def test_arrays(make_each: Make, whole: np.ndarray, container: str) -> None:
+    expected = make_each().fit(whole)
     X = CONTAINERS[container](whole)
-    estimator = make().fit(X)
+    estimator = make_each().fit(X)
     np.testing.assert_array_equal(estimator.labels_, expected.labels_)
     np.testing.assert_array_equal(estimator.predict_proba(X), expected.membership_)
-    np.testing.assert_array_equal(make().fit_predict_many([X, X])[1], expected.labels_)
+    np.testing.assert_array_equal(make_each().fit_predict_many([X, X])[1], expected.labels_)
 
 
-def test_the_input_is_left_as_it_is(make: Make, heaps: np.ndarray) -> None:
+def test_the_input_is_left_as_it_is(make_each: Make, heaps: np.ndarray) -> None:
     X = heaps.copy()
-    make().fit(X).predict(X)
+    make_each().fit(X).predict(X)
     np.testing.assert_array_equal(X, heaps)
 
 
-def test_pandas(make: Make, whole: np.ndarray) -> None:
+def test_pandas(make_each: Make, whole: np.ndarray) -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(whole, columns=["easting", "northing"], index=np.arange(140)[::-1])
-    estimator = make().fit(frame)
-    np.testing.assert_array_equal(estimator.labels_, make().fit_predict(whole))
+    estimator = make_each().fit(frame)
+    np.testing.assert_array_equal(estimator.labels_, make_each().fit_predict(whole))
     assert list(estimator.feature_names_in_) == ["easting", "northing"]
     np.testing.assert_array_equal(estimator.predict(frame), estimator.labels_)
     with pytest.raises(ValueError, match="feature names should match"):
@@ -68,32 +68,32 @@ def test_pandas(make: Make, whole: np.ndarray) -> None:
     with pytest.warns(UserWarning, match="does not have valid feature names"):
         estimator.predict(whole)
     integers = frame.astype("Int64")  # pandas' own integers, which may be missing
-    np.testing.assert_array_equal(make().fit_predict(integers), estimator.labels_)
+    np.testing.assert_array_equal(make_each().fit_predict(integers), estimator.labels_)
 
 
-def test_many_frames_leave_no_names_behind(make: Make, whole: np.ndarray) -> None:
+def test_many_frames_leave_no_names_behind(make_each: Make, whole: np.ndarray) -> None:
     pandas = pytest.importorskip("pandas")
-    estimator = make().fit(whole)
+    estimator = make_each().fit(whole)
     estimator.fit_predict_many([pandas.DataFrame(whole, columns=["a", "b"])])
     assert not hasattr(estimator, "feature_names_in_")
 
 
-def test_polars(make: Make, whole: np.ndarray) -> None:
+def test_polars(make_each: Make, whole: np.ndarray) -> None:
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame(whole, schema=["easting", "northing"])
-    estimator = make().fit(frame)
-    np.testing.assert_array_equal(estimator.labels_, make().fit_predict(whole))
+    estimator = make_each().fit(frame)
+    np.testing.assert_array_equal(estimator.labels_, make_each().fit_predict(whole))
     np.testing.assert_array_equal(estimator.predict(frame), estimator.labels_)
-    np.testing.assert_array_equal(make().fit_predict_many([frame])[0], estimator.labels_)
+    np.testing.assert_array_equal(make_each().fit_predict_many([frame])[0], estimator.labels_)
 
 
-def test_y_is_ignored(make: Make, heaps: np.ndarray) -> None:
-    labels = make().fit(heaps).labels_
-    np.testing.assert_array_equal(make().fit(heaps, np.arange(140)).labels_, labels)
-    np.testing.assert_array_equal(make().fit_predict(heaps, y=["a"] * 140), labels)
+def test_y_is_ignored(make_each: Make, heaps: np.ndarray) -> None:
+    labels = make_each().fit(heaps).labels_
+    np.testing.assert_array_equal(make_each().fit(heaps, np.arange(140)).labels_, labels)
+    np.testing.assert_array_equal(make_each().fit_predict(heaps, y=["a"] * 140), labels)
 
 
-def test_in_a_pipeline(make: Make, heaps: np.ndarray) -> None:
-    pipeline = make_pipeline(StandardScaler(), make())
+def test_in_a_pipeline(make_each: Make, heaps: np.ndarray) -> None:
+    pipeline = make_pipeline(StandardScaler(), make_each())
     labels = pipeline.fit_predict(heaps)
     np.testing.assert_array_equal(pipeline.predict(heaps), labels)

@@ -14,12 +14,11 @@ from clusterwise import PartitionPosterior
 Make = Callable[..., Any]
 
 
-@pytest.mark.parametrize("variant", ["minimum-loss", "without-density"])
-def test_minimum_loss_has_one_answer_and_says_so(make_variant: Make, heaps: np.ndarray, variant: str) -> None:
-    for estimator in (make_variant(variant), make_variant(variant).fit(heaps)):
+def test_minimum_loss_alone_has_one_answer_and_says_so(make_variant: Make, heaps: np.ndarray) -> None:
+    for estimator in (make_variant("DAC alone"), make_variant("DAC alone").fit(heaps)):
         for name in ("sample_partitions", "k_posterior_"):
             assert not hasattr(estimator, name)
-            with pytest.raises(AttributeError, match=r"one answer.*use DAC\(filtering='anchored'\) or ACTST"):
+            with pytest.raises(AttributeError, match=r"one answer.*use refine='search', DAC\(filtering="):
                 getattr(estimator, name)
 
 
@@ -30,9 +29,8 @@ def test_k_posterior_is_a_distribution(make_with_posterior: Make, heaps: np.ndar
     assert list(posterior) == sorted(posterior)
 
 
-@pytest.mark.parametrize("options", [{}, {"max_network_points": 60}])
-def test_sampled_partitions(make_with_posterior: Make, heaps: np.ndarray, options: dict[str, Any]) -> None:
-    posterior = make_with_posterior(**options).fit(heaps).sample_partitions(12)
+def test_sampled_partitions(make_with_posterior: Make, heaps: np.ndarray) -> None:
+    posterior = make_with_posterior().fit(heaps).sample_partitions(12)
     assert isinstance(posterior, PartitionPosterior)
     assert posterior.labels.shape == (12, 140)
     assert sum(posterior.k_posterior.values()) == pytest.approx(1)
@@ -44,7 +42,7 @@ def test_samples_are_in_the_order_of_the_rows(make_with_posterior: Make, heaps: 
     estimator = make_with_posterior().fit(heaps)
     coclustering = estimator.sample_partitions(20).coclustering()
     same = estimator.labels_[:, None] == estimator.labels_
-    assert coclustering[same].mean() > coclustering[~same].mean() + 0.2
+    assert coclustering[same].mean() > coclustering[~same].mean() + 0.1
 
 
 def test_samples_are_reproducible(make_with_posterior: Make, heaps: np.ndarray) -> None:
@@ -54,11 +52,22 @@ def test_samples_are_reproducible(make_with_posterior: Make, heaps: np.ndarray) 
     assert one.k_posterior_ == other.k_posterior_
 
 
-def test_samples_differ_from_each_other(make_with_posterior: Make, heaps: np.ndarray) -> None:
+def test_rows_that_the_network_did_not_see_join_a_cluster_of_the_draw(
+    make_variant: Make, heaps: np.ndarray
+) -> None:
+    estimator = make_variant("NCP alone", max_network_points=60).fit(heaps)
+    labels = estimator.sample_partitions(12).labels
+    seen = estimator.network_labels_ >= 0
+    for row in labels:
+        assert set(row[~seen]) <= set(row[seen])
+
+
+@pytest.mark.parametrize("variant", ["AMCP alone", "DAC, anchored, alone", "NCP alone", "NCP", "ACTST"])
+def test_samples_differ_from_each_other(make_variant: Make, heaps: np.ndarray, variant: str) -> None:
     """A row half-way between two clusters does not always join the same one."""
     rng = np.random.default_rng(0)
     X = np.vstack([heaps, rng.uniform(heaps.min(axis=0), heaps.max(axis=0), (40, 2))])
-    labels = make_with_posterior(merge=False).fit(X).sample_partitions(20).labels
+    labels = make_variant(variant).fit(X).sample_partitions(20).labels
     assert len(np.unique(labels, axis=0)) > 1
 
 
@@ -76,28 +85,38 @@ def test_before_fit(make_with_posterior: Make) -> None:
     assert not hasattr(make_with_posterior(), "k_posterior_")
 
 
-def test_k_posterior_of_anchors_is_that_of_the_samples(make_variant: Make, heaps: np.ndarray) -> None:
-    estimator = make_variant("anchored").fit(heaps)
-    assert estimator.k_posterior_ == estimator.sample_partitions(20).k_posterior
-    assert estimator.k_posterior_ is estimator.k_posterior_  # sampled once
+@pytest.mark.parametrize("variant", ["AMCP alone", "DAC, anchored, alone", "NCP alone", "ACTST alone"])
+def test_k_posterior_of_a_network_alone_is_that_of_its_draws(
+    make_variant: Make, heaps: np.ndarray, variant: str
+) -> None:
+    """Of 200 draws each number has the share that P(K) of fewer draws gives it, up to chance."""
+    estimator = make_variant(variant).fit(heaps)
+    sampled = estimator.sample_partitions(200).k_posterior
+    for k, p in estimator.k_posterior_.items():
+        assert sampled.get(k, 0.0) == pytest.approx(p, abs=0.5)
+    n_draws = 10 if variant == "NCP alone" else 20
+    if variant != "ACTST alone":
+        same = estimator.sample_partitions(n_draws).k_posterior
+        assert same == pytest.approx(estimator.k_posterior_)
+
+
+@pytest.mark.parametrize("variant", ["AMCP", "DAC", "NCP", "GaussianSearch"])
+def test_k_posterior_by_evidence(make_variant: Make, heaps: np.ndarray, variant: str) -> None:
+    """Four clear clusters are four, whoever proposes."""
+    estimator = make_variant(variant).fit(heaps)
+    assert estimator.n_clusters_ == 4
+    assert estimator.k_posterior_[4] > 0.9
 
 
 def test_act_st_never_believes_in_more_clusters_than_its_cap(make_variant: Make, heaps: np.ndarray) -> None:
-    estimator = make_variant("act-st", max_clusters=5).fit(heaps)
+    estimator = make_variant("ACTST alone", max_clusters=5).fit(heaps)
     assert max(estimator.network_k_posterior_) <= 5
     assert max(estimator.k_posterior_) <= 5
 
 
-def test_act_st_believes_in_the_number_that_it_reports(make_variant: Make, heaps: np.ndarray) -> None:
-    """Zooming and merging count: P(K) is about the clusters that are reported."""
-    for options in ({}, {"zoom_levels": 2}, {"zoom_levels": 0, "merge": False}):
-        estimator = make_variant("act-st", **options).fit(heaps)
-        assert estimator.k_posterior_.get(estimator.n_clusters_, 0.0) > 0.1
-
-
-def test_belief_of_act_st_as_printed(make_variant: Make, heaps: np.ndarray) -> None:
-    """Without zooming, EM and merging it is the learned stop's, up to components that no row prefers."""
-    estimator = make_variant("act-st", zoom_levels=0, refine_steps=0, merge=False).fit(heaps)
+def test_belief_of_act_st_alone(make_variant: Make, heaps: np.ndarray) -> None:
+    """It is the learned stop's, up to components that no row prefers."""
+    estimator = make_variant("ACTST alone").fit(heaps)
     belief = estimator.network_k_posterior_
     assert sum(belief.values()) == pytest.approx(1)
     for k in belief:
@@ -105,4 +124,4 @@ def test_belief_of_act_st_as_printed(make_variant: Make, heaps: np.ndarray) -> N
         assert found >= sum(p for j, p in belief.items() if j <= k) - 0.01
     sampled = estimator.sample_partitions(400).k_posterior
     for k, p in estimator.k_posterior_.items():
-        assert sampled.get(k, 0.0) == pytest.approx(p, abs=5 * np.sqrt(0.25 / 400))
+        assert sampled.get(k, 0.0) == pytest.approx(p, abs=0.01)

@@ -13,14 +13,10 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-Make = Callable[..., Any]
+from clusterwise.partition import canonical_labels
+from clusterwise.pretrained import get_weights
 
-SETTINGS = [
-    {},
-    {"scaling": "feature"},
-    {"max_network_points": 50},
-    {"refine_steps": 0, "zoom_levels": 0, "merge": False},
-]
+Make = Callable[..., Any]
 
 
 def wide(heaps: np.ndarray, n_features: int) -> np.ndarray:
@@ -39,41 +35,65 @@ def new_rows(heaps: np.ndarray) -> np.ndarray:
     return np.vstack([around, heaps.mean(axis=0), [[0.0, 0.0]], heaps[:1], beyond])
 
 
-@pytest.mark.parametrize("settings", SETTINGS)
-def test_predict_on_the_rows_of_fit_gives_their_labels(
-    make: Make, heaps: np.ndarray, settings: dict[str, Any]
-) -> None:
-    estimator = make(**settings).fit(heaps)
+def test_predict_on_the_rows_of_fit_gives_their_labels(make_faithful: Make, heaps: np.ndarray) -> None:
+    estimator = make_faithful().fit(heaps)
     np.testing.assert_array_equal(estimator.predict(heaps), estimator.labels_)
     np.testing.assert_array_equal(estimator.predict_proba(heaps), estimator.membership_)
-    np.testing.assert_array_equal(make(**settings).fit_predict(heaps), estimator.labels_)
+    np.testing.assert_array_equal(make_faithful().fit_predict(heaps), estimator.labels_)
 
 
-@pytest.mark.parametrize("n_features", [1, 2, 3, 12, 600])
-def test_rows_do_not_depend_on_their_neighbours(make: Make, heaps: np.ndarray, n_features: int) -> None:
+@pytest.mark.parametrize("settings", [{"scaling": "feature"}, {"max_network_points": 50}])
+def test_a_network_alone_is_repeated_for_rows_that_it_did_not_see(
+    make_amortized: Make, heaps: np.ndarray, settings: dict[str, Any]
+) -> None:
+    estimator = make_amortized(**settings).fit(heaps)
+    seen = estimator.network_labels_ >= 0
+    rows = ~seen if estimator.refine is None else np.ones(140, dtype=bool)
+    np.testing.assert_array_equal(estimator.predict(heaps)[rows], estimator.labels_[rows])
+    np.testing.assert_array_equal(estimator.predict_proba(heaps)[rows], estimator.membership_[rows])
+    if estimator.refine is None:
+        np.testing.assert_array_equal(
+            canonical_labels(estimator.labels_[seen]), canonical_labels(estimator.network_labels_[seen])
+        )
+
+
+def test_rows_do_not_depend_on_their_neighbours(make: Make, heaps: np.ndarray) -> None:
     """Exactly, not nearly: no rounding of a matrix product may leak from row to row."""
-    X = heaps[:, :1] if n_features == 1 else heaps if n_features == 2 else wide(heaps, n_features)
-    estimator = make(projection=None if n_features == 2 else "pca").fit(X)
-    np.testing.assert_array_equal(estimator.predict(X), estimator.labels_)
+    assert_rows_alone(make().fit(heaps), heaps)
+
+
+@pytest.mark.parametrize("n_features", [1, 3, 12, 600])
+def test_projected_rows_do_not_depend_on_their_neighbours(
+    make_network: Make, heaps: np.ndarray, n_features: int
+) -> None:
+    X = heaps[:, :1] if n_features == 1 else wide(heaps, n_features)
+    assert_rows_alone(make_network(projection="pca").fit(X), X)
+
+
+def assert_rows_alone(estimator: Any, X: np.ndarray) -> None:
     probabilities = estimator.predict_proba(X)
     rows = np.random.default_rng(0).permutation(140)[:33]
     np.testing.assert_array_equal(estimator.predict_proba(X[rows]), probabilities[rows])
     np.testing.assert_array_equal(estimator.predict_proba(np.asfortranarray(X)), probabilities)
     for row in rows[:5]:
         np.testing.assert_array_equal(estimator.predict_proba(X[[row]])[0], probabilities[row])
-    if hasattr(estimator, "score_samples"):
-        scores = estimator.score_samples(X)
-        np.testing.assert_array_equal(estimator.score_samples(X[rows]), scores[rows])
+    scores = estimator.score_samples(X)
+    np.testing.assert_array_equal(estimator.score_samples(X[rows]), scores[rows])
 
 
-@pytest.mark.parametrize("n_features", [2, 5])
-def test_new_rows_get_known_labels(
-    make: Make, heaps: np.ndarray, new_rows: np.ndarray, n_features: int
+def test_new_rows_get_known_labels(make: Make, heaps: np.ndarray, new_rows: np.ndarray) -> None:
+    assert_known_labels(make().fit(heaps), new_rows)
+
+
+def test_projected_new_rows_get_known_labels(
+    make_network: Make, heaps: np.ndarray, new_rows: np.ndarray
 ) -> None:
-    X, new = heaps, new_rows
-    if n_features == 5:  # the same far rows in five features
-        X, new = wide(heaps, 5), np.tile(new_rows, 3)[:, :5]
-    estimator = make(projection="pca").fit(X)
+    """The same far rows in five features."""
+    estimator = make_network(projection="pca").fit(wide(heaps, 5))
+    assert_known_labels(estimator, np.tile(new_rows, 3)[:, :5])
+
+
+def assert_known_labels(estimator: Any, new: np.ndarray) -> None:
     probabilities = estimator.predict_proba(new)
     assert probabilities.shape == (len(new), estimator.n_clusters_)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-12)
@@ -82,16 +102,19 @@ def test_new_rows_get_known_labels(
     assert set(labels) <= set(estimator.labels_)
 
 
-def test_rows_close_to_a_known_one_share_its_label(make: Make, heaps: np.ndarray) -> None:
-    estimator = make().fit(heaps)
+def test_rows_close_to_a_known_one_share_its_label(make_faithful: Make, heaps: np.ndarray) -> None:
+    estimator = make_faithful().fit(heaps)
     np.testing.assert_array_equal(estimator.predict(heaps + 1e-6), estimator.labels_)
 
 
-def test_before_fit(make: Make, heaps: np.ndarray) -> None:
+def test_before_fit(make_each: Make, heaps: np.ndarray) -> None:
     for method in ("predict", "predict_proba", "score_samples"):
-        if hasattr(make(), method):
-            with pytest.raises(NotFittedError):
-                getattr(make(), method)(heaps)
+        with pytest.raises(NotFittedError):
+            getattr(make_each(), method)(heaps)
+    with pytest.raises(NotFittedError):
+        make_each().sample()
+    for name in ("labels_", "steps_", "covariances_", "k_posterior_", "pioneers_", "weights_name_"):
+        assert not hasattr(make_each(), name)
 
 
 # -- pickles -------------------------------------------------------------------------------------
@@ -104,13 +127,13 @@ def through_joblib(estimator: Any) -> Any:
     return joblib.load(buffer)
 
 
-@pytest.mark.parametrize("journey", [lambda e: pickle.loads(pickle.dumps(e)), through_joblib])
-def test_pickles(make: Make, heaps: np.ndarray, new_rows: np.ndarray, journey: Callable[[Any], Any]) -> None:
+def test_pickles(make: Make, heaps: np.ndarray, new_rows: np.ndarray) -> None:
     estimator = make().fit(heaps)
-    arrived = journey(estimator)
-    np.testing.assert_array_equal(arrived.labels_, estimator.labels_)
-    np.testing.assert_array_equal(arrived.predict_proba(new_rows), estimator.predict_proba(new_rows))
-    assert hasattr(arrived, "score_samples") == hasattr(estimator, "score_samples")
+    arrived = pickle.loads(pickle.dumps(estimator))
+    for copy in (arrived, through_joblib(estimator)):
+        np.testing.assert_array_equal(copy.labels_, estimator.labels_)
+        np.testing.assert_array_equal(copy.predict_proba(new_rows), estimator.predict_proba(new_rows))
+    np.testing.assert_array_equal(arrived.score_samples(new_rows), estimator.score_samples(new_rows))
     np.testing.assert_array_equal(arrived.fit_predict(heaps), estimator.labels_)
 
 
@@ -124,15 +147,25 @@ def test_no_network_in_the_pickle(heaps: np.ndarray) -> None:
 
 
 def test_a_fitted_estimator_does_without_its_weights_file(
-    make: Make, heaps: np.ndarray, tmp_path: Any
+    make_network: Make, heaps: np.ndarray, tmp_path: Any
 ) -> None:
     weights = tmp_path / "mine.safetensors"
-    weights.write_bytes(make().weights.read_bytes())
-    estimator = make(weights=weights).fit(heaps)
+    weights.write_bytes(make_network().weights.read_bytes())
+    estimator = make_network(weights=weights).fit(heaps)
     weights.unlink()
     arrived = pickle.loads(pickle.dumps(estimator))
     np.testing.assert_array_equal(arrived.predict(heaps), estimator.labels_)
-    assert hasattr(arrived, "score_samples") == hasattr(make(), "score_samples")
+    assert np.isfinite(arrived.score(heaps))
+    assert arrived.weights_name_ == estimator.weights_name_
+
+
+def test_weights_in_memory(make_network: Make, heaps: np.ndarray) -> None:
+    """Weights may be loaded beforehand; such an estimator can be cloned too."""
+    by_path = make_network().fit(heaps)
+    loaded = make_network(weights=get_weights(by_path.weights)).fit(heaps)
+    np.testing.assert_array_equal(loaded.labels_, by_path.labels_)
+    assert loaded.weights_name_ == by_path.weights_name_
+    np.testing.assert_array_equal(clone(loaded).fit(heaps).labels_, by_path.labels_)
 
 
 def test_clone(make: Make, heaps: np.ndarray) -> None:

@@ -38,7 +38,8 @@ class Clusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
 
     def fit_predict_many(self, Xs: Sequence[Any]) -> list[np.ndarray]:
         """Cluster many data sets one after the other; return the labels of each. Nothing is stored."""
-        return [clone(self).fit_predict(X) for X in Xs]
+        points = [as_points(X, self, f"Xs[{index}]") for index, X in enumerate(Xs)]
+        return [clone(self).fit_predict(of_set) for of_set in points]
 
     def _draw_seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -103,7 +104,8 @@ class Clusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each cluster for each row of X, (n, K); each row is treated by itself."""
-        return self._assigner.memberships(self._features(X))
+        features = self._features(X)
+        return self._assigner.memberships(features)
 
     def predict(self, X: Any) -> np.ndarray:
         """Cluster of each row of X, (n,)."""
