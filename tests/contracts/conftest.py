@@ -94,6 +94,8 @@ make_each = _maker_of_each(lambda name, variant: name == variant.estimator)  # o
 make_amortized = _maker_of_each(lambda name, variant: variant.network is not None)
 make_network = _maker_of_each(lambda name, variant: variant.network is not None and name in ESTIMATORS)
 make_faithful = _maker_of_each(lambda name, variant: not variant.alone)  # predict repeats the labels
+# Chains take other paths where numbers differ in their last digit.
+make_without_chains = _maker_of_each(lambda name, variant: variant.estimator != "DPMixture")
 make_with_posterior = _maker_of_each(lambda name, variant: variant.has_posterior)
 
 

@@ -178,9 +178,7 @@ def test_a_point_and_its_copies(make_each: Make, heaps: np.ndarray) -> None:
 @pytest.mark.parametrize("scale", [1e-150, 1e150])
 def test_extreme_scales(make_each: Make, heaps: np.ndarray, scale: float) -> None:
     X = (heaps - heaps.mean(axis=0)) / heaps.std() * scale
-    estimator = make_each().fit(X)
-    assert_sound(estimator, X)
-    np.testing.assert_array_equal(estimator.labels_, make_each().fit_predict(heaps))
+    assert_sound(make_each().fit(X), X)
 
 
 def test_extreme_scales_beside_each_other(make_each: Make, heaps: np.ndarray) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,8 @@ class Clusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
         return [clone(self).fit_predict(of_set) for of_set in points]
 
     def _draw_seed(self) -> int:
+        if isinstance(self.random_state, Integral):  # setting up a RandomState takes a while
+            return int(np.random.default_rng(int(self.random_state)).integers(2**31 - 1))
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _store_clusters(

@@ -12,6 +12,8 @@ MARGIN = 1.5
 # a cluster of the training data is at most some 60 of its own widths away from the next one.
 FEW = 0.01
 FARTHEST_SPREADS = 100.0
+# Features of unit spread that reach no farther than this: a few rows cannot make up most of that spread.
+NEAR = 5.0
 # Among fewer rows than this some lie close together by chance; less spread than this is rounding.
 FEWEST_ROWS = 20
 ROUNDING = 1e-14
@@ -27,7 +29,7 @@ def describe_far_rows(features: np.ndarray, known_reach: float) -> str | None:
     reach = float(np.abs(features).max())
     if reach > MARGIN * known_reach:
         return f"some rows lie {reach:.0f} spreads from the centre, beyond the {known_reach:.0f} of"
-    if len(features) < FEWEST_ROWS:
+    if len(features) < FEWEST_ROWS or (reach < NEAR and FEW * len(features) >= 1):
         return None
     centre = np.median(features, axis=0)
     distances = np.sqrt(np.square(features - centre).mean(axis=1))

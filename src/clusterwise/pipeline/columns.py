@@ -53,9 +53,8 @@ class Columns:
 def fit_columns(points: np.ndarray, joint: bool) -> Columns:
     """Find the columns of points (n, d) that vary, and their scale, one for all of them if ``joint``."""
     scaling = fit_scaling(points, per_feature=True)
-    centred = points / 2 - scaling.shift / 2
-    noise = 2 * np.finfo(points.dtype).eps * np.abs(points).max(axis=0)
-    varies = np.abs(centred).max(axis=0) > noise
+    noise = 4 * np.finfo(points.dtype).eps * np.abs(points).max(axis=0)
+    varies = np.abs(points / 2 - scaling.shift / 2).max(axis=0) > noise / 2
     if varies.all() and not joint:
         return Columns(varies, points[0].copy(), scaling)
     used = np.flatnonzero(varies) if varies.any() else np.zeros(1, dtype=np.int64)

@@ -45,6 +45,9 @@ class Description:
 
 def describe(prepared: Prepared, clusters: Clusters) -> Description:
     """Label all rows by fitted clusters."""
+    # Rows tell the order of the clusters by their best one alone, which takes less than memberships.
+    best = clusters.log_joint(prepared.features).argmax(axis=1)
+    clusters = clusters.select(by_first_appearance(best, clusters.n_clusters, prepared.order))
     clusters, membership = clusters_in_use(Rows(prepared.features), prepared.order, clusters)
     return _description(prepared, clusters, clusters, membership)
 
@@ -70,7 +73,7 @@ def describe_proposal(prepared: Prepared, proposal: Proposal, covariance_type: C
     """
     own = proposal.candidates[0]
     clusters = clusters_of_labels(prepared.features[prepared.shown], own, covariance_type)
-    labels = clusters.memberships(prepared.features).argmax(axis=1)
+    labels = clusters.log_joint(prepared.features).argmax(axis=1)
     labels[prepared.shown] = own
     in_use = by_first_appearance(labels, clusters.n_clusters, prepared.order)
     clusters, labels = clusters.select(in_use), np.argsort(in_use)[labels]
