@@ -30,7 +30,7 @@ def card_text(weights: Weights) -> str:
         "",
         "## Validation",
         "",
-        "Fresh data sets from the training prior, the network alone (no zooming, EM or merging):",
+        "Fresh data sets from the training prior, the network alone, nothing refined:",
         "",
         "| step | loss | ARI | k-MAE |",
         "|---|---|---|---|",
