@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -19,6 +20,7 @@ from clusterwise.models.amcp import (
     random_state,
 )
 from clusterwise.models.amcp_loop import first_by_k_means, seed_logits, similarity_to_assigned
+from clusterwise.models.amcp_mixing import PathsMixing
 from clusterwise.models.base import TrainingTask
 
 SMALL = AMCPConfig(
@@ -131,27 +133,60 @@ def test_em_steps_raise_the_evidence(decoder: Any) -> None:
     assert (rises > 1e-4).any()
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("n_em_steps", [None, 1, 5])
+@pytest.mark.parametrize("proportions", ["free", "balanced"])
+@pytest.mark.parametrize("e_step", ["regular", "sinkhorn"])
+@pytest.mark.parametrize("decoder", ["linear", "mlp"])
+def test_the_loop_mixes_as_training_does(
+    decoder: Any, e_step: Any, proportions: Any, n_em_steps: int | None
+) -> None:
+    """Numpy for the paths of one data set, torch for a batch of states: the same EM steps."""
+    model, options = build(decoder=decoder), Options(e_step, n_em_steps, proportions)
+    x, _ = model.encode(heaps(1)[0], None)
+    # Three paths with two clusters so far: both have points, one lost all of them, almost nothing is left.
+    columns = torch.full((3, 36), -1)
+    columns[0, :10], columns[0, 12:20] = 0, 1
+    columns[1, 5:30] = 1
+    columns[2, :20], columns[2, 20:35] = 1, 0
+    seeds = torch.tensor([30, 0, 35])
+    encoded = Encoded.of(x.expand(3, -1, -1), torch.ones(3, 36, dtype=torch.bool))
+    as_trained = torch.where(columns < 0, 3, columns)
+    trained = model.intra_cluster_mixing(encoded, as_trained, seeds, 3, options)[-1]
+    mixed = PathsMixing(model, x[0].numpy(), options).run(columns.numpy(), seeds.numpy(), 2)
+    np.testing.assert_allclose(mixed.plan, trained.log_plan.exp().transpose(1, 2), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(mixed.references, trained.references, rtol=1e-9)
+    np.testing.assert_array_equal(mixed.scores.argmax(1), trained.log_plan.argmax(2))
+
+
 def test_column_sums_of_the_similarity_without_the_matrix() -> None:
-    generator = torch.Generator().manual_seed(0)
-    log_plan = torch.log_softmax(torch.randn(2, 9, 4, generator=generator, dtype=torch.float64), dim=-1)
-    centres = torch.rand(2, 4, 5, generator=generator, dtype=torch.float64)
-    assigned = torch.rand(2, 9, generator=generator) < 0.5
-    found = similarity_to_assigned(log_plan, centres, assigned)
-    for b in range(2):
-        projected = torch.exp(log_plan[b]) @ (centres[b] - 0.5)
-        rows = projected / projected.norm(dim=1, keepdim=True)
-        matrix = rows[assigned[b]] @ rows.T  # M of Eq 9, every point as a column
-        torch.testing.assert_close(found[b], matrix.mean(0))
+    rng = np.random.default_rng(0)
+    plan = rng.dirichlet(np.ones(4), size=(2, 9)).transpose(0, 2, 1)
+    centres, assigned = rng.random((2, 4, 5)), rng.random((2, 9)) < 0.5
+    found = similarity_to_assigned(plan, centres, assigned)
+    for p in range(2):
+        projected = plan[p].T @ (centres[p] - 0.5)
+        rows = projected / np.linalg.norm(projected, axis=1, keepdims=True)
+        matrix = rows[assigned[p]] @ rows.T  # M of Eq 9, every point as a column
+        np.testing.assert_allclose(found[p], matrix.mean(0))
+
+
+def test_points_in_the_middle_of_the_cube_have_no_direction() -> None:
+    """Not even one made of rounding errors."""
+    plan = np.full((1, 2, 3), 0.5, dtype=np.float32)
+    centres = np.array([[[0.3, 0.9], [0.7, 0.1]]], dtype=np.float32)
+    found = similarity_to_assigned(plan, centres, np.array([[True, True, False]]))
+    assert (np.abs(found) <= 1).all()
 
 
 def test_seeds_are_unassigned_and_unlike_what_is_assigned() -> None:
-    similarity = torch.tensor([[0.9, 0.1, -0.5, 0.9]])
-    unassigned = torch.tensor([[True, True, False, True]])
-    logits = seed_logits(similarity, torch.zeros(1, 4), unassigned)
+    similarity = np.array([[0.9, 0.1, -0.5, 0.9]])
+    unassigned = np.array([[True, True, False, True]])
+    logits = seed_logits(similarity, np.zeros((1, 4)), unassigned)
     assert logits.argmax() == 1
-    assert logits[0, 2] == -torch.inf
+    assert logits[0, 2] == -np.inf
     # A point that is expected to lead to a bad cluster is a worse seed.
-    worse = seed_logits(similarity, torch.tensor([[0.0, 1.0, 0.0, 0.0]]), unassigned)
+    worse = seed_logits(similarity, np.array([[0.0, 1.0, 0.0, 0.0]]), unassigned)
     assert worse[0, 1] < logits[0, 1]
 
 

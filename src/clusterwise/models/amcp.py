@@ -5,7 +5,8 @@ cluster-wise loop then works on these encodings alone:
 
 1. *InterCC* draws the seed of the next cluster among the unassigned points S_k (Eqs 8-10);
 2. *IntraCM* runs T EM steps of a mixture with one reference phi_j for each cluster so far, one for the
-   new cluster, started at the seed, and one component for the rest (Eqs 3-7);
+   new cluster, started at the seed, and one component for the rest (Eqs 3-7); in torch for training, here,
+   and in numpy for the loop, in ``amcp_mixing``;
 3. the plan's column k says who joins C_k; earlier clusters are revised by their own columns (AMCP*).
 
 Objective (``AMCP.loss``; Eq 11), unrolled over the T steps:
@@ -56,14 +57,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from clusterwise.models.amcp_loop import Loop, first_by_k_means, uniform_numbers
+from clusterwise.models.amcp_mixing import NEVER, PathsMixing
 from clusterwise.models.base import AmortizedModel, Inference, TrainingTask
 from clusterwise.nn.encoder import SetEncoder
 from clusterwise.nn.sinkhorn import sinkhorn
 
 __all__ = ["AMCP", "AMCPConfig", "Decoder", "Encoded", "Mixing", "Options", "random_state"]
-
-# Log of "never": finite, so that no gradient is NaN.
-NEVER = -1e4
 
 
 @dataclass(frozen=True)
@@ -120,10 +119,6 @@ class Encoded(NamedTuple):
         extended = torch.cat([x * present, present], dim=-1)
         half_squares = 0.5 * x.square().sum(-1, keepdim=True)
         return cls(x, mask, extended, half_squares, mask.sum(1, keepdim=True).to(x.dtype))
-
-    def rows(self, index: Tensor) -> Encoded:
-        """Select some of the data sets."""
-        return Encoded(*(tensor[index] for tensor in self))
 
     def mass_and_means(self, log_plan: Tensor) -> tuple[Tensor, Tensor]:
         """Mass (B, J) of each component under a plan, and the mean of its encodings (B, J, D)."""
@@ -317,21 +312,18 @@ class AMCP(AmortizedModel):
     ) -> list[Inference]:
         """Partition B data sets; one path takes the likeliest seeds, ``n_draws`` more draw them (Eq 10)."""
         options = options or Options()
-        seeds = seeds or [0] * len(points)
-        x, expected = self.encode(points, None if bool(mask.all()) else mask)
-        paths = 1 + n_draws
-        uniform = torch.stack(
-            [uniform_numbers(seed, n_draws, max_clusters) for seed in seeds]
-        )  # (B, paths, steps)
-        present = mask
-        if paths > 1:
-            x, expected, present = (t.repeat_interleave(paths, dim=0) for t in (x, expected, mask))
-        first = first_by_k_means(points, mask) if options.first_cluster == "k-means" else None
-        if first is not None:
-            first = first.repeat_interleave(paths, dim=0)
-        encoded = Encoded.of(x, present)
-        loop = Loop(self, encoded, expected, uniform.flatten(0, 1), options, max_clusters, paths)
-        return loop.run(first, points)
+        x, expected = (t.cpu().numpy() for t in self.encode(points, None if bool(mask.all()) else mask))
+        first = first_by_k_means(points, mask).cpu().numpy() if options.first_cluster == "k-means" else None
+        found = []
+        for b, present in enumerate(mask.cpu().numpy()):
+            # The loop never sees an absent point; a slice copies nothing.
+            rows = slice(None) if present.all() else present
+            uniform = uniform_numbers(seeds[b] if seeds else 0, n_draws, max_clusters)
+            mixing = PathsMixing(self, x[b, rows], options)
+            loop = Loop(mixing, expected[b, rows], uniform, options.update, max_clusters)
+            loop.run(None if first is None else first[b, rows])
+            found.append(loop.inference(points[b], mask[b]))
+        return found
 
 
 # Weight of the bound per coordinate; the cross-entropy does the work, this keeps encodings compact.
