@@ -167,9 +167,10 @@ def markdown_page(
     rest = [name for name in metrics if name not in headline]
     parts = [
         f"# {benchmark.title}",
-        "Mean ± standard error over data sets. A gap is the value minus the oracle's on the same data set. "
-        f"Time ratios are medians of those to {benchmark.time_reference} on the same data set; methods take "
-        "turns. A method with fewer sets was measured on the first ones: compare its gap, not its mean. "
+        "Mean ± standard error over data sets. "
+        + ("A gap is the value minus the oracle's on the same data set. " if benchmark.oracle else "")
+        + f"Time ratios are medians, to {benchmark.time_reference} on the same data set, and methods take "
+        "turns. Slow methods are measured on the first sets only: of these, compare gaps and not means. "
         "Noise points (label −1) count as one more cluster in agreement scores and not at all in the number "
         "of clusters.",
     ]

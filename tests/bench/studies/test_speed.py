@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import clusterwise as cw
 from clusterwise.bench import registry
 from clusterwise.bench.studies import speed
 
@@ -40,7 +42,7 @@ def test_page_and_raw_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert f"| {name} " in page
     assert "AMCP + search, fit_predict_many" in page
     assert [row["part"] for row in rows].count("batch of 2") == speed.N_BATCHES
-    for stage in (*speed.STAGES, "checks, storing"):
+    for stage in (*speed.STAGES, speed.REST):
         assert f"| {stage} " in page
     assert sorted(path.name for path in tmp_path.iterdir()) == ["speed.csv", "speed.md"]
 
@@ -70,9 +72,16 @@ def test_ratios_are_to_the_reference() -> None:
 
 
 def test_stages_share_out_the_fit() -> None:
-    parts = {stage: {0: 0.1, 1: 0.2} for stage in speed.STAGES}
-    lines = speed._breakdown({0: 0.5, 1: 1.0}, parts).splitlines()
-    cells = {line.split("|")[1].strip(): [c.strip() for c in line.split("|")[2:4]] for line in lines}
-    assert cells["refine"] == ["150", "20 %"]
-    assert cells["checks, storing"] == ["150", "20 %"]
-    assert cells["fit"] == ["750", "100 %"]
+    parts = {stage: {0: 0.1, 1: 0.2} for stage in (*speed.STAGES, speed.REST)}
+    cells = [[cell.strip() for cell in line.split("|")] for line in speed._breakdown(parts).splitlines()]
+    assert ["", "refine", "150", "20 %", ""] in cells
+
+
+def test_a_timed_fit_is_a_fit() -> None:
+    points = speed.DRAW_CASE["(200, 4)"]("(200, 4)", 0).points
+    estimator = cw.GaussianSearch(random_state=0)
+    seconds = speed.stage_seconds(estimator, points)
+    assert list(seconds) == [*speed.STAGES, speed.REST]
+    assert min(seconds.values()) > 0
+    np.testing.assert_array_equal(estimator.labels_, cw.GaussianSearch(random_state=0).fit(points).labels_)
+    assert "_pipeline" not in vars(estimator)

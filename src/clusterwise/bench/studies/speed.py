@@ -26,13 +26,13 @@ from clusterwise.bench.summary import describe, paired_ratios
 from clusterwise.bench.table import markdown_table, significant
 from clusterwise.bench.versions import versions_of
 
-__all__ = ["BATCHED", "REFERENCE", "STAGES", "run", "stage_seconds"]
+__all__ = ["BATCHED", "REFERENCE", "REST", "STAGES", "run", "stage_seconds"]
 
 TITLE = "Time per data set"
 REFERENCE = "BayesianGaussianMixture"
 ONE_BY_ONE = (*NETWORKS, "GaussianSearch", REFERENCE, "HDBSCAN")
 BATCHED = with_search("AMCP")  # in batches too, and stage by stage
-STAGES = ("prepare", "propose", "refine", "describe")
+STAGES, REST = ("prepare", "propose", "refine", "describe"), "checks, storing"
 # DAC's test sets, and the smaller ones of CHiGac.
 DRAW_CASE = dict.fromkeys(mog.SETTINGS, mog.draw_case) | {"(200, 4)": chigac.draw_case}
 N_SETS, QUICK_N_SETS, N_WARM_UP, N_BATCHES = 100, 10, 3, 3
@@ -67,19 +67,35 @@ def _seconds(action: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def stage_seconds(estimator: Any, points: np.ndarray, seed: int) -> dict[str, float]:
-    """Seconds of each stage of ``fit`` on points (n, d), called one after the other."""
-    pipeline = estimator._pipeline()
-    times = [time.perf_counter()]
-    prepared = pipeline.prepare(points, seed)
-    times.append(time.perf_counter())
-    (proposal,) = pipeline.propose([prepared], seed)
-    times.append(time.perf_counter())
-    refined = pipeline.refine(prepared, proposal)
-    times.append(time.perf_counter())
-    pipeline.describe(prepared, proposal, refined)
-    times.append(time.perf_counter())
-    return dict(zip(STAGES, np.diff(times).tolist(), strict=True))
+class _Timed:
+    """An estimator's pipeline, with a clock for each stage."""
+
+    def __init__(self, pipeline: Any) -> None:
+        self.pipeline, self.seconds = pipeline, dict.fromkeys(STAGES, 0.0)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.pipeline, name)
+        if name not in STAGES:
+            return found
+
+        def timed(*args: Any) -> Any:
+            started = time.perf_counter()
+            result = found(*args)
+            self.seconds[name] += time.perf_counter() - started
+            return result
+
+        return timed
+
+
+def stage_seconds(estimator: Any, points: np.ndarray) -> dict[str, float]:
+    """Seconds of one ``fit`` on points (n, d) by stages, and of the rest: checks, attributes, warnings."""
+    clock = _Timed(estimator._pipeline())
+    estimator._pipeline = lambda: clock
+    try:
+        whole = _seconds(partial(estimator.fit, points))
+    finally:
+        del estimator._pipeline  # which the class has, too
+    return clock.seconds | {REST: whole - sum(clock.seconds.values())}
 
 
 class _Measurement:
@@ -111,7 +127,7 @@ class _Measurement:
             self.add(name, "fit", index, _seconds(partial(runners[name], case)))
         without_stages = not self.is_known(BATCHED, STAGES[0], index)
         if without_stages:
-            for stage, seconds in stage_seconds(self.estimator, case.points, 0).items():
+            for stage, seconds in stage_seconds(self.estimator, case.points).items():
                 self.add(BATCHED, stage, index, seconds)
         return bool(missing) or without_stages
 
@@ -204,17 +220,13 @@ def _table(fits: Times, batches: dict[int, float]) -> str:
     return markdown_table(header, lines)
 
 
-def _breakdown(fits: dict[int, float], parts: Times) -> str:
-    whole = describe(fits.values()).median
-    known = {stage: parts[stage] for stage in STAGES}
-    rest = (fits[index] - sum(of[index] for of in known.values()) for index in fits)
-    medians = {stage: describe(of.values()).median for stage, of in known.items()}
-    medians["checks, storing"] = max(describe(rest).median, 0.0)
-    lines = [
-        [name, significant(1e3 * value), f"{100 * value / whole:.0f} %"] for name, value in medians.items()
-    ]
+def _breakdown(parts: Times) -> str:
+    """Medians over the data sets, and each as a share of their sum."""
+    medians = {part: describe(parts[part].values()).median for part in (*STAGES, REST)}
+    whole = sum(medians.values())
     return markdown_table(
-        ["stage", "median ms", "of fit"], [*lines, ["fit", significant(1e3 * whole), "100 %"]]
+        ["stage", "median ms", "share"],
+        [[part, significant(1e3 * value), f"{100 * value / whole:.0f} %"] for part, value in medians.items()],
     )
 
 
@@ -224,8 +236,8 @@ def _page(rows: Sequence[dict[str, str]], n_sets: int) -> str:
         fits, others = _times(rows, setting, n_sets)
         parts += [f"## {setting}, {n_sets} data sets"]
         parts += [_table(fits, others.get(f"batch of {n_sets}", {}))]
-        parts += [f"Where the time of {BATCHED} goes, medians:", _breakdown(fits[BATCHED], others)]
-    identities = dict.fromkeys(row["identity"] for row in rows if row["identity"])
+        parts += [f"Where the time of {BATCHED} goes, medians:", _breakdown(others)]
+    identities = dict.fromkeys(row["identity"].removesuffix(", untrained") for row in rows if row["identity"])
     parts += ["## Versions", f"{versions_of(METHODS[REFERENCE], 1)}; weights {', '.join(identities)}."]
     return "\n\n".join(parts) + "\n"
 
