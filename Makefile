@@ -49,7 +49,7 @@ types: $(VENV)/.installed  ## mypy
 	$(BIN)/mypy
 
 bench: $(VENV)/.installed  ## measure ourselves and our peers (hours); NAME=speed for one benchmark
-	for name in $(or $(NAME),mog crp bayesian ncp chigac amcp-ablations chigac-inference calibration posteriors growth dp-speed speed); do \
+	for name in $(or $(NAME),mog crp chigac scales one-gaussian speed busy bayesian ncp amcp-ablations chigac-inference calibration posteriors growth dp-speed); do \
 		$(BIN)/clusterwise bench $$name --out benchmarks/results || exit 1; done
 
 docs: $(VENV)/.installed-docs  ## build the documentation; warnings are errors

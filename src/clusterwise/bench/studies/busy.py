@@ -66,7 +66,7 @@ def _plane(index: int) -> Case:
 
 
 def _ten_features(index: int) -> Case:
-    return draw_mixture(2000, index).blind()
+    return draw_mixture(1000, index).blind()
 
 
 CONTENDERS: dict[str, Contender] = {
@@ -75,7 +75,7 @@ CONTENDERS: dict[str, Contender] = {
         for name in ("AMCP", "DAC", "ACTST", "NCP", "CHiGac", "GaussianSearch")
     },
     **{
-        name: Contender(partial(fitted, name), _ten_features, "2,000 rows, 10 features")
+        name: Contender(partial(fitted, name), _ten_features, "1,000 rows, 10 features")
         for name in ("DPMixture", "DeepDPM")
     },
 }
