@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clusterwise.estimators.features import FeatureMap, fit_feature_map, pad_features, principal_axes
-from clusterwise.exceptions import FeatureCountError
+from clusterwise.pipeline.features import FeatureMap, fit_feature_map, pad_features, principal_axes
 
 
 def fit(points: np.ndarray, n_features: int = 2, scaling: str = "joint") -> FeatureMap:
-    return fit_feature_map(points, n_features, "some-weights", "pca", scaling)
+    return fit_feature_map(points, n_features, scaling)
 
 
 @pytest.fixture
@@ -35,8 +34,8 @@ def test_undo(rng: np.random.Generator, d: int) -> None:
     np.testing.assert_allclose(feature_map.undo(feature_map.apply(points)), points)
     spread = feature_map.undo(rng.normal(size=(40_000, d))).var(axis=0)
     # The standard error of a variance is sqrt(2 / n) of it.
-    variances = feature_map.undo_variances(np.ones((1, d)))[0]
-    np.testing.assert_allclose(spread, variances, rtol=5 * np.sqrt(2 / 40_000))
+    covariance = feature_map.undo_covariances(np.eye(d)[None])[0]
+    np.testing.assert_allclose(spread, np.diag(covariance), rtol=5 * np.sqrt(2 / 40_000))
 
 
 @pytest.mark.parametrize("d", [3, 9])
@@ -51,12 +50,16 @@ def test_undo_of_a_projection_is_the_nearest_point_on_the_plane(rng: np.random.G
     assert left_over == pytest.approx(expected.sum() / np.square(centred).sum())
 
 
-def test_variances_of_a_projection(rng: np.random.Generator) -> None:
+def test_covariances_of_a_projection(rng: np.random.Generator) -> None:
     points = rng.normal(size=(200, 4)) * [8, 4, 1, 0.5]
-    feature_map = fit(points)
-    drawn = feature_map.undo(rng.normal(size=(40_000, 2)) * [0.5, 2.0])
-    variances = feature_map.undo_variances(np.array([[0.25, 4.0]]))[0]
-    np.testing.assert_allclose(drawn.var(axis=0), variances, rtol=5 * np.sqrt(2 / 40_000))
+    feature_map = fit(points, 2, "feature")
+    given = np.array([[0.25, 0.3], [0.3, 4.0]])
+    drawn = feature_map.undo(rng.multivariate_normal(np.zeros(2), given, 40_000))
+    covariance = feature_map.undo_covariances(given[None])[0]
+    sds = np.sqrt(np.diag(covariance))
+    np.testing.assert_allclose(
+        np.cov(drawn.T) / np.outer(sds, sds), covariance / np.outer(sds, sds), atol=0.05
+    )
 
 
 @pytest.mark.parametrize("d", [1, 2, 5])
@@ -84,12 +87,6 @@ def test_far_points_stay_finite(rng: np.random.Generator) -> None:
     points = rng.normal(size=(50, 3)) * 1e-150
     far = np.array([[1e308, -1e308, 0.0], [1e200, 1e200, 1e200]])
     assert np.isfinite(fit(points).apply(far)).all()
-
-
-def test_other_widths_need_a_projection() -> None:
-    with pytest.raises(FeatureCountError, match="Y has 3 features, but the weights 'some-weights' take 2"):
-        fit_feature_map(np.eye(3), 2, "some-weights", None, "joint", "Y")
-    fit_feature_map(np.eye(2), 2, "some-weights", None, "joint")
 
 
 # -- principal axes ------------------------------------------------------------------------------
