@@ -171,7 +171,7 @@ def test_unknown_names_list_what_exists(tiny: ModuleType, tmp_path: Path) -> Non
 def test_crashes_and_time_outs_are_rows(
     planted: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chosen = planted.benchmark("troubled", "unbuildable", settings=("many",))
+    chosen = planted.benchmark("troubled", "halves", "unbuildable", settings=("many",))
     monkeypatch.setitem(BENCHMARKS, "planted", chosen)
     page = run_benchmark("planted", tmp_path, write=quiet, time_limit=2.0)
     rows = [row for row in rows_of(page) if row["metric"] == "ARI"]
@@ -189,6 +189,7 @@ def test_crashes_and_time_outs_are_rows(
     assert float(troubled[3]["seconds"]) >= 2.0
     broken = [row for row in rows if row["method"] == "unbuildable"]
     assert {row["status"] for row in broken} == {"error: ImportError: planted: no such library"}
+    assert [row["status"] for row in rows if row["method"] == "halves"] == ["ok"] * 6
     text = page.read_text()
     assert "2 of 6" in text
     assert "1 × timeout" in text

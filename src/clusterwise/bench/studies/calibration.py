@@ -72,18 +72,26 @@ bins that fewer than {FEWEST_SETS} data sets reach are left out."""
 
 @dataclass(frozen=True)
 class Candidate:
-    """An estimator with a posterior over k, and the shipped weights that it takes by default."""
+    """An estimator with a posterior over k, and the shipped weights that it takes by default, if any."""
 
     name: str
     estimator: str
-    weights: str
+    weights: str | None
     options: dict[str, Any] = field(default_factory=dict)
 
     def is_there(self) -> bool:
         """Whether this build has the estimator and its weights."""
         import clusterwise
 
-        return hasattr(clusterwise, self.estimator) and self.weights in clusterwise.list_weights()
+        return self.weights is None or self.weights in clusterwise.list_weights()
+
+    def identity(self) -> str:
+        """What its figures depend on besides the data."""
+        import clusterwise
+
+        if self.weights is None:
+            return f"clusterwise {clusterwise.__version__}"
+        return weights_identity(self.weights)
 
     def build(self, seed: int) -> Any:
         """Return the estimator, not fitted."""
@@ -98,6 +106,7 @@ METHODS = (
     Candidate("CHiGac, 20 draws", "CHiGac", "chigac-2d", {"n_draws": 20}),
     Candidate("DAC (anchored)", "DAC", "dac-anchored-2d", {"filtering": "anchored"}),
     Candidate("ACT-ST", "ACTST", "act-st-2d"),
+    Candidate("GaussianSearch", "GaussianSearch", None),
 )
 
 COLUMNS = (
@@ -162,7 +171,7 @@ def run(
             write(f"calibration: no {method.name}, its weights {method.weights} are not shipped")
     if not present:
         raise BenchmarkError("No method with a posterior over k has its weights in this build; train some.")
-    identities = {method.name: weights_identity(method.weights) for method in present}
+    identities = {method.name: method.identity() for method in present}
 
     def is_current(row: dict[str, str]) -> bool:
         return row["status"] == "ok" and identities.get(row["method"], row["weights"]) == row["weights"]
