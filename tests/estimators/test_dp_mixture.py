@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from clusterwise import DPMixture
 from clusterwise.exceptions import ClusterwiseError, InvalidDataError, NotConvergedWarning
@@ -21,16 +20,6 @@ from clusterwise.partition import canonical_labels
 pytestmark = pytest.mark.filterwarnings("ignore::clusterwise.exceptions.NotConvergedWarning")
 COVARIANCES = ("full", "diag", "spherical")
 QUICK: dict[str, Any] = {"n_warm_up": 80, "n_draws": 20, "random_state": 0}
-
-
-@parametrize_with_checks(
-    [
-        DPMixture(n_warm_up=12, n_draws=6, n_chains=1),
-        DPMixture(covariance_type="diag", n_warm_up=12, n_draws=6),
-    ]
-)
-def test_scikit_learn(estimator: BaseEstimator, check: Callable[[BaseEstimator], None]) -> None:
-    check(estimator)
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from clusterwise._threads import one_thread
 from clusterwise.components.clusters import Clusters
 from clusterwise.estimators.validation import as_points, require_features, require_positive
 from clusterwise.exceptions import NotConvergedWarning
@@ -105,6 +106,7 @@ class Clusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
         validate_data(self, X, reset=False, skip_check_array=True)  # names of columns
         return self._space.apply(points)
 
+    @one_thread()
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each cluster for each row of X, (n, K); each row is treated by itself."""
         features = self._features(X)
@@ -114,6 +116,7 @@ class Clusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
         """Cluster of each row of X, (n,)."""
         return self.predict_proba(X).argmax(axis=1)
 
+    @one_thread()
     def score_samples(self, X: Any) -> np.ndarray:
         """Log predictive density of each row of X in its own units, (n,), given the clusters.
 

@@ -14,6 +14,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
+from clusterwise._threads import one_thread
 from clusterwise.components.clusters import outlier_scores_of
 from clusterwise.components.niw import CovarianceType, NormalInverseWishart
 from clusterwise.components.order import in_input_order
@@ -228,16 +229,17 @@ class DeepDPM(Clusterer):
         before = self._snapshot_before(table)
         validate_data(self, X, reset=True, skip_check_array=True)
         seed = self._draw_seed()
-        space = Space.of(table.columns, pareto=self.scaling == "pareto")
-        rows, report = space.rows(table.rows), epoch_progress(self.verbose)
-        if self.feature_learning is None:
-            if self.variants is not None:
-                raise ClusterwiseError("variants are for learned features; set feature_learning='mlp'.")
-            settings = self._settings(space, len(rows), 0 if before is None else len(before.history))
-            snapshot = run(seed, rows, settings, self.k_init, before, report)
-        else:
-            space, rows, settings, snapshot = self._learn(seed, space, rows, before, report)
-        self._store(rows, table.order, space, settings.prior, snapshot)
+        with one_thread():
+            space = Space.of(table.columns, pareto=self.scaling == "pareto")
+            rows, report = space.rows(table.rows), epoch_progress(self.verbose)
+            if self.feature_learning is None:
+                if self.variants is not None:
+                    raise ClusterwiseError("variants are for learned features; set feature_learning='mlp'.")
+                settings = self._settings(space, len(rows), 0 if before is None else len(before.history))
+                snapshot = run(seed, rows, settings, self.k_init, before, report)
+            else:
+                space, rows, settings, snapshot = self._learn(seed, space, rows, before, report)
+            self._store(rows, table.order, space, settings.prior, snapshot)
         self._warn()
         if self.verbose:
             print(

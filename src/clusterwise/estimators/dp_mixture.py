@@ -11,6 +11,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from clusterwise._threads import one_thread
 from clusterwise.components.clusters import Clusters, clusters_in_use, outlier_scores_of
 from clusterwise.components.niw import CovarianceType
 from clusterwise.components.order import in_input_order
@@ -173,8 +174,9 @@ class DPMixture(Clusterer):
         validate_data(self, X, reset=True, skip_check_array=True)
         self._seed = self._draw_seed()
         hyper_prior = self._hyper_prior(table)
-        self._chains = self._run(table.rows, hyper_prior, before)
-        self._store(table, hyper_prior)
+        with one_thread():
+            self._chains = self._run(table.rows, hyper_prior, before)
+            self._store(table, hyper_prior)
         self._warn()
         if self.verbose:
             print(f"DPMixture: {self.n_clusters_} clusters, {time.perf_counter() - started:.2f} s")

@@ -91,7 +91,7 @@ class GaussianSearch(PipelinedClusterer):
     def _pipeline(self) -> Pipeline:
         return Pipeline(
             partial(fit_columns, joint=self.scaling == "joint"),
-            CellProposer(self.covariance_type),
+            CellProposer(self.covariance_type, self.max_clusters),
             how="search",
             covariance_type=self.covariance_type,
             max_clusters=self.max_clusters,

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from clusterwise._threads import one_thread
 from clusterwise.estimators.clusterer import Clusterer
 from clusterwise.estimators.validation import as_points, require_positive
 from clusterwise.exceptions import CapReachedWarning
@@ -46,10 +47,11 @@ class PipelinedClusterer(Clusterer):
         pipeline, seed = self._pipeline(), self._draw_seed()
         points = self._points(X)
         validate_data(self, X, reset=True, skip_check_array=True)
-        prepared = pipeline.prepare(points, seed)
-        (proposal,) = pipeline.propose([prepared], seed)
-        refined = pipeline.refine(prepared, proposal)
-        description = pipeline.describe(prepared, proposal, refined)
+        with one_thread():
+            prepared = pipeline.prepare(points, seed)
+            (proposal,) = pipeline.propose([prepared], seed)
+            refined = pipeline.refine(prepared, proposal)
+            description = pipeline.describe(prepared, proposal, refined)
         self._store(prepared, proposal, description, seed)
         if refined is not None and pipeline.n_draws > 0:
             self._beliefs[pipeline.n_draws] = beliefs_of_refined(prepared, refined, prepared.order)
@@ -71,12 +73,13 @@ class PipelinedClusterer(Clusterer):
         pipeline, seed = self._pipeline(), self._draw_seed()
         names = [f"Xs[{index}]" for index in range(len(Xs))]
         points = [self._points(X, name) for X, name in zip(Xs, names, strict=True)]
-        prepared = [pipeline.prepare(of_set, seed) for of_set in points]
         labels = []
-        for name, one, proposal in zip(names, prepared, pipeline.propose(prepared, seed), strict=True):
-            description = pipeline.describe(one, proposal, pipeline.refine(one, proposal))
-            labels.append(description.labels)
-            self._warn(one, self._is_capped(proposal, description), f"{name}: ")
+        with one_thread():
+            prepared = [pipeline.prepare(of_set, seed) for of_set in points]
+            for name, one, proposal in zip(names, prepared, pipeline.propose(prepared, seed), strict=True):
+                description = pipeline.describe(one, proposal, pipeline.refine(one, proposal))
+                labels.append(description.labels)
+                self._warn(one, self._is_capped(proposal, description), f"{name}: ")
         return labels
 
     def _points(self, X: Any, name: str = "X") -> np.ndarray:
@@ -117,6 +120,7 @@ class PipelinedClusterer(Clusterer):
         """Number of drawn candidates behind ``k_posterior_``."""
         return DRAWS_OF_POSTERIOR
 
+    @one_thread()
     def _believe(self, n_draws: int) -> Beliefs:
         if n_draws not in self._beliefs:
             self._beliefs[n_draws] = self._pipeline().believe(self._prepared, self._seed, n_draws)

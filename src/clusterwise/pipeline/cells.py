@@ -11,7 +11,7 @@ import numpy as np
 from clusterwise.components.niw import CovarianceType
 from clusterwise.pipeline.propose import Proposal
 from clusterwise.pipeline.refine import choose_covariance_type
-from clusterwise.search.cells import first_partition
+from clusterwise.search.cells import first_partition, put_together
 from clusterwise.search.evidence import Sample
 from clusterwise.search.settings import DEFAULT
 
@@ -23,10 +23,17 @@ class CellProposer:
     """Proposes one partition with more clusters than there may be, for the search to merge."""
 
     covariance_type: CovarianceType | Literal["auto"]
+    max_clusters: int
 
     def propose(self, sets: Sequence[np.ndarray], seeds: Sequence[int], n_draws: int) -> list[Proposal]:
         """See ``Proposer``; nothing is drawn."""
         samples = [
             Sample(points, choose_covariance_type(self.covariance_type, points), DEFAULT) for points in sets
         ]
-        return [Proposal((first_partition(sample),), np.ones(1)) for sample in samples]
+        return [Proposal((self._partition(sample),), np.ones(1)) for sample in samples]
+
+    def _partition(self, sample: Sample) -> np.ndarray:
+        labels = first_partition(sample)
+        if labels.max() < self.max_clusters:
+            return labels
+        return next(found for _, found in put_together(sample, labels) if found.max() < self.max_clusters)

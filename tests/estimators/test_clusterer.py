@@ -1,4 +1,4 @@
-"""What a fitted DPMixture and a fitted DeepDPM have in common: a density in the units of the data."""
+"""What estimators have in common where a column is constant: a density in the units of the data."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from clusterwise import DeepDPM, DPMixture
-from clusterwise.estimators.fitted_mixture import FittedMixture
+from clusterwise import DeepDPM, DPMixture, GaussianSearch
+from clusterwise.estimators.clusterer import Clusterer
 from clusterwise.exceptions import ClusterwiseError, FeatureCountError, NotConvergedWarning
 from clusterwise.partition import canonical_labels
 
 QUICK: dict[str, Any] = {"n_warm_up": 40, "n_draws": 10, "random_state": 0}
-ESTIMATORS: dict[str, FittedMixture] = {
+ESTIMATORS: dict[str, Clusterer] = {
     "DPMixture": DPMixture(**QUICK),
     "DPMixture, diagonal": DPMixture(covariance_type="diag", **QUICK),
+    "GaussianSearch": GaussianSearch(random_state=0),
+    "GaussianSearch, spherical": GaussianSearch(covariance_type="spherical", scaling="joint", random_state=0),
     "DPMixture, spherical": DPMixture(covariance_type="spherical", **QUICK),
     "DeepDPM": DeepDPM(random_state=0),
     "DeepDPM, joint": DeepDPM(scaling="joint", random_state=0),
@@ -37,13 +39,13 @@ def heaps() -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.fixture(scope="module", params=list(ESTIMATORS))
-def fitted(request: pytest.FixtureRequest, heaps: tuple[np.ndarray, np.ndarray]) -> FittedMixture:
+def fitted(request: pytest.FixtureRequest, heaps: tuple[np.ndarray, np.ndarray]) -> Clusterer:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConvergedWarning)
         return clone(ESTIMATORS[request.param]).fit(heaps[0])
 
 
-def test_what_is_stored(fitted: FittedMixture, heaps: tuple[np.ndarray, np.ndarray]) -> None:
+def test_what_is_stored(fitted: Clusterer, heaps: tuple[np.ndarray, np.ndarray]) -> None:
     X, labels = heaps
     np.testing.assert_array_equal(fitted.labels_, labels)
     assert fitted.n_clusters_ == 3
@@ -58,7 +60,7 @@ def test_what_is_stored(fitted: FittedMixture, heaps: tuple[np.ndarray, np.ndarr
     assert (fitted.means_[:, 1] == CONSTANT).all()
 
 
-def test_density_integrates_to_one(fitted: FittedMixture, heaps: tuple[np.ndarray, np.ndarray]) -> None:
+def test_density_integrates_to_one(fitted: Clusterer, heaps: tuple[np.ndarray, np.ndarray]) -> None:
     X, _ = heaps
     low, high = X.min(axis=0), X.max(axis=0)
     low, high = low - (high - low), high + (high - low)
@@ -71,7 +73,7 @@ def test_density_integrates_to_one(fitted: FittedMixture, heaps: tuple[np.ndarra
 
 
 def test_rows_do_not_depend_on_their_neighbours(
-    fitted: FittedMixture, heaps: tuple[np.ndarray, np.ndarray]
+    fitted: Clusterer, heaps: tuple[np.ndarray, np.ndarray]
 ) -> None:
     X, _ = heaps
     rows = np.random.default_rng(0).permutation(len(X))[:33]
@@ -81,7 +83,7 @@ def test_rows_do_not_depend_on_their_neighbours(
     np.testing.assert_array_equal(fitted.score_samples(X[rows]), fitted.score_samples(X)[rows])
 
 
-def test_samples_come_from_the_clusters(fitted: FittedMixture, heaps: tuple[np.ndarray, np.ndarray]) -> None:
+def test_samples_come_from_the_clusters(fitted: Clusterer, heaps: tuple[np.ndarray, np.ndarray]) -> None:
     X, _ = heaps
     points, labels = fitted.sample(2000)
     assert points.shape == (2000, 3)
@@ -93,7 +95,7 @@ def test_samples_come_from_the_clusters(fitted: FittedMixture, heaps: tuple[np.n
     np.testing.assert_array_equal(fitted.sample(7)[0], fitted.sample(7)[0])
 
 
-def test_what_cannot_be_answered(fitted: FittedMixture, heaps: tuple[np.ndarray, np.ndarray]) -> None:
+def test_what_cannot_be_answered(fitted: Clusterer, heaps: tuple[np.ndarray, np.ndarray]) -> None:
     with pytest.raises(ClusterwiseError, match="n_samples must be at least 1"):
         fitted.sample(0)
     expected = f"X has 2 features, but {type(fitted).__name__} is expecting 3"
