@@ -49,7 +49,7 @@ register(
         n_sets=100,
         quick_n_sets=5,
         methods=TABLE,
-        slow_methods=slow_methods(networks=10, mixtures=50),
-        fewer_sets={setting: 20 for setting, (_, _, scale) in SETTINGS.items() if "printed" in scale},
+        slow_methods=slow_methods(networks=10, mixtures=30),
+        fewer_sets={setting: 10 for setting, (_, _, scale) in SETTINGS.items() if "printed" in scale},
     )
 )

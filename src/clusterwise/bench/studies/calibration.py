@@ -103,7 +103,6 @@ class Candidate:
 METHODS = (
     Candidate("AMCP", "AMCP", "amcp-2d"),
     Candidate("CHiGac", "CHiGac", "chigac-2d"),
-    Candidate("CHiGac, 20 draws", "CHiGac", "chigac-2d", {"n_draws": 20}),
     Candidate("DAC (anchored)", "DAC", "dac-anchored-2d", {"filtering": "anchored"}),
     Candidate("ACT-ST", "ACTST", "act-st-2d"),
     Candidate("GaussianSearch", "GaussianSearch", None),
