@@ -191,9 +191,7 @@ def test_stops_where_the_network_says(k: int) -> None:
     """Beyond the k_max of training (4) too."""
     model, points = going_on_until(k), normal(40, 2)
     inference = infer(model, points)
-    fixed = infer(model, points, n_clusters=[k])
     assert not inference.cap_reached
-    assert torch.equal(inference.labels, fixed.labels)
     assert inference.log_k_posterior is not None
     assert len(inference.log_k_posterior) == (4 if k <= 4 else 8 if k <= 8 else 16)
     with torch.no_grad():
@@ -246,3 +244,19 @@ def test_neighbours_that_go_on_change_nothing() -> None:
         torch.testing.assert_close(found, alone)
         lengths.add(len(found))
     assert len(lengths) > 1
+
+
+def test_likely_numbers_of_clusters_come_as_draws() -> None:
+    """Each with the stop's belief in it, the answer's own first; the answer is that without draws."""
+    model, points = network(k_max=4), normal(40, 2)
+    alone, drawn = infer(model, points), infer(model, points, n_draws=20)
+    assert torch.equal(alone.labels, drawn.labels)
+    assert alone.draws == () and alone.beliefs == ()
+    assert drawn.log_k_posterior is not None
+    belief = drawn.log_k_posterior.exp()
+    likely = sorted((p for p in belief.tolist() if p >= 1e-3), reverse=True)
+    assert len(drawn.beliefs) == 1 + len(drawn.draws) == len(likely)
+    np.testing.assert_allclose(sorted(drawn.beliefs, reverse=True), likely)
+    assert len(infer(model, points, n_draws=1).draws) == min(1, len(likely) - 1)
+    for labels in drawn.draws:
+        assert set(labels.tolist()) == set(range(int(labels.max()) + 1))

@@ -350,3 +350,19 @@ def test_bad_options_are_named(options: dict[str, Any], message: str) -> None:
 def test_unknown_method() -> None:
     with pytest.raises(RecipeError, match=r"no method 'k-means'; the methods are act-st, amcp, .*dac, ncp"):
         make_model("k-means", {})
+
+
+def test_draws_have_anchors_of_their_own() -> None:
+    """The answer is that without draws, and each set's draws are those that it has alone."""
+    model, sets = network(filtering="anchored"), normal(2, 30, 2)
+    mask = torch.ones(2, 30, dtype=torch.bool)
+    alone = model.infer(sets, mask, [3, 4])
+    drawn = model.infer(sets, mask, [3, 4], n_draws=5)
+    for b in range(2):
+        assert torch.equal(drawn[b].labels, alone[b].labels)
+        assert len(drawn[b].draws) == 5
+        (by_itself,) = model.infer(sets[b : b + 1], mask[:1], [3 + b], n_draws=5)
+        assert all(torch.equal(*pair) for pair in zip(by_itself.draws, drawn[b].draws, strict=True))
+    assert len({tuple(labels.tolist()) for labels in drawn[0].draws}) > 1
+    one_answer = network(filtering="minimum-loss")
+    assert one_answer.infer(sets, mask, [3, 4], n_draws=5)[0].draws == ()

@@ -35,10 +35,10 @@ def test_all_points_and_a_number_per_cluster(make_fitted, n_clusters, n_features
 
 def test_ellipses_are_the_estimators_own(make_fitted):
     estimator, X = make_fitted(3)
-    estimator.variances_ = np.array([[1.0, 4.0]] * 3)
+    estimator.covariances_ = np.array([[[1.0, 0.0], [0.0, 4.0]]] * 3)
     ellipses = ClusterDisplay.from_estimator(estimator, X).ax_.patches
     np.testing.assert_allclose([ellipse.center for ellipse in ellipses], estimator.means_)
-    assert {(ellipse.width, ellipse.height) for ellipse in ellipses} == {(4.0, 8.0)}
+    assert {(ellipse.width, ellipse.height, abs(ellipse.angle)) for ellipse in ellipses} == {(8.0, 4.0, 90.0)}
 
 
 def test_colours_follow_the_labels(make_fitted):
@@ -96,9 +96,10 @@ def test_extreme_scales_can_be_drawn(make_fitted, scale):
     assert low < X[:, 1].min() < X[:, 1].max() < high < 2 * np.abs(X).max()
 
 
-def test_estimators_without_gaussians_can_be_drawn(make_fitted):
+def test_gaussians_of_learned_features_are_not_drawn(make_fitted):
+    """They are not in the plane; the clusters' points have ellipses too."""
     estimator, X = make_fitted(3)
-    del estimator.means_, estimator.variances_
+    estimator.covariances_ = np.tile(np.eye(7), (3, 1, 1))
     assert len(ClusterDisplay.from_estimator(estimator, X).ax_.patches) == 3
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from clusterwise.plotting.ellipses import diagonal_ellipses, empirical_ellipses
+from clusterwise.plotting.ellipses import empirical_ellipses, gaussian_ellipses
 
 N = 20_000
 INSIDE = 1 - np.exp(-2)  # of a 2-D Gaussian, within two standard deviations
@@ -20,9 +20,10 @@ def test_share_of_points_inside():
     rng = np.random.default_rng(0)
     tolerance = 5 * np.sqrt(INSIDE * (1 - INSIDE) / N)
     upright = rng.normal([3, -2], [2, 0.5], (N, 2))
-    (ellipse,) = diagonal_ellipses(np.array([[3.0, -2.0]]), np.array([[4.0, 0.25]]))
-    assert abs(share_inside(ellipse, upright) - INSIDE) < tolerance
-    slanted = upright @ np.array([[0.8, 0.6], [-0.6, 0.8]])
+    turn = np.array([[0.8, 0.6], [-0.6, 0.8]])
+    slanted, covariance = upright @ turn, turn.T @ np.diag([4.0, 0.25]) @ turn
+    (ellipse,) = gaussian_ellipses(np.array([[3.0, -2.0]]) @ turn, covariance[None])
+    assert abs(share_inside(ellipse, slanted) - INSIDE) < tolerance
     (ellipse,) = empirical_ellipses(slanted, np.zeros(N, int))
     assert abs(share_inside(ellipse, slanted) - INSIDE) < tolerance
 

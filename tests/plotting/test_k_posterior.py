@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 from matplotlib.colors import to_hex
 
-from clusterwise.exceptions import ClusterwiseError
 from clusterwise.plotting import KPosteriorDisplay
 from clusterwise.plotting.palette import BASE
 
@@ -27,10 +25,3 @@ def test_improbable_numbers_are_left_out():
 def test_a_chosen_number_outside_the_posterior_is_shown():
     display = KPosteriorDisplay({2: 1.0}, n_clusters=4).plot()
     assert {round(bar.get_x() + 0.375) for bar in display.ax_.patches} == {1, 2, 3, 4, 5}
-
-
-def test_methods_without_a_posterior_say_so(make_fitted):
-    estimator, _ = make_fitted(3)
-    del estimator.k_posterior_
-    with pytest.raises(ClusterwiseError, match="has no posterior"):
-        KPosteriorDisplay.from_estimator(estimator)

@@ -48,11 +48,9 @@ class ClusterOptions:
 
 def summary_lines(estimator: Any, seconds: float) -> Iterator[str]:
     """Yield what is printed about a fitted estimator; P(K) comes last, since it may take a while."""
-    from clusterwise.report.contents import weights_name
-
     n_clusters, n_rows = int(estimator.n_clusters_), len(estimator.labels_)
     sizes = np.bincount(estimator.labels_, minlength=n_clusters)
-    by = [type(estimator).__name__, weights_name(estimator), f"{seconds:.1f} s"]
+    by = [type(estimator).__name__, estimator.weights_name_, f"{seconds:.1f} s"]
     yield (
         f"{n_clusters} cluster{'s' * (n_clusters != 1)} in {n_rows:,} row{'s' * (n_rows != 1)} "
         f"({', '.join(fact for fact in by if fact is not None)})"

@@ -180,8 +180,8 @@ class NCP(AmortizedModel):
         """Partition B data sets, each in ``n_orders`` random orders; the likeliest partition wins.
 
         Each label is drawn from the network's probabilities, so that the partitions are draws from its
-        posterior; ``greedy`` takes the likeliest label instead. With ``n_draws`` > 0 there are as many orders,
-        none of them greedy.
+        posterior; ``greedy`` takes the likeliest label instead. With ``n_draws`` > 0 there are as many
+        orders, none of them greedy.
         """
         if n_draws > 0:
             n_orders, greedy = n_draws, False

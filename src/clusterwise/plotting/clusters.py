@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from clusterwise.plotting.ellipses import Ellipse, diagonal_ellipses, empirical_ellipses
+from clusterwise.plotting.ellipses import Ellipse, empirical_ellipses, gaussian_ellipses
 from clusterwise.plotting.palette import cluster_colour, cluster_marker
 from clusterwise.plotting.plane import import_matplotlib, plane_of, points_of, thin_out
 
@@ -94,9 +94,8 @@ class ClusterDisplay:
         """Draw a fitted estimator over the data of its ``fit``.
 
         Data of more than two features are drawn on their first two principal components, after the
-        estimator's scaling. The ellipses are those of the estimator's Gaussians where it has them
-        and the data are 2-D, else those of the points of each cluster. Pioneers are marked where the
-        estimator has them (``pioneers_``).
+        estimator's scaling. The ellipses are those of the estimator's Gaussians if the data are 2-D, else
+        those of the points of each cluster. Pioneers are marked where the estimator has them (``pioneers_``).
 
         Parameters
         ----------
@@ -112,13 +111,13 @@ class ClusterDisplay:
         points, names = points_of(X, len(labels))
         plane = plane_of(estimator, points, names if column_names is None else column_names)
         drawn = plane.project(points)
-        means, variances = getattr(estimator, "means_", None), getattr(estimator, "variances_", None)
-        if points.shape[1] == 2 and means is not None and variances is not None:
-            ellipses = diagonal_ellipses(np.asarray(means), np.asarray(variances))
+        covariances = estimator.covariances_ if points.shape[1] == 2 else np.empty((0, 0, 0))
+        ellipses: list[Ellipse] = []
+        if covariances.shape[1:] == (2, 2):  # learned features may be of another number
+            ellipses = gaussian_ellipses(estimator.means_, covariances)
         elif points.shape[1] > 1:
             ellipses = empirical_ellipses(drawn, labels)
         else:
-            ellipses = []
             # One feature: spread the points over the height, so that they do not hide each other.
             drawn[:, 1] = np.random.default_rng(0).uniform(-1, 1, len(drawn))
         display = cls(
@@ -127,7 +126,7 @@ class ClusterDisplay:
             probabilities=np.asarray(estimator.probabilities_),
             ellipses=ellipses,
             axis_names=plane.names,
-            pioneers=getattr(estimator, "pioneers_", ()),
+            pioneers=estimator.pioneers_,
         )
         return display.plot(ax=ax, max_points=max_points)
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clusterwise.plotting.plane import principal_directions
-
-__all__ = ["Ellipse", "diagonal_ellipses", "empirical_ellipses"]
+__all__ = ["Ellipse", "empirical_ellipses", "gaussian_ellipses"]
 
 N_SDS = 2.0
 
@@ -22,9 +20,9 @@ class Ellipse:
     angle: float = 0.0
 
 
-def diagonal_ellipses(means: np.ndarray, variances: np.ndarray) -> list[Ellipse]:
-    """Return the 2-sd ellipses of diagonal Gaussians with means and variances (K, 2)."""
-    return [Ellipse(mean, N_SDS * sds) for mean, sds in zip(means, np.sqrt(variances), strict=True)]
+def gaussian_ellipses(means: np.ndarray, covariances: np.ndarray) -> list[Ellipse]:
+    """Return the 2-sd ellipses of Gaussians with means (K, 2) and covariances (K, 2, 2)."""
+    return [_ellipse(mean, covariance) for mean, covariance in zip(means, covariances, strict=True)]
 
 
 def empirical_ellipses(points: np.ndarray, labels: np.ndarray) -> list[Ellipse]:
@@ -32,13 +30,19 @@ def empirical_ellipses(points: np.ndarray, labels: np.ndarray) -> list[Ellipse]:
     ellipses = []
     for label in range(int(labels.max()) + 1):
         members = points[labels == label]
-        if len(members) < 3:
-            continue
         centre = members.mean(axis=0)
         largest = np.abs(members - centre).max()
-        if largest == 0:
-            continue
-        variances, directions = principal_directions((members - centre) / largest)
-        angle = float(np.degrees(np.arctan2(directions[1, 0], directions[0, 0])))
-        ellipses.append(Ellipse(centre, N_SDS * largest * np.sqrt(variances), angle))
+        if len(members) >= 3 and largest > 0:
+            scaled = (members - centre) / largest  # squares of huge values would overflow
+            ellipse = _ellipse(centre, scaled.T @ scaled / len(scaled))
+            ellipses.append(replace(ellipse, half_axes=largest * ellipse.half_axes))
     return ellipses
+
+
+def _ellipse(centre: np.ndarray, covariance: np.ndarray) -> Ellipse:
+    largest = np.abs(covariance).max()
+    unit = largest if largest > 0 else 1.0
+    variances, directions = np.linalg.eigh(covariance / unit)
+    half_axes = N_SDS * np.sqrt(unit) * np.sqrt(np.maximum(variances[::-1], 0.0))
+    angle = float(np.degrees(np.arctan2(directions[1, 1], directions[0, 1])))
+    return Ellipse(centre, half_axes, angle)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
-from clusterwise.exceptions import ClusterwiseError
 from clusterwise.plotting.palette import BASE, QUIET
 from clusterwise.plotting.plane import import_matplotlib
 
@@ -38,12 +37,7 @@ class KPosteriorDisplay:
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Axes | None = None) -> Self:
         """Draw ``estimator.k_posterior_``."""
-        k_posterior = getattr(estimator, "k_posterior_", None)
-        if k_posterior is None:
-            raise ClusterwiseError(
-                f"{type(estimator).__name__} has no posterior over the number of clusters."
-            )
-        return cls(k_posterior, int(estimator.n_clusters_)).plot(ax)
+        return cls(estimator.k_posterior_, int(estimator.n_clusters_)).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw on the given axes, or on those of a new figure."""

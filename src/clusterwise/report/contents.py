@@ -24,7 +24,6 @@ __all__ = [
     "show_number",
     "shown_columns",
     "uncertain_rows",
-    "weights_name",
 ]
 
 MAX_COLUMNS = 6  # wider tables are not read
@@ -182,11 +181,6 @@ def settings_of(estimator: Any) -> list[tuple[str, str]]:
     return [(name, repr(value)) for name, value in estimator.get_params(deep=False).items()]
 
 
-def weights_name(estimator: Any) -> str | None:
-    """Return the name of the weights behind an amortized estimator."""
-    return getattr(estimator, "weights_name_", None)
-
-
 def headline(estimator: Any, points: np.ndarray, seconds: float | None) -> list[tuple[str, str]]:
     """Return the figures at the head of the page, with their captions."""
     n_clusters = int(estimator.n_clusters_)
@@ -197,8 +191,8 @@ def headline(estimator: Any, points: np.ndarray, seconds: float | None) -> list[
         (f"{100 * float(np.mean(estimator.probabilities_)):.1f} %", "mean confidence"),
         (type(estimator).__name__, "method"),
     ]
-    if (name := weights_name(estimator)) is not None:
-        figures.append((name, "weights"))
+    if estimator.weights_name_ is not None:
+        figures.append((estimator.weights_name_, "weights"))
     if seconds is not None:
         figures.append((f"{seconds:.2f} s", "to find them"))
     return figures

@@ -55,8 +55,7 @@ def render_report(
         raise InvalidDataError(
             f"y must hold one class for each of the {len(labels)} rows; got {np.shape(y)}."
         )
-    k_posterior = getattr(estimator, "k_posterior_", None)
-    steps = tuple(getattr(estimator, "steps_", ()))
+    steps, has_posterior = estimator.steps_, hasattr(estimator, "k_posterior_")  # one answer has no posterior
     shown = [names[place] for place in contents.shown_columns(points.shape[1])]
     page: str = _template().render(
         title=title,
@@ -76,7 +75,7 @@ def render_report(
         settings=contents.settings_of(estimator),
         clusters_picture=pictures.clusters_picture(estimator, points, names),
         confidence_picture=pictures.confidence_picture(np.asarray(estimator.probabilities_)),
-        k_posterior_picture=None if k_posterior is None else pictures.k_posterior_picture(estimator),
+        k_posterior_picture=pictures.k_posterior_picture(estimator) if has_posterior else None,
         steps_picture=pictures.steps_picture(estimator, points) if steps else None,
         n_steps=len(steps),
         n_rows=len(labels),
