@@ -100,7 +100,7 @@ class DPMixture(Clusterer):
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X = np.concatenate([rng.normal(0, 1, (50, 2)), rng.normal(9, 1, (50, 2))])
-    >>> DPMixture(n_draws=40, random_state=0).fit(X).n_clusters_
+    >>> DPMixture(n_draws=100, random_state=0).fit(X).n_clusters_
     2
     """
 
