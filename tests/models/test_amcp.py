@@ -20,7 +20,7 @@ from clusterwise.models.amcp import (
     random_state,
 )
 from clusterwise.models.amcp_loop import first_by_k_means, seed_logits, similarity_to_assigned
-from clusterwise.models.amcp_mixing import PathsMixing
+from clusterwise.models.amcp_mixing import ABSENT, UNASSIGNED, Encodings, IntraCM
 from clusterwise.models.base import TrainingTask
 
 SMALL = AMCPConfig(
@@ -138,22 +138,26 @@ def test_em_steps_raise_the_evidence(decoder: Any) -> None:
 @pytest.mark.parametrize("proportions", ["free", "balanced"])
 @pytest.mark.parametrize("e_step", ["regular", "sinkhorn"])
 @pytest.mark.parametrize("decoder", ["linear", "mlp"])
+@pytest.mark.parametrize("n_sets", [1, 3])
 def test_the_loop_mixes_as_training_does(
-    decoder: Any, e_step: Any, proportions: Any, n_em_steps: int | None
+    n_sets: int, decoder: Any, e_step: Any, proportions: Any, n_em_steps: int | None
 ) -> None:
-    """Numpy for the paths of one data set, torch for a batch of states: the same EM steps."""
+    """Numpy for the paths of the loop, torch for the states of a training step: the same EM steps."""
     model, options = build(decoder=decoder), Options(e_step, n_em_steps, proportions)
-    x, _ = model.encode(heaps(1)[0], None)
+    x, _ = model.encode(heaps(n_sets)[0], None)
     # Three paths with two clusters so far: both have points, one lost all of them, almost nothing is left.
-    columns = torch.full((3, 36), -1)
+    columns, mask = torch.full((3, 36), UNASSIGNED), torch.ones(n_sets, 36, dtype=torch.bool)
     columns[0, :10], columns[0, 12:20] = 0, 1
     columns[1, 5:30] = 1
     columns[2, :20], columns[2, 20:35] = 1, 0
+    mask[-1, 15:25] = False
     seeds = torch.tensor([30, 0, 35])
-    encoded = Encoded.of(x.expand(3, -1, -1), torch.ones(3, 36, dtype=torch.bool))
-    as_trained = torch.where(columns < 0, 3, columns)
+    encoded = Encoded.of(x.expand(3, -1, -1), mask.expand(3, -1))
+    as_trained = torch.where(columns == UNASSIGNED, 3, columns)
     trained = model.intra_cluster_mixing(encoded, as_trained, seeds, 3, options)[-1]
-    mixed = PathsMixing(model, x[0].numpy(), options).run(columns.numpy(), seeds.numpy(), 2)
+    columns = columns.masked_fill(~mask, ABSENT)
+    points = Encodings.of(x.numpy(), mask.numpy())
+    mixed = IntraCM(model, options).run(points, columns.numpy(), seeds.numpy(), 2)
     np.testing.assert_allclose(mixed.plan, trained.log_plan.exp().transpose(1, 2), rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(mixed.references, trained.references, rtol=1e-9)
     np.testing.assert_array_equal(mixed.scores.argmax(1), trained.log_plan.argmax(2))
@@ -278,6 +282,24 @@ def test_a_cap_ends_the_loop() -> None:
     for inference in model.infer(points, mask, max_clusters=4, n_draws=1):
         assert inference.cap_reached
         assert len(inference.labels.unique()) <= 4
+
+
+def test_many_sets_together_come_out_as_alone() -> None:
+    """As many as are taken together and some more, paths of different lengths, some of them capped."""
+    model, generator = build(), torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        model.log_sd -= 1.0  # narrower components, more clusters
+    points = torch.randn(70, 300, 2, generator=generator, dtype=torch.float64)
+    points = points * torch.rand(70, 1, 1, generator=generator, dtype=torch.float64)
+    mask = torch.arange(300) < torch.randint(1, 301, (70, 1), generator=generator)
+    together = model.infer(points, mask, max_clusters=4)
+    assert {inference.cap_reached for inference in together} == {True, False}
+    assert len({len(inference.steps) for inference in together}) > 1
+    for b in (0, 1, 53, 54, 55, 69):
+        (alone,) = model.infer(points[b : b + 1, mask[b]], mask[b : b + 1, mask[b]], max_clusters=4)
+        assert torch.equal(together[b].labels[mask[b]], alone.labels)
+        assert together[b].cap_reached == alone.cap_reached
+        assert [step.anchor for step in together[b].steps] == [step.anchor for step in alone.steps]
 
 
 def test_draws_depend_on_the_seed_alone() -> None:

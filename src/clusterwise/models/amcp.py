@@ -52,12 +52,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from clusterwise.models.amcp_loop import Loop, first_by_k_means, uniform_numbers
-from clusterwise.models.amcp_mixing import NEVER, PathsMixing
+from clusterwise.models.amcp_mixing import NEVER, Encodings, IntraCM
 from clusterwise.models.base import AmortizedModel, Inference, TrainingTask
 from clusterwise.nn.encoder import SetEncoder
 from clusterwise.nn.sinkhorn import sinkhorn
@@ -313,16 +314,19 @@ class AMCP(AmortizedModel):
         """Partition B data sets; one path takes the likeliest seeds, ``n_draws`` more draw them (Eq 10)."""
         options = options or Options()
         x, expected = (t.cpu().numpy() for t in self.encode(points, None if bool(mask.all()) else mask))
+        present, intra = mask.cpu().numpy(), IntraCM(self, options)
         first = first_by_k_means(points, mask).cpu().numpy() if options.first_cluster == "k-means" else None
         found = []
-        for b, present in enumerate(mask.cpu().numpy()):
-            # The loop never sees an absent point; a slice copies nothing.
-            rows = slice(None) if present.all() else present
-            uniform = uniform_numbers(seeds[b] if seeds else 0, n_draws, max_clusters)
-            mixing = PathsMixing(self, x[b, rows], options)
-            loop = Loop(mixing, expected[b, rows], uniform, options.update, max_clusters)
-            loop.run(None if first is None else first[b, rows])
-            found.append(loop.inference(points[b], mask[b]))
+        # Together go the paths through one data set or, if there is one path each, several data sets.
+        at_a_time = 1 if n_draws > 0 else max(1, POINTS_AT_A_TIME // max(1, points.shape[1]))
+        for start in range(0, len(points), at_a_time):
+            sets = slice(start, start + at_a_time)
+            numbers = uniform_numbers(seeds[start] if seeds else 0, n_draws, max_clusters)
+            numbers = numbers if n_draws > 0 else np.repeat(numbers, len(x[sets]), axis=0)
+            encodings = Encodings.of(x[sets], present[sets])
+            loop = Loop(intra, encodings, present[sets], expected[sets], numbers, options.update)
+            loop.run(None if first is None else first[sets])
+            found += [loop.inference(b - start, points[b], mask[b]) for b in range(len(points))[sets]]
         return found
 
 
@@ -332,6 +336,8 @@ BOUND_WEIGHT = 0.02
 HEAD_WEIGHT = 0.1
 # Losses below this are all the same to it.
 SMALLEST_LOSS = 0.01
+# Points of the data sets whose clusters are generated together; more of them would only take more memory.
+POINTS_AT_A_TIME = 16384
 
 
 def _picked(log_plan: Tensor, columns: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 ``amcp.py`` has the network, IntraCM, the objective and the readings of the paper. Here are Eqs 8-10 and the
 bookkeeping: similarity of unassigned to assigned points without their matrix, the draw of a seed, the first
-cluster by k-means as printed, and the loop itself for all paths through one data set, in numpy.
+cluster by k-means as printed, and the loop itself for many paths at once, in numpy.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from clusterwise.models.amcp_mixing import PathsMixing
+from clusterwise.models.amcp_mixing import ABSENT, UNASSIGNED, Encodings, IntraCM
 from clusterwise.models.base import Inference, Step
 from clusterwise.models.paths import drawn_points, summarized_paths
 
@@ -81,47 +81,60 @@ def seed_logits(similarity: np.ndarray, log_seed_loss: np.ndarray, unassigned: n
 
 
 class Loop:
-    """Algorithm 1 for P paths through one data set of N points, all of them present."""
+    """Algorithm 1 for P paths at once, which go through one data set, or through one each."""
 
     def __init__(
         self,
-        mixing: PathsMixing,
+        intra: IntraCM,
+        points: Encodings,
+        mask: np.ndarray,
         log_seed_loss: np.ndarray,
         uniform: np.ndarray,
         update: bool,
-        max_clusters: int,
     ) -> None:
-        self.mixing, self.log_seed_loss, self.uniform = mixing, log_seed_loss, uniform
-        self.update, self.max_clusters = update, max_clusters
-        shape = len(uniform), len(log_seed_loss)
-        self.columns = np.full(shape, -1, dtype=np.int32)  # the cluster of each point so far
+        """``mask`` and ``log_seed_loss`` are (S, N), ``uniform`` (P, steps)."""
+        self.intra, self.points, self.update, self.uniform = intra, points, update, uniform
+        self.shared, shape = len(mask) == 1, (len(uniform), mask.shape[1])
+        self.log_seed_loss = np.broadcast_to(log_seed_loss, shape)
+        self.absent = None if mask.all() else np.broadcast_to(~mask, shape)
+        self.columns = np.full(shape, UNASSIGNED, dtype=np.int32)  # the cluster of each point so far
+        if self.absent is not None:
+            self.columns[self.absent] = ABSENT
         self.similarity = np.zeros(shape, log_seed_loss.dtype)
-        self.steps: list[tuple[np.ndarray, np.ndarray, int | None]] = []  # of the first path, as in ``Step``
-        self.cap_reached = False
+        # What makes a ``Step``, for each path or, if they go through the same data set, for the first one.
+        self.steps: list[list[tuple[np.ndarray, np.ndarray, int | None]]] = [[] for _ in mask]
+        self.capped: np.ndarray = np.zeros(len(uniform), dtype=bool)
 
     def run(self, first: np.ndarray | None) -> None:
-        """Generate clusters until no point is left; ``first`` (N,) marks a cluster found otherwise."""
+        """Generate clusters until no point is left; ``first`` (S, N) marks a cluster found otherwise."""
         k = 0
         if first is not None:
-            self.columns[:, first] = 0
-            self.steps.append((first, first.astype(self.log_seed_loss.dtype), None))
+            self.columns[np.broadcast_to(first, self.columns.shape)] = 0
+            for steps, members in zip(self.steps, first, strict=True):
+                steps.append((members, members.astype(self.similarity.dtype), None))
             k = 1
-        left: np.ndarray = np.logical_or.reduce(self.columns < 0, axis=1)
-        while k < self.max_clusters and left.any():
-            # Most often all paths go on, and nothing needs to be copied.
-            rows = slice(None) if left.all() else left.nonzero()[0]
-            left[rows] = self._step(rows, k)
+        paths = np.arange(len(self.columns))
+        points, left = self.points, _any(self.columns == UNASSIGNED)
+        while k < self.uniform.shape[1]:
+            if not left.all():
+                paths, points = paths[left], points.of_paths(left)
+            if len(paths) == 0:
+                return
+            left = self._step(points, paths, k)
             k += 1
-        for row in left.nonzero()[0].tolist():
-            self._share_out(row)
-        self.cap_reached = bool(left[0])
+        for path in paths[left]:
+            self._share_out(path)
+        self.capped[paths[left]] = True
 
-    def _step(self, rows: slice | np.ndarray, k: int) -> np.ndarray:
+    def _step(self, points: Encodings, paths: np.ndarray, k: int) -> np.ndarray:
         """InterCC and IntraCM for cluster number k (from 0) of some paths; return which have points left."""
+        # Most often all paths go on, and nothing needs to be copied.
+        rows = slice(None) if len(paths) == len(self.columns) else paths
         before = self.columns[rows]
-        unassigned = before < 0
-        seeds = self._seeds(rows, k, unassigned)
-        mixed = self.mixing.run(before, seeds, k)
+        unassigned = before == UNASSIGNED
+        logits = seed_logits(self.similarity[rows], self.log_seed_loss[rows], unassigned)
+        seeds = drawn_points(logits, self.uniform[rows, k])
+        mixed = self.intra.run(points, before, seeds, k)
         clusters, rest = mixed.scores[:, :-1], mixed.scores[:, -1]
         highest = clusters.max(axis=1)
         refused = unassigned & (rest > highest)
@@ -130,55 +143,53 @@ class Loop:
         best = k - ((clusters == highest[:, None]) * countdown).max(axis=1)
         if self.update:
             # Earlier clusters keep their points or exchange them among each other and with the new one.
-            columns = np.where(refused, -1, best)
+            columns = np.where(refused, UNASSIGNED, best)
+            if self.absent is not None:
+                columns[self.absent[rows]] = ABSENT
         else:
             columns = np.where(unassigned & ~refused & (best == k), k, before)
         columns[np.arange(len(seeds)), seeds] = k  # so that every step makes progress
-        if isinstance(rows, slice) or rows[0] == 0:
-            self.steps.append((columns[0] == k, mixed.plan[0, k] * unassigned[0], int(seeds[0])))
         self.columns[rows] = columns
-        assigned = columns >= 0
-        left: np.ndarray = ~np.logical_and.reduce(assigned, axis=1)
+        self._record(paths, columns == k, mixed.plan[:, k] * unassigned, seeds)
+        left = _any(columns == UNASSIGNED)
         if left.any():  # somebody will need a seed
-            centres = self.mixing.centres(mixed.references)
-            self.similarity[rows] = similarity_to_assigned(mixed.plan, centres, assigned)
+            centres = self.intra.centres(mixed.references)
+            self.similarity[rows] = similarity_to_assigned(mixed.plan, centres, columns >= 0)
         return left
 
-    def _seeds(self, rows: slice | np.ndarray, k: int, unassigned: np.ndarray) -> np.ndarray:
-        """A seed among the unassigned points for each path."""
-        logits = seed_logits(self.similarity[rows], self.log_seed_loss, unassigned)
-        return drawn_points(logits, self.uniform[rows, k])
+    def _record(
+        self, paths: np.ndarray, members: np.ndarray, probabilities: np.ndarray, seeds: np.ndarray
+    ) -> None:
+        """Keep what a step did."""
+        for i, path in enumerate(paths[:1] if self.shared else paths):
+            if path < len(self.steps):
+                self.steps[path].append((members[i], probabilities[i], int(seeds[i])))
 
-    def _share_out(self, row: int) -> None:
+    def _share_out(self, path: int) -> None:
         """What a cap left over joins the cluster with the nearest mean encoding."""
-        x, columns = self.mixing.x, self.columns[row]
+        x, columns = self.points.x[0 if self.shared else path], self.columns[path]
         used = np.unique(columns[columns >= 0])
         members = (columns == used[:, None]).astype(x.dtype)
         means = members @ x / members.sum(axis=1, keepdims=True)
         nearest = (0.5 * np.vecdot(means, means) - x @ means.T).argmin(axis=1)
-        self.columns[row] = np.where(columns < 0, used[nearest], columns)
+        self.columns[path] = np.where(columns == UNASSIGNED, used[nearest], columns)
 
-    def inference(self, points: Tensor, mask: Tensor) -> Inference:
-        """What the paths say about ``points`` (N, d), of which ``mask`` (N,) marks the present ones."""
-        present = mask.cpu().numpy().nonzero()[0]
-
-        def everywhere(values: np.ndarray) -> Tensor:
-            """Add zeros for the absent points, along the last axis."""
-            if len(present) < len(points):
-                values, found = np.zeros((*values.shape[:-1], len(points)), values.dtype), values
-                values[..., present] = found
-            return torch.from_numpy(values).to(points.device)
-
+    def inference(self, b: int, points: Tensor, mask: Tensor) -> Inference:
+        """What the paths through data set b say; its ``points`` are (N, d), its ``mask`` (N,)."""
+        paths = slice(None) if self.shared else slice(b, b + 1)
+        columns = self.columns[paths]
+        used = columns[:, None, :] == np.arange(columns.max() + 1)[:, None]  # (P, K, N)
+        numbers = used.any(axis=2).cumsum(axis=1) - 1  # from 0 on, of the clusters in use
+        labels = np.take_along_axis(numbers, np.maximum(columns, 0), axis=1)
+        device = points.device
         steps = [
-            Step(everywhere(members), everywhere(probabilities), None if seed is None else int(present[seed]))
-            for members, probabilities, seed in self.steps
+            Step(torch.from_numpy(members).to(device), torch.from_numpy(probabilities).to(device), seed)
+            for members, probabilities, seed in self.steps[b]
         ]
-        return summarized_paths(points, mask, list(everywhere(self._labels())), steps, self.cap_reached)
+        capped = bool(self.capped[paths][0])
+        return summarized_paths(points, mask, list(torch.from_numpy(labels).to(device)), steps, capped)
 
-    def _labels(self) -> np.ndarray:
-        """The clusters in use of each path, numbered 0 .. K-1, (P, N)."""
-        rows = np.arange(len(self.columns))[:, None]
-        used = np.zeros((len(rows), self.columns.max() + 1), dtype=np.int64)
-        used[rows, self.columns] = 1
-        labels: np.ndarray = (used.cumsum(axis=1) - 1)[rows, self.columns]
-        return labels
+
+def _any(flags: np.ndarray) -> np.ndarray:
+    """Whether there is any, (P,)."""
+    return np.logical_or.reduce(flags, axis=1)
