@@ -126,7 +126,7 @@ def _sample(
     if posterior == NCP:
         from clusterwise.estimators import NCP as Estimator
 
-        network = Estimator(weights=weights, random_state=index).fit(points)
+        network = Estimator(weights=weights, refine=None, random_state=index).fit(points)
         partitions = network.sample_partitions(sampling.n_partitions)
         return partitions.k_posterior, partitions
     if posterior == INFERRED:
