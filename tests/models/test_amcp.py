@@ -156,8 +156,9 @@ def test_the_loop_mixes_as_training_does(
     as_trained = torch.where(columns == UNASSIGNED, 3, columns)
     trained = model.intra_cluster_mixing(encoded, as_trained, seeds, 3, options)[-1]
     columns = columns.masked_fill(~mask, ABSENT)
-    points = Encodings.of(x.numpy(), mask.numpy())
-    mixed = IntraCM(model, options).run(points, columns.numpy(), seeds.numpy(), 2)
+    intra = IntraCM(model, options)
+    points = Encodings.of(x.numpy(), mask.numpy(), intra.precision)
+    mixed = intra.run(points, columns.numpy(), seeds.numpy(), 2)
     np.testing.assert_allclose(mixed.plan, trained.log_plan.exp().transpose(1, 2), rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(mixed.references, trained.references, rtol=1e-9)
     np.testing.assert_array_equal(mixed.scores.argmax(1), trained.log_plan.argmax(2))

@@ -323,7 +323,7 @@ class AMCP(AmortizedModel):
             sets = slice(start, start + at_a_time)
             numbers = uniform_numbers(seeds[start] if seeds else 0, n_draws, max_clusters)
             numbers = numbers if n_draws > 0 else np.repeat(numbers, len(x[sets]), axis=0)
-            encodings = Encodings.of(x[sets], present[sets])
+            encodings = Encodings.of(x[sets], present[sets], intra.precision)
             loop = Loop(intra, encodings, present[sets], expected[sets], numbers, options.update)
             loop.run(None if first is None else first[sets])
             found += [loop.inference(b - start, points[b], mask[b]) for b in range(len(points))[sets]]

@@ -33,20 +33,20 @@ class Encodings(NamedTuple):
 
     x: np.ndarray  # (S, N, D)
     extended: np.ndarray  # (S, N, D + 1), x and a one, zero for absent points
-    half_squares: np.ndarray  # (S, N), |x|^2 / 2
-    transposed: np.ndarray  # (S, D, N)
+    scaled: np.ndarray  # (S, D, N), x / sd^2, transposed
+    rest: np.ndarray  # (S, N), |x|^2 / (2 sd^2)
     n_points: np.ndarray  # (S, 1), those that are present
 
     @classmethod
-    def of(cls, x: np.ndarray, mask: np.ndarray) -> Encodings:
-        """Prepare encodings (S, N, D) of the points that ``mask`` (S, N) marks."""
+    def of(cls, x: np.ndarray, mask: np.ndarray, precision: float) -> Encodings:
+        """Prepare encodings (S, N, D) of the points that ``mask`` (S, N) marks; ``precision`` is 1 / sd^2."""
         extended = np.ones((*x.shape[:2], x.shape[2] + 1), x.dtype)
         extended[..., :-1] = x
         n_points = mask.sum(axis=1, keepdims=True, dtype=x.dtype)
         if n_points.min() < x.shape[1]:
             extended[~mask] = 0
-        transposed = np.ascontiguousarray(x.transpose(0, 2, 1))
-        return cls(x, extended, 0.5 * np.vecdot(x, x), transposed, n_points)
+        scaled = np.multiply(x.transpose(0, 2, 1), precision, order="C")
+        return cls(x, extended, scaled, 0.5 * precision * np.vecdot(x, x), n_points)
 
     def of_paths(self, paths: np.ndarray) -> Encodings:
         """Leave out the others."""
@@ -126,11 +126,10 @@ class IntraCM:
         # is left out, hence the constant density of the rest has the opposite.
         centres = self.centres(references[:, :-1])
         joint = np.empty((*log_proportions.shape, points.x.shape[1]), points.x.dtype)
-        np.matmul(self.precision * centres, points.transposed, out=joint[:, :-1])
+        np.matmul(centres, points.scaled, out=joint[:, :-1])
         offsets = log_proportions[:, :-1] - 0.5 * self.precision * np.vecdot(centres, centres)
         joint[:, :-1] += offsets[..., None]
-        joint[:, -1] = self.precision * points.half_squares
-        joint[:, -1] += log_proportions[:, -1:] + self.log_density_of_rest
+        np.add(points.rest, log_proportions[:, -1:] + self.log_density_of_rest, out=joint[:, -1])
         plan = _softmax(joint)
         if self.options.e_step == "regular":
             return joint, plan
