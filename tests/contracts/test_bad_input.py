@@ -162,9 +162,9 @@ def test_constant_column(make: Make, heaps: np.ndarray, column: int) -> None:
     np.testing.assert_allclose(estimator.means_[:, column], 1e6)
 
 
-def test_duplicates_share_their_label(make: Make) -> None:
+def test_duplicates_share_their_label(make_faithful: Make) -> None:
     X = np.repeat([[0.0, 0.0], [1.0, 0.0], [0.2, 1.0]], [30, 20, 10], axis=0)
-    estimator = make().fit(X)
+    estimator = make_faithful().fit(X)
     assert_sound(estimator, X)
     assert all(len(set(estimator.labels_[(row == X).all(axis=1)])) == 1 for row in X)
 

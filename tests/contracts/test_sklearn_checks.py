@@ -18,9 +18,9 @@ from clusterwise.exceptions import FeatureCountError
 # projection="pca" says what to do about it. The networks are tiny because any network must pass.
 ESTIMATORS = [
     AMCP(weights="tiny-amcp.safetensors", projection="pca"),
-    CHiGac(weights="tiny-chigac.safetensors", projection="pca", refine="em", n_draws=2),
+    CHiGac(weights="tiny-chigac.safetensors", projection="pca", n_draws=2),
     DAC(weights="tiny-minimum-loss.safetensors", projection="pca"),
-    DAC("anchored", weights="tiny-anchored.safetensors", projection="pca", refine=None),
+    DAC("anchored", weights="tiny-anchored.safetensors", projection="pca", refine="em"),
     ACTST(weights="tiny-act-st.safetensors", projection="pca"),
     NCP(weights="tiny-ncp.safetensors", projection="pca", n_orders=5, refine="em"),
     GaussianSearch(),
