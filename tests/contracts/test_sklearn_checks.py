@@ -20,7 +20,7 @@ ESTIMATORS = [
     AMCP(weights="tiny-amcp.safetensors", projection="pca"),
     CHiGac(weights="tiny-chigac.safetensors", projection="pca", n_draws=2),
     DAC(weights="tiny-minimum-loss.safetensors", projection="pca"),
-    DAC("anchored", weights="tiny-anchored.safetensors", projection="pca", refine="em"),
+    DAC("anchored", weights="tiny-anchored.safetensors", projection="pca"),
     ACTST(weights="tiny-act-st.safetensors", projection="pca"),
     NCP(weights="tiny-ncp.safetensors", projection="pca", n_orders=5, refine="em"),
     GaussianSearch(),
