@@ -63,7 +63,7 @@ register(
         fewer_sets={"(3000, 12), sd 1": 80, "(1000, 4), sd 0.1": 60, "(3000, 12), sd 0.1": 40, MANY: 40},
         quick_n_sets=3,
         methods=(*_PLANE, *_MORE_COMPONENTS),
-        slow_methods={**slow_methods(networks=10, mixtures=100), _MORE_COMPONENTS[1]: 10},
+        slow_methods={**slow_methods(networks=10, mixtures=60), _MORE_COMPONENTS[1]: 10},
         only={
             **dict.fromkeys(SCALES, _PLANE),
             MANY: tuple(name for name in _PLANE if name != "GMM + BIC") + _MORE_COMPONENTS,
