@@ -35,6 +35,10 @@ class Diagonal(NormalInverseWishart):
         np.square(points, out=lifted[:, d + 1 :])
         return lifted
 
+    def blurred(self, lifted: np.ndarray, variance: float) -> np.ndarray:
+        lifted[:, self.n_features + 1 :] += variance
+        return lifted
+
     def is_possible(self, statistics: np.ndarray) -> bool:
         d = self.n_features
         scatter = statistics[:, d + 1 :] - statistics[:, :1] * np.square(self.means(statistics))

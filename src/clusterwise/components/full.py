@@ -58,6 +58,11 @@ class Full(NormalInverseWishart):
             start += d - a
         return lifted
 
+    def blurred(self, lifted: np.ndarray, variance: float) -> np.ndarray:
+        d = self.n_features
+        lifted[:, d + 1 :] += variance * (_places(d)[2] == 1.0)
+        return lifted
+
     def _squares(self, statistics: np.ndarray) -> np.ndarray:
         """Sums of x x' as matrices (K, d, d)."""
         d = self.n_features

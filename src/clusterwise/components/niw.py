@@ -94,6 +94,10 @@ class NormalInverseWishart(ABC):
         """T(x) of points (n, d); (n, p)."""
 
     @abstractmethod
+    def blurred(self, lifted: np.ndarray, variance: float) -> np.ndarray:
+        """T(x) (n, p) expected over points with this variance in every direction around their places."""
+
+    @abstractmethod
     def posterior(self, statistics: np.ndarray) -> Posterior:
         """Posterior of K clusters with the given statistics (K, p)."""
 

@@ -35,6 +35,10 @@ class Spherical(NormalInverseWishart):
         np.square(points).sum(axis=1, out=lifted[:, d + 1])
         return lifted
 
+    def blurred(self, lifted: np.ndarray, variance: float) -> np.ndarray:
+        lifted[:, -1] += self.n_features * variance
+        return lifted
+
     def is_possible(self, statistics: np.ndarray) -> bool:
         squares = statistics[:, 0] * np.square(self.means(statistics)).sum(axis=1)
         return bool((statistics[:, -1] - squares).min() >= -LEAST_SCATTER)

@@ -14,6 +14,7 @@ from scipy.cluster.vq import kmeans2
 from scipy.special import gammaln
 
 from clusterwise.components.moves import NEIGHBOURS
+from clusterwise.components.niw import sum_by_label
 from clusterwise.search.evidence import Sample, hyper_of, judge
 from clusterwise.search.mergers import near_pairs
 
@@ -41,7 +42,7 @@ def cells(points: np.ndarray, k: int) -> np.ndarray:
 
 def put_together(sample: Sample, labels: np.ndarray) -> list[tuple[float, np.ndarray]]:
     """Merge cells with labels (n,) until one is left; evidence and labels (n,) of every round."""
-    statistics = sample.family.statistics(sample.points, labels, int(labels.max()) + 1)
+    statistics = sum_by_label(sample.lifted, labels, int(labels.max()) + 1)
     path = []
     while True:
         path.append((judge(sample, np.empty((0, 0)), 0.0, statistics).log_evidence, labels))

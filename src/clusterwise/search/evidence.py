@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.spatial import cKDTree
 from scipy.special import gammaln
 
 from clusterwise.components.families import PRIORS
@@ -51,14 +52,32 @@ class Sample:
         return PRIORS[self.covariance_type](1.0, d + 1.0, np.ones(d))
 
     @cached_property
+    def blur(self) -> float:
+        """Variance of a point around where it seems to be; see ``_blur``."""
+        return _blur(self.points)
+
+    @cached_property
     def lifted(self) -> np.ndarray:
-        """T(x) of all points, (n, p)."""
-        return self.family.lift(self.points)
+        """T(x) of all points, (n, p), expected over what is not known of their places."""
+        return self.family.blurred(self.family.lift(self.points), self.blur)
 
     @cached_property
     def variance(self) -> np.ndarray:
         """Variance of each feature around zero, (d,)."""
-        return np.maximum(np.square(self.points).mean(axis=0), LEAST_SCATTER)
+        return np.maximum(np.square(self.points).mean(axis=0), LEAST_SCATTER) + self.blur
+
+
+def _blur(points: np.ndarray) -> float:
+    """Variance of a point around where it seems to be, for sorted points (n, d) of which some are copies.
+
+    Rounded or repeated rows look like clusters without any width. As far as rows are copies, a row is known
+    to within the distance to the next one only.
+    """
+    distinct = points[np.r_[True, (points[1:] != points[:-1]).any(axis=1)]]
+    if len(distinct) in (1, len(points)):
+        return 0.0
+    nearest = cKDTree(distinct).query(distinct, 2)[0][:, 1]
+    return float(1 - len(distinct) / len(points)) * float(np.median(nearest)) ** 2
 
 
 @dataclass(frozen=True)
