@@ -80,7 +80,8 @@ def _round(sample: Sample, statistics: np.ndarray) -> np.ndarray:
 def first_partition(sample: Sample) -> np.ndarray:
     """Labels (n,) of sorted points to start a search from, with more clusters than there may be."""
     settings = sample.settings
-    n_cells = int(np.clip(len(sample.points) // settings.points_per_cell, 1, settings.most_cells))
-    path = put_together(sample, cells(sample.points, n_cells))
+    n = len(sample.points)
+    n_cells = min(n // settings.points_per_cell + settings.spare_clusters, n // 2, settings.most_cells)
+    path = put_together(sample, cells(sample.points, max(1, n_cells)))
     best = max(path, key=lambda step: step[0])[1].max() + 1
     return next(labels for _, labels in path if labels.max() + 1 <= best + settings.spare_clusters)
