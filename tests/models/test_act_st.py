@@ -204,14 +204,8 @@ def test_stops_where_the_network_says(k: int) -> None:
         ]
         for x in points
     ]
-    used, labels = np.unique(np.argmax(log_joint, axis=1), return_inverse=True)
+    labels = np.unique(np.argmax(log_joint, axis=1), return_inverse=True)[1]
     np.testing.assert_array_equal(inference.labels, labels)
-    assert inference.summaries is not None
-    torch.testing.assert_close(inference.summaries.means, means[0, used])
-    torch.testing.assert_close(inference.summaries.log_sds, log_sds[0, used])
-    torch.testing.assert_close(
-        inference.log_proportions.exp(), torch.softmax(log_proportions[0, used], dim=0)
-    )
 
 
 def test_cap_ends_a_network_that_always_goes_on() -> None:
@@ -221,7 +215,7 @@ def test_cap_ends_a_network_that_always_goes_on() -> None:
         assert inference.cap_reached
         assert inference.log_k_posterior is not None
         assert len(inference.log_k_posterior) == max_clusters
-        assert len(inference.log_proportions) <= max_clusters
+        assert len(inference.labels.unique()) <= max_clusters
 
 
 def test_neighbours_that_go_on_change_nothing() -> None:

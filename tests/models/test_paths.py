@@ -1,11 +1,11 @@
-"""What cluster-wise loops share: draws of a point, and the moments of each cluster."""
+"""What cluster-wise loops share: draws of a point, and labels 0 .. K-1."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
 
-from clusterwise.models.paths import drawn_index, drawn_points, summarized_paths
+from clusterwise.models.paths import compact_labels, drawn_index, drawn_points
 
 
 def test_draws_follow_the_probabilities() -> None:
@@ -30,29 +30,6 @@ def test_tensors_are_drawn_alike() -> None:
     np.testing.assert_array_equal(drawn_index(logits, uniform), expected)
 
 
-def test_moments_of_the_present_points() -> None:
-    rng = np.random.default_rng(0)
-    points, present = rng.normal(size=(20, 2)), np.arange(20) % 4 > 0
-    labels = np.arange(20) % 3
-    found = summarized_paths(
-        torch.from_numpy(points), torch.from_numpy(present), [torch.from_numpy(labels)] * 2, [], True
-    )
-    assert found.summaries is not None
-    inside, own = points[present], labels[present]
-    means = np.stack([inside[own == k].mean(axis=0) for k in range(3)])
-    pooled = np.square(inside - means[own]).mean(axis=0)
-    for k in range(3):
-        scatter = np.square(inside[own == k] - means[k]).sum(axis=0)
-        variances = (scatter + pooled) / ((own == k).sum() + 1)
-        np.testing.assert_allclose(found.summaries.means[k], means[k])
-        np.testing.assert_allclose(found.summaries.log_sds[k], 0.5 * np.log(variances))
-        np.testing.assert_allclose(found.log_proportions[k].exp(), (own == k).mean())
-    assert len(found.draws) == 1
-    assert found.cap_reached
-
-
-def test_equal_points_have_some_variance() -> None:
-    points, present = torch.zeros(4, 2), torch.ones(4, dtype=torch.bool)
-    found = summarized_paths(points, present, [torch.zeros(4, dtype=torch.int64)], [], False)
-    assert found.summaries is not None
-    np.testing.assert_allclose(found.summaries.log_sds, -7.0)
+def test_labels_in_use_are_numbered_from_zero() -> None:
+    columns, present = torch.tensor([7, 2, 9, 2, 4]), torch.tensor([True, True, False, True, True])
+    np.testing.assert_array_equal(compact_labels(columns, present), [2, 0, 0, 0, 1])

@@ -32,7 +32,6 @@ class Answers(AmortizedModel):
     """A network that knows the labels."""
 
     method = "answers"
-    has_density = False
 
     def __init__(self, labels: Tensor) -> None:
         super().__init__()
@@ -44,7 +43,7 @@ class Answers(AmortizedModel):
     def infer(
         self, points: Tensor, mask: Tensor, seeds: Sequence[int] | None = None, max_clusters: int = 100
     ) -> list[Inference]:
-        return [Inference(labels, None, torch.zeros(int(labels.max()) + 1)) for labels in self.labels]
+        return [Inference(labels) for labels in self.labels]
 
 
 # -- validation --------------------------------------------------------------------------------------

@@ -26,14 +26,15 @@ posterior over the number of clusters.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clusterwise.models.base import AmortizedModel, GaussianSummaries, Inference, TrainingTask
+from clusterwise.models.base import AmortizedModel, Inference, TrainingTask
+from clusterwise.models.paths import compact_labels
 from clusterwise.nn.attention import (
     InducedSetAttentionBlock,
     MultiheadAttentionBlock,
@@ -74,9 +75,11 @@ class Mixtures(NamedTuple):
         rows = torch.arange(len(k), device=k.device)
         return self.log_proportions[rows, k - 1], self.means[rows, k - 1], self.log_sds[rows, k - 1]
 
-    def of_set(self, b: int, k: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Select the mixture of k components of one data set: log proportions (k_max,), means, log sds."""
-        return self.log_proportions[b, k - 1], self.means[b, k - 1], self.log_sds[b, k - 1]
+    def labels(self, b: int, k: int, points: Tensor, mask: Tensor) -> Tensor:
+        """Label points (N, d) of data set b by its k components; those that no point prefers are dropped."""
+        mixture = self.log_proportions[b, k - 1], self.means[b, k - 1], self.log_sds[b, k - 1]
+        log_joint = _log_joint(points.unsqueeze(0), *(part.unsqueeze(0) for part in mixture))[0]
+        return compact_labels(log_joint.argmax(1), mask)
 
 
 def _log_joint(points: Tensor, log_proportions: Tensor, means: Tensor, log_sds: Tensor) -> Tensor:
@@ -120,10 +123,6 @@ class ACTST(AmortizedModel):
         self.go_on = nn.Linear(width, 1)
         self.proportion = nn.Linear(width, 1)
         self.density = DiagonalGaussianHead(width, config.n_features)
-
-    @property
-    def has_density(self) -> bool:
-        return True
 
     def seeds(self, k: int) -> Tensor:
         """s_1, ..., s_k of Eq 10, (1, k, width); they do not depend on the data."""
@@ -184,14 +183,12 @@ class ACTST(AmortizedModel):
         found = []
         for b, own in enumerate(k.tolist()):
             log_posterior = log_k_posterior(mixtures.log_go_on[b, : int(n_steps[b])])
-            answer = _inference(points[b], mask[b], mixtures.of_set(b, own))
-            answer = replace(answer, log_k_posterior=log_posterior, cap_reached=bool(cap_reached[b]))
+            beliefs = {own: float(log_posterior[own - 1].exp())}
             if n_draws > 0:
-                beliefs = {own: float(log_posterior[own - 1].exp())} | _likely(log_posterior, own, n_draws)
-                others = [_inference(points[b], mask[b], mixtures.of_set(b, j)) for j in beliefs if j != own]
-                draws = tuple(other.labels for other in others)
-                answer = replace(answer, draws=draws, beliefs=tuple(beliefs.values()))
-            found.append(answer)
+                beliefs |= _likely(log_posterior, own, n_draws)
+            labels, *draws = (mixtures.labels(b, j, points[b], mask[b]) for j in beliefs)
+            weights = tuple(beliefs.values()) if n_draws > 0 else ()
+            found.append(Inference(labels, (), log_posterior, bool(cap_reached[b]), tuple(draws), weights))
         return found
 
 
@@ -215,14 +212,3 @@ def log_k_posterior(log_go_on: Tensor) -> Tensor:
     before = torch.cat([go_on.new_ones(1), go_on[:-1]])
     after = torch.cat([go_on[:-1], go_on.new_zeros(1)])
     return torch.log(before - after)
-
-
-def _inference(points: Tensor, mask: Tensor, mixture: tuple[Tensor, Tensor, Tensor]) -> Inference:
-    """Label points (N, d) by one mixture; components that no point prefers are dropped."""
-    log_proportions, means, log_sds = mixture
-    log_joint = _log_joint(points[mask].unsqueeze(0), *(part.unsqueeze(0) for part in mixture))[0]
-    used, compact = torch.unique(log_joint.argmax(1), return_inverse=True)
-    labels = torch.zeros(len(mask), dtype=torch.int64, device=mask.device)
-    labels[mask] = compact
-    summaries = GaussianSummaries(means[used], log_sds[used])
-    return Inference(labels, summaries, torch.log_softmax(log_proportions[used], dim=0))

@@ -6,7 +6,7 @@ cluster-wise loop then works on these encodings alone:
 1. *InterCC* draws the seed of the next cluster among the unassigned points S_k (Eqs 8-10);
 2. *IntraCM* runs T EM steps of a mixture with one reference phi_j for each cluster so far, one for the
    new cluster, started at the seed, and one component for the rest (Eqs 3-7); in torch for training, here,
-   and in numpy for the loop, in ``amcp_mixing``;
+   and in numpy with all its options for the loop, in ``amcp_mixing``;
 3. the plan's column k says who joins C_k; earlier clusters are revised by their own columns (AMCP*).
 
 Objective (``AMCP.loss``; Eq 11), unrolled over the T steps:
@@ -19,8 +19,9 @@ symbol                 meaning                                           here
 =====================  ================================================  =================================
 x_i                    encoding of a point                               ``AMCP.encode``
 phi_j, f_theta(phi_j)  reference of a component, its decoded centre      ``Decoder``
-log p(x_i | phi_j)     Gaussian, fixed covariance; the rest: a constant  ``log_densities`` (Eq 3)
-q_ij                   responsibility, or transport plan                 ``e_step`` (Eqs 4-6)
+log p(x_i | phi_j)     Gaussian, fixed covariance; the rest: a constant  ``log_joint`` (Eq 3)
+q_ij                   responsibility                                    ``e_step`` (Eq 4)
+q_ij                   transport plan                                    ``amcp_mixing`` (Eqs 5-6)
 phi_j, pi_j updates    gradient step or closed form; mean of q           ``m_step`` (Eq 7)
 M, its column sums     similarity of unassigned to assigned points       ``amcp_loop`` (Eq 9)
 seed of C_k            one draw of Eq 10                                 ``amcp_loop`` (Eq 10)
@@ -61,7 +62,6 @@ from clusterwise.models.amcp_loop import Loop, first_by_k_means, uniform_numbers
 from clusterwise.models.amcp_mixing import NEVER, Encodings, IntraCM
 from clusterwise.models.base import AmortizedModel, Inference, TrainingTask
 from clusterwise.nn.encoder import SetEncoder
-from clusterwise.nn.sinkhorn import sinkhorn
 
 __all__ = ["AMCP", "AMCPConfig", "Decoder", "Encoded", "Mixing", "Options", "random_state"]
 
@@ -108,18 +108,14 @@ class Encoded(NamedTuple):
     """Encodings of B data sets, with what every EM step needs of them."""
 
     x: Tensor  # (B, N, D)
-    mask: Tensor  # (B, N), True where a point is present
-    extended: Tensor  # (B, N, D + 1), x and a one, zero for absent points
+    extended: Tensor  # (B, N, D + 1), x and a one
     half_squares: Tensor  # (B, N, 1), |x|^2 / 2
-    n_points: Tensor  # (B, 1)
 
     @classmethod
-    def of(cls, x: Tensor, mask: Tensor) -> Encoded:
-        """Prepare encodings (B, N, D) of the points that ``mask`` (B, N) marks."""
-        present = mask.unsqueeze(-1).to(x.dtype)
-        extended = torch.cat([x * present, present], dim=-1)
-        half_squares = 0.5 * x.square().sum(-1, keepdim=True)
-        return cls(x, mask, extended, half_squares, mask.sum(1, keepdim=True).to(x.dtype))
+    def of(cls, x: Tensor) -> Encoded:
+        """Prepare encodings (B, N, D)."""
+        extended = torch.cat([x, torch.ones_like(x[..., :1])], dim=-1)
+        return cls(x, extended, 0.5 * x.square().sum(-1, keepdim=True))
 
     def mass_and_means(self, log_plan: Tensor) -> tuple[Tensor, Tensor]:
         """Mass (B, J) of each component under a plan, and the mean of its encodings (B, J, D)."""
@@ -128,7 +124,7 @@ class Encoded(NamedTuple):
 
     def log_shares(self, mass: Tensor) -> Tensor:
         """Log proportions (B, J) of components with this mass; one without any gets no point ever."""
-        return torch.where(mass > 0, torch.log(mass.clamp(min=1e-9) / self.n_points), NEVER)
+        return torch.where(mass > 0, torch.log(mass.clamp(min=1e-9) / self.x.shape[1]), NEVER)
 
 
 class Decoder(nn.Module):
@@ -189,10 +185,6 @@ class AMCP(AmortizedModel):
         self.log_density_of_rest = nn.Parameter(torch.tensor(-4.0))
         self.log_seed_loss = nn.Sequential(nn.Linear(config.width, 32), nn.ReLU(), nn.Linear(32, 1))
 
-    @property
-    def has_density(self) -> bool:
-        return True
-
     def encode(self, points: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Encodings x (B, N, D), and the log loss expected of each point as a seed, (B, N)."""
         h = self.encoder(points, mask)
@@ -201,54 +193,39 @@ class AMCP(AmortizedModel):
 
     # -- IntraCM ---------------------------------------------------------------------------------
 
-    def log_densities(self, points: Encoded, references: Tensor) -> Tensor:
-        """log p(x_i | f(phi_j)) of Eq 3, (B, N, J), up to a term that depends on the point alone.
+    def log_joint(self, points: Encoded, mixing: Mixing) -> Tensor:
+        """log(pi_j p(x_i | f(phi_j))) of Eq 3, (B, N, J), up to a term that depends on the point alone.
 
         Densities are relative to a component's peak; the last component is the rest. What is left out is
         ``-|x_i|^2 / (2 sd^2)``, so the constant of the rest has the opposite.
         """
-        centres = self.decoder(references[:, :-1])
+        centres = self.decoder(mixing.references[:, :-1])
         precision = torch.exp(-2 * self.log_sd)
         # The offset of a component is -|c|^2 / 2, all in units of the precision.
         offsets = centres.square().sum(-1).unsqueeze(1)
         gaussian = torch.baddbmm(offsets, points.x, centres.transpose(1, 2), beta=-0.5)
         relative = torch.cat([gaussian, points.half_squares + self.log_density_of_rest / precision], dim=-1)
-        return precision * relative
+        return precision * relative + mixing.log_proportions.unsqueeze(1)
 
-    def e_step(self, points: Encoded, mixing: Mixing, options: Options) -> Tensor:
-        """Return log q of Eq 4 or Eq 6, (B, N, J)."""
-        log_joint = self.log_densities(points, mixing.references) + mixing.log_proportions.unsqueeze(1)
-        log_plan = torch.log_softmax(log_joint, dim=-1)
-        if options.e_step == "sinkhorn":
-            mask = points.mask
-            log_columns = mixing.log_proportions
-            if options.proportions == "free":
-                # The columns are the proportions that this very step re-estimates (reading 3).
-                log_columns = points.log_shares(points.mass_and_means(log_plan)[0])
-            log_rows = torch.where(mask, -torch.log(points.n_points), -torch.inf)
-            iterations = options.sinkhorn_iterations
-            log_plan = sinkhorn(log_joint, log_rows, log_columns, options.epsilon, iterations)
-            log_plan = torch.log_softmax(log_plan.masked_fill(~mask.unsqueeze(-1), 0.0), dim=-1)
-        return log_plan
+    def e_step(self, points: Encoded, mixing: Mixing) -> Tensor:
+        """Return log q of Eq 4, (B, N, J)."""
+        return torch.log_softmax(self.log_joint(points, mixing), dim=-1)
 
     def log_evidence(self, points: Encoded, mixing: Mixing) -> Tensor:
         """log sum_j pi_j p(x_i | f(phi_j)), (B, N): the bound of Eq 4 at its best q."""
-        log_joint = self.log_densities(points, mixing.references) + mixing.log_proportions.unsqueeze(1)
         own = torch.exp(-2 * self.log_sd) * points.half_squares.squeeze(-1)
-        return torch.logsumexp(log_joint, dim=-1) - own
+        return torch.logsumexp(self.log_joint(points, mixing), dim=-1) - own
 
-    def m_step(self, points: Encoded, mixing: Mixing, options: Options) -> Mixing:
+    def m_step(self, points: Encoded, mixing: Mixing) -> Mixing:
         """Eq 7 (or the closed form) for the references, and the mean of q for the proportions."""
         mass, means = points.mass_and_means(mixing.log_plan)
         # A component that no point wants stays where it is.
         means = torch.where(mass.unsqueeze(-1) > 1e-3, means, self.decoder(mixing.references))
-        log_proportions = mixing.log_proportions
-        if options.proportions == "free":
-            log_proportions = points.log_shares(mass)
-        return Mixing(self.decoder.m_step(mixing.references, means), log_proportions, mixing.log_plan)
+        references = self.decoder.m_step(mixing.references, means)
+        return Mixing(references, points.log_shares(mass), mixing.log_plan)
 
     def intra_cluster_mixing(
-        self, points: Encoded, columns: Tensor, seeds: Tensor, n_columns: int, options: Options
+        self, points: Encoded, columns: Tensor, seeds: Tensor, n_columns: int
     ) -> list[Mixing]:
         """Run T EM steps from the present columns of the points; return the mixing after each.
 
@@ -261,19 +238,14 @@ class AMCP(AmortizedModel):
         mass, means = sums[..., -1], sums[..., :-1] / sums[..., -1:].clamp(min=1)
         rows = torch.arange(len(x), device=x.device)
         means = torch.cat([means[:, :-2], x[rows, seeds].unsqueeze(1), means[:, -1:]], dim=1)
-        if options.proportions == "balanced":
-            log_proportions = torch.log(torch.ones_like(mass) / mass.shape[1])
-        else:
-            # What is unassigned is half the new cluster's until the first E-step says more.
-            unassigned = 0.5 * mass[:, -1:]
-            log_proportions = points.log_shares(torch.cat([mass[:, :-2], unassigned, unassigned], dim=1))
+        # What is unassigned is half the new cluster's until the first E-step says more.
+        unassigned = 0.5 * mass[:, -1:]
+        log_proportions = points.log_shares(torch.cat([mass[:, :-2], unassigned, unassigned], dim=1))
         mixing = Mixing(self.decoder.start(means), log_proportions, x.new_zeros(0))
-        n_steps = options.n_em_steps or self.config.n_em_steps
-        path = []
-        for step in range(n_steps):
-            path.append(mixing._replace(log_plan=self.e_step(points, mixing, options)))
-            if step + 1 < n_steps:  # nobody reads the references after the last E-step
-                mixing = self.m_step(points, path[-1], options)
+        path = [mixing._replace(log_plan=self.e_step(points, mixing))]
+        for _ in range(self.config.n_em_steps - 1):
+            mixing = self.m_step(points, path[-1])
+            path.append(mixing._replace(log_plan=self.e_step(points, mixing)))
         return path
 
     # -- training --------------------------------------------------------------------------------
@@ -286,8 +258,8 @@ class AMCP(AmortizedModel):
             t.repeat_interleave(n_states, dim=0) for t in (x, task.labels, task.n_clusters, expected)
         )
         columns, target, seeds, n_columns = random_state(labels, n_clusters, generator)
-        encoded = Encoded.of(x, torch.ones_like(columns, dtype=torch.bool))
-        path = self.intra_cluster_mixing(encoded, columns, seeds, n_columns, Options())
+        encoded = Encoded.of(x)
+        path = self.intra_cluster_mixing(encoded, columns, seeds, n_columns)
         weights = torch.arange(1, len(path) + 1, device=x.device, dtype=x.dtype)
         weights = weights / weights.sum()
         of_step = [-_picked(mixing.log_plan, target).mean(1) for mixing in path]
@@ -326,7 +298,7 @@ class AMCP(AmortizedModel):
             encodings = Encodings.of(x[sets], present[sets], intra.precision)
             loop = Loop(intra, encodings, present[sets], expected[sets], numbers, options.update)
             loop.run(None if first is None else first[sets])
-            found += [loop.inference(b - start, points[b], mask[b]) for b in range(len(points))[sets]]
+            found += [loop.inference(b, points.device) for b in range(len(x[sets]))]
         return found
 
 

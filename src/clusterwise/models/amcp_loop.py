@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from clusterwise.models.amcp_mixing import ABSENT, UNASSIGNED, Encodings, IntraCM
 from clusterwise.models.base import Inference, Step
-from clusterwise.models.paths import drawn_points, summarized_paths
+from clusterwise.models.paths import drawn_points
 
 __all__ = ["Loop", "first_by_k_means", "seed_logits", "similarity_to_assigned", "uniform_numbers"]
 
@@ -174,20 +174,18 @@ class Loop:
         nearest = (0.5 * np.vecdot(means, means) - x @ means.T).argmin(axis=1)
         self.columns[path] = np.where(columns == UNASSIGNED, used[nearest], columns)
 
-    def inference(self, b: int, points: Tensor, mask: Tensor) -> Inference:
-        """What the paths through data set b say; its ``points`` are (N, d), its ``mask`` (N,)."""
+    def inference(self, b: int, device: torch.device) -> Inference:
+        """What the paths through data set b say."""
         paths = slice(None) if self.shared else slice(b, b + 1)
         columns = self.columns[paths]
         used = columns[:, None, :] == np.arange(columns.max() + 1)[:, None]  # (P, K, N)
         numbers = used.any(axis=2).cumsum(axis=1) - 1  # from 0 on, of the clusters in use
-        labels = np.take_along_axis(numbers, np.maximum(columns, 0), axis=1)
-        device = points.device
-        steps = [
+        found = torch.from_numpy(np.take_along_axis(numbers, np.maximum(columns, 0), axis=1)).to(device)
+        steps = tuple(
             Step(torch.from_numpy(members).to(device), torch.from_numpy(probabilities).to(device), seed)
             for members, probabilities, seed in self.steps[b]
-        ]
-        capped = bool(self.capped[paths][0])
-        return summarized_paths(points, mask, list(torch.from_numpy(labels).to(device)), steps, capped)
+        )
+        return Inference(found[0], steps, None, bool(self.capped[paths][0]), tuple(found[1:]))
 
 
 def _any(flags: np.ndarray) -> np.ndarray:

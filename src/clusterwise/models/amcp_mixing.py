@@ -1,4 +1,4 @@
-"""IntraCM of AMCP in numpy, for the cluster-wise loop: ``AMCP.intra_cluster_mixing`` without gradients.
+"""IntraCM of AMCP in numpy, for the cluster-wise loop: ``AMCP.intra_cluster_mixing`` and its variants.
 
 Training unrolls the EM steps in torch. The loop runs them on arrays so small that a call of torch takes
 longer than its arithmetic; here a step is a few calls of numpy. Components come before points, (P, J, N), for

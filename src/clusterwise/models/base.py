@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-__all__ = ["AmortizedModel", "GaussianSummaries", "Inference", "Step", "TrainingTask"]
+__all__ = ["AmortizedModel", "Inference", "Step", "TrainingTask"]
 
 
 @dataclass(frozen=True)
@@ -20,14 +20,6 @@ class TrainingTask:
     points: Tensor  # (B, N, d) float32
     labels: Tensor  # (B, N) int64, 0 .. K_b - 1
     n_clusters: Tensor  # (B,) int64, the number of labels in use
-
-
-@dataclass(frozen=True)
-class GaussianSummaries:
-    """A diagonal Gaussian for each of K clusters, in the scaled units of the network."""
-
-    means: Tensor  # (K, d)
-    log_sds: Tensor  # (K, d)
 
 
 @dataclass(frozen=True)
@@ -44,8 +36,6 @@ class Inference:
     """What a network says about one data set of N points."""
 
     labels: Tensor  # (N,) int64, 0 .. K-1, every point labelled
-    summaries: GaussianSummaries | None  # None: the method has no density
-    log_proportions: Tensor  # (K,)
     steps: tuple[Step, ...] = ()
     log_k_posterior: Tensor | None = None  # (k_max,), log P(K = 1), log P(K = 2), ...
     cap_reached: bool = False
@@ -65,11 +55,6 @@ class AmortizedModel(nn.Module, ABC):
     def n_features(self) -> int:
         """Number of features that the network takes."""
         return int(self.config.n_features)
-
-    @property
-    @abstractmethod
-    def has_density(self) -> bool:
-        """Whether the network gives each cluster a density p(x; theta)."""
 
     @abstractmethod
     def loss(self, task: TrainingTask, generator: torch.Generator) -> Tensor:

@@ -160,10 +160,6 @@ class CHiGac(AmortizedModel):
         if config.inference == "iterative":
             self.update = perceptron(4 * d, 2 * d)
 
-    @property
-    def has_density(self) -> bool:
-        return True
-
     def encode(self, points: Tensor, mask: Tensor | None) -> Encoded:
         """Encode (R, N, n_features) points once; all steps of the loop read it."""
         h = self.encoder(points, mask)
@@ -326,7 +322,7 @@ class CHiGac(AmortizedModel):
         encoded = self.encode(points, None if bool(mask.all()) else mask)
         seeds = seeds or [0] * len(points)
         loop = Loop(self, encoded, mask, seeds, n_draws, max_clusters, until_empty, recentre)
-        return loop.run(points)
+        return loop.run()
 
 
 # Log of "never": finite, so that no gradient is NaN.

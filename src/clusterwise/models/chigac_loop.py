@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from clusterwise.models.base import Inference, Step
 from clusterwise.models.chigac_inference import TAU
-from clusterwise.models.paths import compact_labels, drawn_index, summarized_paths
+from clusterwise.models.paths import compact_labels, drawn_index
 
 if TYPE_CHECKING:
     from clusterwise.models.chigac import CHiGac, Context, Encoded
@@ -85,7 +85,7 @@ class Loop:
         )
         self.steps: list[list[Step]] = [[] for _ in seeds]
 
-    def run(self, points: Tensor) -> list[Inference]:
+    def run(self) -> list[Inference]:
         """Generate clusters until every path is over."""
         paths = self._start()
         for k in range(self.max_clusters):
@@ -101,7 +101,7 @@ class Loop:
                 break
         capped = {row // self.n_paths for row in paths.row.tolist() if row % self.n_paths == 0}
         self._settle(paths, torch.ones_like(paths.row, dtype=torch.bool))
-        return [self._inference(b, points[b], b in capped) for b in range(len(points))]
+        return [self._inference(b, b in capped) for b in range(len(self.present))]
 
     def _start(self) -> _Paths:
         mask, h = self.present, self.encoded.h
@@ -215,11 +215,10 @@ class Loop:
         self.columns[ended.row] = torch.where(ended.left, ended.wanted_by, ended.columns)
         return paths.select(~over)
 
-    def _inference(self, b: int, points: Tensor, cap_reached: bool) -> Inference:
-        present = self.present[b]
+    def _inference(self, b: int, cap_reached: bool) -> Inference:
         rows = self.columns[b * self.n_paths : (b + 1) * self.n_paths]
-        labels = [compact_labels(columns, present) for columns in rows]
-        return summarized_paths(points, present, labels, self.steps[b], cap_reached)
+        labels, *draws = (compact_labels(columns, self.present[b]) for columns in rows)
+        return Inference(labels, tuple(self.steps[b]), cap_reached=cap_reached, draws=tuple(draws))
 
 
 def _central(sphere: Tensor, members: Tensor, pioneers: Tensor) -> Tensor:

@@ -33,7 +33,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clusterwise.models.base import AmortizedModel, GaussianSummaries, Inference, Step, TrainingTask
+from clusterwise.models.base import AmortizedModel, Inference, Step, TrainingTask
 from clusterwise.nn.attention import (
     InducedSetAttentionBlock,
     MultiheadAttentionBlock,
@@ -132,10 +132,6 @@ class DAC(AmortizedModel):
             DiagonalGaussianHead(width, config.n_features) if config.density == "diagonal-gaussian" else None
         )
 
-    @property
-    def has_density(self) -> bool:
-        return self.density is not None
-
     def encode(self, points: Tensor, mask: Tensor) -> Tensor:
         """H_X = ISAB_L(X), (B, N, width)."""
         h = self.embed(points)
@@ -223,11 +219,8 @@ class DAC(AmortizedModel):
         filtered = self.filter(gathered, mask, anchors)
         probabilities = torch.sigmoid(filtered.logits)
         for row, (trace, index) in enumerate(zip(traces, left, strict=True)):
-            theta = None
-            if filtered.means is not None and filtered.log_sds is not None:
-                theta = (filtered.means[row], filtered.log_sds[row])
             anchor = None if anchors is None else int(anchors[row])
-            trace.take(probabilities[row, : len(index)], index, theta, anchor)
+            trace.take(probabilities[row, : len(index)], index, anchor)
 
 
 def _seeds(seed: int, n_draws: int) -> list[int]:
@@ -240,19 +233,15 @@ class _Trace:
     """The filtering of one data set so far."""
 
     def __init__(self, mask: Tensor, seed: int) -> None:
-        self.present = mask
         self.left = mask.clone()
         self.generator = torch.Generator().manual_seed(seed)
         self.steps: list[Step] = []
-        self.thetas: list[tuple[Tensor, Tensor]] = []
 
     def draw_anchor(self, n_left: int) -> int:
         """Draw one of the points that are left, uniformly, by the data set's own generator."""
         return int(torch.randint(n_left, (), generator=self.generator))
 
-    def take(
-        self, probabilities: Tensor, index: Tensor, theta: tuple[Tensor, Tensor] | None, anchor: int | None
-    ) -> None:
+    def take(self, probabilities: Tensor, index: Tensor, anchor: int | None) -> None:
         """Give the points at ``index`` with a probability above 0.5 to the next cluster."""
         joins = probabilities > 0.5
         if anchor is not None:
@@ -265,8 +254,6 @@ class _Trace:
         everyone[index] = probabilities
         self.left &= ~members
         self.steps.append(Step(members, everyone, None if anchor is None else int(index[anchor])))
-        if theta is not None:
-            self.thetas.append(theta)
 
     def finish(self, points: Tensor) -> Inference:
         """Label every point; what a cap left over joins the cluster with the nearest mean."""
@@ -277,10 +264,4 @@ class _Trace:
         if cap_reached:
             centres = torch.stack([points[step.members].mean(0) for step in self.steps])
             labels[self.left] = torch.cdist(points[self.left], centres).argmin(1)
-        summaries = None
-        if self.thetas:
-            means, log_sds = zip(*self.thetas, strict=True)
-            summaries = GaussianSummaries(torch.stack(means), torch.stack(log_sds))
-        counts = torch.bincount(labels[self.present], minlength=len(self.steps)).to(torch.float32)
-        log_proportions = torch.log(counts / counts.sum())
-        return Inference(labels, summaries, log_proportions, tuple(self.steps), cap_reached=cap_reached)
+        return Inference(labels, tuple(self.steps), cap_reached=cap_reached)

@@ -42,7 +42,7 @@ from torch.nn import functional
 
 from clusterwise.exceptions import RecipeError
 from clusterwise.models.base import AmortizedModel, Inference, TrainingTask
-from clusterwise.models.ncp_loop import PartitionDraws, draw_partitions, inference_from_draws
+from clusterwise.models.ncp_loop import draw_partitions, inference_from_draws
 from clusterwise.nn.embedding import CoordinateEmbedding
 
 __all__ = ["NCP", "Encoded", "NCPConfig", "Positions", "choice_log_probabilities", "draw_positions"]
@@ -134,10 +134,6 @@ class NCP(AmortizedModel):
         self.g = Layers(nn.Linear(config.h_size, config.width), [*hidden, config.g_size])
         self.f = Layers(nn.Linear(config.g_size + config.u_size, config.width), [*hidden, 1])
 
-    @property
-    def has_density(self) -> bool:
-        return True  # each cluster's moments
-
     def encode(self, points: Tensor) -> Encoded:
         """Points (B, N, d) in the units in which they are summed."""
         reads_u = self.f.first.weight[:, self.config.g_size :]
@@ -185,20 +181,10 @@ class NCP(AmortizedModel):
         """
         if n_draws > 0:
             n_orders, greedy = n_draws, False
-        draws = self.draw(points, mask, seeds, max_clusters, n_orders, greedy)
-        return [inference_from_draws(of_set, points[b], mask[b]) for b, of_set in enumerate(draws)]
-
-    def draw(
-        self,
-        points: Tensor,
-        mask: Tensor,
-        seeds: Sequence[int] | None,
-        max_clusters: int,
-        n_orders: int,
-        greedy: bool,
-    ) -> list[PartitionDraws]:
-        """All ``n_orders`` partitions of each data set, with their log probabilities."""
-        return draw_partitions(self, points, mask, seeds or [0] * len(points), max_clusters, n_orders, greedy)
+        draws = draw_partitions(
+            self, points, mask, seeds or [0] * len(points), max_clusters, n_orders, greedy
+        )
+        return [inference_from_draws(*of_set) for of_set in zip(draws, mask, strict=True)]
 
 
 def choice_log_probabilities(

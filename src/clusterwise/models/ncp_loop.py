@@ -7,7 +7,6 @@ reads in U. A step weighs K + 1 choices for every order of every data set, all a
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,7 +15,6 @@ import torch
 from torch import Tensor
 
 from clusterwise.models.base import Inference, Step
-from clusterwise.models.paths import summarized_paths
 
 if TYPE_CHECKING:
     from clusterwise.models.ncp import NCP
@@ -177,13 +175,13 @@ class _Loop:
         self.slots = torch.arange(len(self.summed), device=self.slots.device).unsqueeze(1)
 
 
-def inference_from_draws(draws: PartitionDraws, points: Tensor, mask: Tensor) -> Inference:
+def inference_from_draws(draws: PartitionDraws, mask: Tensor) -> Inference:
     """Let the likeliest of S partitions win; all of them are kept as draws."""
     best = int(draws.log_probability.argmax())
     labels, probabilities = draws.labels[best], draws.probabilities[best]
     of_cluster = [mask & (labels == k) for k in range(int(labels[mask].max()) + 1)]
-    steps = [Step(members, torch.where(members, probabilities, 0.0)) for members in of_cluster]
+    steps = tuple(Step(members, torch.where(members, probabilities, 0.0)) for members in of_cluster)
     # An order that a cap kept from opening a cluster has another probability than without it.
     cap_reached = bool(draws.cap_reached.any())
-    inference = summarized_paths(points, mask, [labels, *draws.labels], steps, cap_reached)
-    return dataclasses.replace(inference, log_probability=float(draws.log_probability[best]))
+    log_probability = float(draws.log_probability[best])
+    return Inference(labels, steps, None, cap_reached, tuple(draws.labels), log_probability=log_probability)
