@@ -10,7 +10,7 @@ import pytest
 from clusterwise.partition import canonical_labels
 from clusterwise.pipeline.columns import fit_columns
 from clusterwise.pipeline.describe import describe, describe_proposal, network_labels
-from clusterwise.pipeline.fitting import Pipeline, labels_of_context
+from clusterwise.pipeline.fitting import Pipeline
 from clusterwise.pipeline.posterior import (
     Beliefs,
     beliefs_of_proposal,
@@ -94,12 +94,12 @@ def test_nobody_asks_for_draws_that_nobody_judges() -> None:
 # -- refine --------------------------------------------------------------------------------------
 
 
-def test_labels_of_a_few_rows_are_extended_to_the_context() -> None:
+def test_labels_of_a_few_rows_are_enough_to_start_from() -> None:
     points, labels = three(600)
     prepared = prepared_of(points, max_shown=50)
     of_shown = labels[prepared.order[prepared.shown]]
-    extended = labels_of_context(prepared, of_shown, "full")
-    assert (extended == labels[prepared.order]).mean() > 0.98
+    refined = refine(prepared.features, [of_shown], "em", rows=prepared.shown)
+    assert (refined.scored[0].labels == labels[prepared.order]).mean() > 0.98
 
 
 def test_em_keeps_the_number_of_clusters_and_search_finds_it() -> None:
@@ -123,7 +123,8 @@ def test_clusters_come_in_the_order_of_the_input() -> None:
     prepared = prepared_of(points)
     clusters = clusters_of_labels(prepared.features, labels[prepared.order])
     for order in ([0, 1, 2], [2, 0, 1]):
-        description = describe(prepared, clusters.select(np.array(order)))
+        inverse = np.argsort(order)
+        description = describe(prepared, clusters.select(np.array(order)), inverse[labels[prepared.order]])
         np.testing.assert_array_equal(description.labels, labels)
         np.testing.assert_array_equal(
             description.assigner.memberships(prepared.space.apply(points)), description.membership
@@ -135,8 +136,10 @@ def test_clusters_that_no_row_prefers_are_dropped() -> None:
     prepared = prepared_of(points)
     clusters = clusters_of_labels(prepared.features, labels[prepared.order])
     faint = np.vstack([clusters.statistics, 1e-6 * clusters.statistics[:1]])
-    description = describe(prepared, type(clusters)(clusters.prior, faint))
+    wrong = np.arange(len(labels)) % 4  # the rows themselves have the last word
+    description = describe(prepared, type(clusters)(clusters.prior, faint), wrong)
     assert description.clusters.n_clusters == 3
+    np.testing.assert_array_equal(description.labels, labels)
 
 
 @pytest.mark.parametrize("max_shown", [None, 40])

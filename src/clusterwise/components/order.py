@@ -29,7 +29,7 @@ def by_first_appearance(labels: np.ndarray, n_clusters: int, order: np.ndarray |
 
     ``labels`` (n,) are those of the sorted rows, out of 0 .. ``n_clusters`` - 1.
     """
-    n = len(labels)
-    first = np.full(n_clusters, n)
-    np.minimum.at(first, labels, np.arange(n) if order is None else order)
-    return np.argsort(first, kind="stable")[: np.count_nonzero(first < n)]
+    never = np.iinfo(np.int64).max
+    first = np.full(n_clusters, never)
+    np.minimum.at(first, labels, np.arange(len(labels)) if order is None else order)
+    return np.argsort(first, kind="stable")[: np.count_nonzero(first < never)]

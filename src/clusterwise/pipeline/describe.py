@@ -43,11 +43,11 @@ class Description:
         return self.membership.argmax(axis=1)
 
 
-def describe(prepared: Prepared, clusters: Clusters) -> Description:
-    """Label all rows by fitted clusters."""
-    # Rows tell the order of the clusters by their best one alone, which takes less than memberships.
-    best = clusters.log_joint(prepared.features).argmax(axis=1)
-    clusters = clusters.select(by_first_appearance(best, clusters.n_clusters, prepared.order))
+def describe(prepared: Prepared, clusters: Clusters, labels: np.ndarray) -> Description:
+    """Label all rows by fitted clusters; ``labels`` (s,) are those of the context while they were fitted."""
+    # Nearly always these tell the order of the clusters, and all rows are compared with them once only.
+    order = prepared.order[prepared.context]
+    clusters = clusters.select(by_first_appearance(labels, clusters.n_clusters, order))
     clusters, membership = clusters_in_use(Rows(prepared.features), prepared.order, clusters)
     return _description(prepared, clusters, clusters, membership)
 

@@ -13,10 +13,10 @@ from clusterwise.pipeline.describe import Description, describe, describe_averag
 from clusterwise.pipeline.posterior import Beliefs, beliefs_of_proposal, beliefs_of_refined
 from clusterwise.pipeline.prepare import Prepared, prepare
 from clusterwise.pipeline.propose import Proposal, Proposer
-from clusterwise.pipeline.refine import Refine, Refined, choose_covariance_type, clusters_of_labels, refine
+from clusterwise.pipeline.refine import Refine, Refined, choose_covariance_type, refine
 from clusterwise.pipeline.space import FeatureSpace
 
-__all__ = ["Pipeline", "labels_of_context"]
+__all__ = ["Pipeline"]
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,13 @@ class Pipeline:
         """Mixtures that start from the candidates, ranked by their evidence; None if nothing is refined."""
         if self.how is None:
             return None
-        covariance_type = self._covariance_type(prepared)
+        shown, context = prepared.shown, prepared.context
         return refine(
-            prepared.features[prepared.context],
-            [labels_of_context(prepared, labels, covariance_type) for labels in proposal.candidates],
+            prepared.features[context],
+            proposal.candidates,
             self.how,
-            covariance_type=covariance_type,
+            rows=None if len(shown) == len(context) else np.searchsorted(context, shown),
+            covariance_type=self._covariance_type(prepared),
             max_clusters=self.max_clusters,
         )
 
@@ -63,7 +64,7 @@ class Pipeline:
         if refined is None:
             return describe_proposal(prepared, proposal, self._covariance_type(prepared))
         if self.n_draws == 0:
-            return describe(prepared, refined.best)
+            return describe(prepared, refined.best, refined.scored[0].labels)
         return describe_average(prepared, refined.best, beliefs_of_refined(prepared, refined, None))
 
     def believe(self, prepared: Prepared, seed: int, n_draws: int) -> Beliefs:
@@ -73,12 +74,3 @@ class Pipeline:
         if refined is not None:
             return beliefs_of_refined(prepared, refined, prepared.order)
         return beliefs_of_proposal(prepared, proposal, self._covariance_type(prepared))
-
-
-def labels_of_context(prepared: Prepared, labels: np.ndarray, covariance_type: CovarianceType) -> np.ndarray:
-    """Extend labels (m,) of the rows shown to all rows of the context, (s,), by the labels' Gaussians."""
-    if len(prepared.shown) == len(prepared.context):
-        return labels
-    clusters = clusters_of_labels(prepared.features[prepared.shown], labels, covariance_type)
-    extended: np.ndarray = clusters.log_joint(prepared.features[prepared.context]).argmax(axis=1)
-    return extended

@@ -26,10 +26,11 @@ MOST_FEATURES = 64
 
 @dataclass(frozen=True)
 class Scored:
-    """Clusters and the log evidence of the mixture that they are."""
+    """Clusters, the log evidence of the mixture that they are, and the best cluster of each point."""
 
     clusters: Clusters
     log_evidence: float
+    labels: np.ndarray  # (n,)
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ def refine(
     candidates: Sequence[np.ndarray],
     how: Refine,
     *,
+    rows: np.ndarray | None = None,
     covariance_type: CovarianceType = "full",
     max_clusters: int | None = None,
 ) -> Refined:
@@ -77,6 +79,8 @@ def refine(
         Finite, centred, of unit spread.
     candidates : sequence of ndarray of shape (n,)
         Labels of any names; equal partitions count once.
+    rows : ndarray of shape (m,), optional
+        The points that the candidates have labels of, (m,) each, if not all.
     how : {"search", "em"}
         EM alone keeps the number of clusters (or loses some); the search also splits and merges.
     max_clusters : int, optional
@@ -89,9 +93,14 @@ def refine(
     """
     sample = Sample(points, covariance_type, DEFAULT)
     distinct = {labels.tobytes(): labels for labels in map(canonical_labels, candidates)}
-    states = climb(sample, list(distinct.values()), with_moves=how == "search")
+    states = climb(sample, list(distinct.values()), with_moves=how == "search", rows=rows)
     within = [state for state in states if max_clusters is None or state.n_clusters <= max_clusters]
-    return Refined(tuple(Scored(_clusters(sample, s), s.log_evidence) for s in within or states))
+    return Refined(
+        tuple(
+            Scored(_clusters(sample, state), state.log_evidence, state.memberships.argmax(axis=0))
+            for state in within or states
+        )
+    )
 
 
 def clusters_of_labels(

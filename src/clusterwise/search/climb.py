@@ -14,12 +14,17 @@ from clusterwise.search.splits import Split, best_split, divided
 __all__ = ["climb"]
 
 
-def climb(sample: Sample, candidates: Sequence[np.ndarray], with_moves: bool) -> list[State]:
-    """All distinct states that the search has come by from the candidates, labels (n,) each, best first."""
+def climb(
+    sample: Sample, candidates: Sequence[np.ndarray], with_moves: bool, rows: np.ndarray | None = None
+) -> list[State]:
+    """All distinct states that the search has come by from the candidates, best first.
+
+    These are labels (n,) of all points, or of those at ``rows`` (m,) alone.
+    """
     found: list[State] = []
     visited: list[State] = []
     for labels in candidates:
-        start = refined(sample, state_of_labels(sample, labels))
+        start = refined(sample, state_of_labels(sample, labels, rows))
         for state in _search(sample, start, visited) if with_moves else [start]:
             if not any(_same(sample, state, one) for one in found):
                 found.append(state)
@@ -33,32 +38,54 @@ def _search(sample: Sample, start: State, visited: list[State]) -> Iterator[Stat
     """
     best = start
     yield start
+    whole = Whole(sample)
     while True:  # every round but the last raises the evidence
         if any(_same(sample, best, one) for one in visited):
             return
         before = best
         visited.append(best)
-        for move in (mergers, _splits):
-            for state in move(sample, best):
+        for states in (mergers(sample, best), _splits(sample, best, whole)):
+            for state in states:
                 yield state
                 best = max(best, state, key=lambda one: one.log_evidence)
         if best.log_evidence <= before.log_evidence + sample.settings.same:
             return
 
 
-def _splits(sample: Sample, state: State) -> Iterator[State]:
+class Whole:
+    """Clusters that were found to have no split, told by their statistics: none is tried twice."""
+
+    def __init__(self, sample: Sample) -> None:
+        self.changed = sample.settings.same_cluster
+        self.statistics: list[np.ndarray] = []
+
+    def __contains__(self, statistics: np.ndarray) -> bool:
+        return any(np.abs(one - statistics).max() <= self.changed * statistics[0] for one in self.statistics)
+
+    def add(self, statistics: np.ndarray) -> None:
+        """Add a cluster with statistics (p,)."""
+        self.statistics.append(statistics)
+
+
+def _splits(sample: Sample, state: State, whole: Whole) -> Iterator[State]:
     """Split all clusters that seem to gain at once, and if that fails one by one until one gains."""
     found: list[tuple[int, Split]] = []
-    for j in range(state.n_clusters):
-        split = best_split(sample, state, j)
-        found += [(j, split)] if split is not None else []
+    for j, statistics in enumerate(state.statistics):
+        split = None if statistics in whole else best_split(sample, state, j)
+        if split is None:
+            whole.add(statistics)
+        else:
+            found.append((j, split))
     ranked = sorted(found, key=lambda item: -item[1].gain)
     promising = [item for item in ranked if item[1].gain > 0]
     for option in ([promising] if len(promising) > 1 else []) + [[item] for item in ranked]:
-        trial = refined(sample, divided(sample, state, option))
+        floor = state.log_evidence - sample.settings.worth_a_trial
+        trial = refined(sample, divided(sample, state, option), floor)
         yield trial
         if trial.log_evidence > state.log_evidence:
             break
+        if len(option) == 1:
+            whole.add(state.statistics[option[0][0]])
 
 
 def _same(sample: Sample, one: State, other: State) -> bool:

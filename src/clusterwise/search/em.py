@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from clusterwise.components.niw import sum_by_label
 from clusterwise.search.evidence import Hyper, Sample, State, hyper_of, judge
 
 __all__ = ["expect", "log_joint_of", "refined", "state_of_labels"]
@@ -34,31 +35,46 @@ def expect(log_joint: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return weights, log_total - log_joint.sum(axis=0), log_total + largest
 
 
-def state_of_labels(sample: Sample, labels: np.ndarray) -> State:
-    """The state of a hard partition, labels (n,) from 0 to K - 1, all in use."""
-    k = int(labels.max()) + 1
-    memberships = np.zeros((k, len(labels)))
-    memberships[labels, np.arange(len(labels))] = 1.0
-    return judge(sample, memberships, 0.0, memberships @ sample.lifted)
+def state_of_labels(sample: Sample, labels: np.ndarray, rows: np.ndarray | None = None) -> State:
+    """The state of a hard partition, labels (n,) from 0 to K - 1, all in use.
+
+    With labels (m,) of the points at ``rows`` (m,) alone it is the state after one E-step from these.
+    """
+    k, lifted = int(labels.max()) + 1, sample.lifted
+    if rows is None:
+        memberships = np.zeros((k, len(labels)))
+        memberships[labels, np.arange(len(labels))] = 1.0
+        return judge(sample, memberships, 0.0, memberships @ lifted)
+    statistics = sum_by_label(lifted[rows], labels, k) * (len(lifted) / len(rows))
+    # How alike the clusters are will be estimated when they have all their points.
+    hyper = hyper_of(sample, statistics, sample.settings.strengths[1])
+    memberships, doubt, _ = expect(log_joint_of(sample, hyper, statistics, lifted))
+    return judge(sample, memberships, float(doubt.sum()), memberships @ lifted)
 
 
-def refined(sample: Sample, state: State) -> State:
+def refined(sample: Sample, state: State, floor: float = -np.inf) -> State:
     """Run EM until it stands still, for a limited time; clusters that lose all their weight are dropped.
 
-    How alike the clusters are is estimated again where EM has come to rest.
+    How alike the clusters are is estimated again where EM has come to rest. Where the evidence is below
+    ``floor`` after a few steps, it is left there.
     """
+    n_steps = sample.settings.most_em_steps
+    if np.isfinite(floor):
+        state = _at_rest(sample, state, sample.settings.split_steps)
+        if state.log_evidence < floor:
+            return state
     for _ in sample.settings.strengths:
         if state.n_clusters == 1:
             break
         before = state.hyper.strength
-        state = _at_rest(sample, state)
+        state = _at_rest(sample, state, n_steps)
         if state.hyper.strength == before:
             break
     return state
 
 
-def _at_rest(sample: Sample, state: State) -> State:
-    """EM with one strength of the prior.
+def _at_rest(sample: Sample, state: State, n_steps: int) -> State:
+    """EM with one strength of the prior, ``n_steps`` at most.
 
     Steps that go on in one direction are prolonged (SQUAREM, Varadhan & Roland 2008): where clusters overlap
     EM creeps. A leap that lowers the likelihood is taken back.
@@ -68,7 +84,7 @@ def _at_rest(sample: Sample, state: State) -> State:
     strength, hyper = state.hyper.strength, state.hyper
     path: list[np.ndarray] = []
     ahead, height = statistics, -np.inf
-    for _ in range(settings.most_em_steps):
+    for _ in range(n_steps):
         found, doubt, log_density = expect(log_joint_of(sample, hyper, ahead, lifted))
         if ahead is not statistics and log_density.sum() < height:
             ahead, path = statistics, []

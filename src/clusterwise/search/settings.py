@@ -26,16 +26,18 @@ class SearchSettings:
     # A cluster with fewer points is none; memberships below the second number are no members.
     least_points: float = 0.5
     least_membership: float = 1e-3
-    # A cluster is tried for a split if some test finds it less probable than this for one Gaussian, along at
-    # most so many directions, by so many EM steps of two parts.
-    suspicious: float = 0.03
+    # A cluster is tried for a split if tests find it less probable than this for one Gaussian, along at most
+    # so many directions, by so many EM steps of two parts.
+    suspicious: float = 0.1
     most_directions: int = 6
     split_steps: int = 12
     # A move that loses no more evidence than this is tried all the same: what surrounds it will adapt.
-    worth_a_trial: float = 10.0
+    worth_a_trial: float = 4.0
     # Mixtures of as many clusters whose log evidences differ by no more are the same: EM stops a little
     # before its goal, and not at the same place from every side.
     same: float = 0.1
+    # A cluster whose statistics per point have changed by no more is the same: it is not tried again.
+    same_cluster: float = 0.01
     # Without a network the search starts from cells of about so many points, at most so many cells, put
     # together until there are so many clusters more than their evidence asks for: where clusters overlap it
     # asks for too few, and mergers are easier to find than splits.

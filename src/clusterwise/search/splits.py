@@ -59,7 +59,7 @@ def log_p_gaussian(projected: np.ndarray, weights: np.ndarray) -> float:
     """Log probability that a Gaussian looks as odd as weighted projections (m, n) of unit variance; at least.
 
     Skewness and kurtosis (Jarque & Bera 1980), and how many points lie in each eighth of a Gaussian, are both
-    chi-squared; the smallest of all probabilities counts.
+    chi-squared; the smallest of all probabilities counts, as many times as there are tests.
     """
     if len(projected) == 0:
         return 0.0
@@ -74,7 +74,7 @@ def log_p_gaussian(projected: np.ndarray, weights: np.ndarray) -> float:
         excess = np.square(counts - count / 8).reshape(-1, 8).sum(axis=1) / (count / 8)
         # Mean and variance were estimated: five degrees of freedom are left.
         log_p = min(log_p, float(np.log(np.maximum(chdtrc(5, excess.max()), 1e-300))))
-    return log_p
+    return log_p + np.log(2 * len(projected))
 
 
 def _cut_gaussian(size: int = 199) -> np.ndarray:
