@@ -18,7 +18,7 @@ def sample_of(points: np.ndarray, covariance_type: CovarianceType = "full") -> S
 
 
 def heaps(sizes: list[int], gap: float, d: int = 2, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Round clusters of unit width, ``gap`` apart in a row; points, sorted by the first feature, and labels."""
+    """Round clusters of unit width in a row, ``gap`` apart: points, sorted by one feature, and labels."""
     rng = np.random.default_rng(seed)
     labels = np.repeat(np.arange(len(sizes)), sizes)
     points = rng.standard_normal((len(labels), d))

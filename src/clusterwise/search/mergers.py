@@ -50,7 +50,7 @@ def gains_of_mergers(sample: Sample, state: State) -> tuple[np.ndarray, np.ndarr
     log_sizes = gammaln(statistics[:, 0] + 1)
     sizes = log_sizes.sum() - log_sizes[first] - log_sizes[second] + gammaln(union[:, 0] + 1)
     gains = changed - average(whole) + log_partition(sizes, k - 1, n) - log_partition(log_sizes.sum(), k, n)
-    for pair in np.flatnonzero(gains > -sample.settings.worth_a_trial):
+    for pair in np.flatnonzero(gains > -sample.settings.depth):
         gains[pair] -= _lost_entropy(state.memberships[pairs[pair]])
     return pairs, gains
 
@@ -72,11 +72,8 @@ def merged(sample: Sample, state: State, pairs: Sequence[np.ndarray]) -> State:
 
 
 def mergers(sample: Sample, state: State) -> Iterator[State]:
-    """Merge the best pairs again and again, also for a while where the evidence falls.
-
-    All the fragments of a cluster may have to merge before it gains.
-    """
-    depth = sample.settings.worth_a_trial
+    """Merge the best pairs again and again, also for a while where the evidence falls."""
+    depth = sample.settings.depth
     floor = state.log_evidence - depth
     while state.n_clusters > 1:
         pairs, gains = gains_of_mergers(sample, state)

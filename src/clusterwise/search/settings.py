@@ -31,8 +31,11 @@ class SearchSettings:
     suspicious: float = 0.1
     most_directions: int = 6
     split_steps: int = 12
-    # A move that loses no more evidence than this is tried all the same: what surrounds it will adapt.
+    # A split that seems to lose no more evidence is tried all the same: what surrounds it will adapt.
     worth_a_trial: float = 4.0
+    # Mergers go on until the evidence lies this much below the best so far: all fragments of a cluster may
+    # have to merge before it gains.
+    depth: float = 20.0
     # Mixtures of as many clusters whose log evidences differ by no more are the same: EM stops a little
     # before its goal, and not at the same place from every side.
     same: float = 0.1
