@@ -36,7 +36,7 @@ def assert_sound(estimator: Any, X: Any) -> None:
         np.testing.assert_array_equal(estimator.predict(X), estimator.labels_)
     assert np.isfinite(estimator.score_samples(X)).all()
     assert np.isfinite(estimator.sample(5)[0]).all()
-    if hasattr(estimator, "sample_partitions"):
+    if hasattr(estimator, "sample_partitions") and hasattr(estimator, "k_posterior_"):
         assert estimator.sample_partitions(3).labels.shape == (3, n)
 
 

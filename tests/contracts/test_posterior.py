@@ -10,16 +10,19 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from clusterwise import PartitionPosterior
+from clusterwise.exceptions import ClusterwiseError
 
 Make = Callable[..., Any]
 
 
 def test_minimum_loss_alone_has_one_answer_and_says_so(make_variant: Make, heaps: np.ndarray) -> None:
     for estimator in (make_variant("DAC alone"), make_variant("DAC alone").fit(heaps)):
-        for name in ("sample_partitions", "k_posterior_"):
-            assert not hasattr(estimator, name)
-            with pytest.raises(AttributeError, match=r"one answer.*use refine='search', DAC\(filtering="):
-                getattr(estimator, name)
+        assert not hasattr(estimator, "k_posterior_")
+        reason = r"one answer.*use refine='search', DAC\(filtering="
+        with pytest.raises(AttributeError, match=reason):
+            estimator.k_posterior_  # noqa: B018
+        with pytest.raises(ClusterwiseError, match=reason):
+            estimator.sample_partitions()
 
 
 def test_k_posterior_is_a_distribution(make_with_posterior: Make, heaps: np.ndarray) -> None:

@@ -19,7 +19,7 @@ class ACTST(AmortizedClusterer):
     Parameters
     ----------
     weights, refine, projection, scaling, max_clusters, max_network_points, random_state, verbose, device
-        As for :class:`DAC`.
+        As for :class:`AMCP`.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class ACTST(AmortizedClusterer):
         The learned stop's belief itself.
     labels_, n_clusters_, membership_, probabilities_, outlier_scores_, means_, covariances_, proportions_, \
 network_labels_, weights_name_, cap_reached_, n_network_points_
-        As for :class:`DAC`. ``steps_`` is empty: all clusters come at once.
+        As for :class:`AMCP`. ``steps_`` is empty: all clusters come at once.
 
     Examples
     --------

@@ -40,22 +40,58 @@ class AMCP(AmortizedClusterer):
         Further paths whose starting rows are drawn at random; the best of all is the answer, and memberships
         are averages over what all of them lead to. 0 takes the likeliest path alone, which is quick;
         ``k_posterior_`` then draws 20 by itself. With ``refine=None`` only ``k_posterior_`` draws.
-    weights, refine, projection, scaling, max_clusters, max_network_points, random_state, verbose, device
-        As for :class:`DAC`; ``weights=None`` stands for "amcp-2d".
+    weights : str, path, Weights or None
+        Name of shipped weights (see ``clusterwise.list_weights()``), a ``.safetensors`` file, or weights in
+        memory; None stands for those shipped for the method.
+    refine : {"search", "em"} or None
+        What becomes of the network's partition. "search": its clusters are fitted as Gaussians with any
+        covariance, which split and merge as long as the evidence of the mixture gains. "em": they are fitted,
+        but neither split nor merged. None: the network's own answer as it is; new rows, and rows that
+        the network did not see, go to its clusters as Gaussians.
+    projection : {"pca"} or None
+        What to do when X has another number of features than the weights take: None raises an error,
+        "pca" projects on the first principal components (or pads with zeros).
+    scaling : {"joint", "feature"}
+        One scale for all features, which keeps the shape of the data, or one for each, for columns
+        in different units.
+    max_clusters : int
+        Cap on the number of clusters; a warning says when it was reached.
+    max_network_points : int
+        The network sees at most this many rows, spread over the data. Up to 10,000 rows take part in
+        refining, and all are labelled by the clusters.
+    random_state : int, RandomState or None
+        Seed of what the network draws, of the choice of rows, and of ``sample``.
+    verbose : int
+        Print a line after ``fit`` if not 0.
+    device : str
+        torch device that the network runs on.
 
     Attributes
     ----------
+    labels_ : ndarray of shape (n,)
+        Cluster of each row, 0 .. K-1 by first appearance.
+    n_clusters_ : int
     membership_ : ndarray of shape (n, K)
         Probability of each cluster; rows sum to 1 and the largest is the label. With ``n_draws`` > 0 it is an
         average over the mixtures that the paths lead to, weighted by their evidence; ``predict_proba`` too.
+    probabilities_ : ndarray of shape (n,)
+        Probability of the label.
+    outlier_scores_ : ndarray of shape (n,)
+        Near 1 for rows farther out than any ordinary row should be, near 0 for ordinary ones.
+    means_ : ndarray of shape (K, d)
+    covariances_ : ndarray of shape (K, d, d)
+    proportions_ : ndarray of shape (K,)
+        Of the Gaussian clusters, in the units of X.
     k_posterior_ : dict
         Probability of each number of clusters: the evidences of all mixtures that the drawn paths lead to.
         With ``refine=None`` they are shares of the drawn paths.
     steps_ : tuple of ClusteringStep
         The steps of the likeliest path in their order.
-    labels_, n_clusters_, probabilities_, outlier_scores_, means_, covariances_, proportions_, \
-network_labels_, weights_name_, cap_reached_, n_network_points_
-        As for :class:`DAC`.
+    network_labels_ : ndarray of shape (n,)
+        The network's own partition, before refining; -1 for rows that it was not shown.
+    weights_name_ : str
+    cap_reached_ : bool
+    n_network_points_ : int
 
     Examples
     --------

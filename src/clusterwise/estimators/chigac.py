@@ -40,7 +40,7 @@ class CHiGac(AmortizedClusterer):
         path alone, which is quick; ``k_posterior_`` then draws 20 by itself. With ``refine=None`` only
         ``k_posterior_`` draws.
     weights, refine, projection, scaling, max_clusters, max_network_points, random_state, verbose, device
-        As for :class:`DAC`; ``weights=None`` stands for "chigac-2d".
+        As for :class:`AMCP`; ``weights=None`` stands for "chigac-2d".
 
     Attributes
     ----------
@@ -48,17 +48,11 @@ class CHiGac(AmortizedClusterer):
         A row that stands for each cluster of ``labels_``: the pioneer that started it. Where refining left a
         cluster several pioneers it is the first of them, where it left none the row nearest to the
         cluster's mean in units of its spread.
-    membership_ : ndarray of shape (n, K)
-        Probability of each cluster; rows sum to 1 and the largest is the label. With ``n_draws`` > 0 it is an
-        average over the mixtures that the paths lead to, weighted by their evidence; ``predict_proba`` too.
-    k_posterior_ : dict
-        Probability of each number of clusters: the evidences of all mixtures that the drawn paths lead to.
-        With ``refine=None`` they are shares of the drawn paths.
     steps_ : tuple of ClusteringStep
         The steps of the likeliest path in their order. ``anchor`` is the pioneer.
-    labels_, n_clusters_, probabilities_, outlier_scores_, means_, covariances_, proportions_, \
-network_labels_, weights_name_, cap_reached_, n_network_points_
-        As for :class:`DAC`.
+    labels_, n_clusters_, membership_, probabilities_, outlier_scores_, k_posterior_, means_, covariances_, \
+proportions_, network_labels_, weights_name_, cap_reached_, n_network_points_
+        As for :class:`AMCP`.
 
     Examples
     --------

@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Literal
 from sklearn.utils._param_validation import StrOptions
 
 from clusterwise.estimators.amortized import AmortizedClusterer
-from clusterwise.estimators.availability import available_unless
-from clusterwise.exceptions import WeightsFileError
+from clusterwise.exceptions import ClusterwiseError, WeightsFileError
 from clusterwise.pipeline.refine import Refine
 from clusterwise.posterior import PartitionPosterior
 from clusterwise.pretrained import Weights
@@ -17,14 +16,10 @@ from clusterwise.pretrained import Weights
 __all__ = ["DAC"]
 
 
-def _one_answer(estimator: DAC) -> str | None:
-    """Say why there is no posterior, if there is none."""
-    if estimator.filtering == "anchored" or estimator.refine is not None:
-        return None
-    return (
-        "minimum-loss filtering alone has one answer and no posterior; use refine='search', "
-        "DAC(filtering='anchored') or ACTST"
-    )
+ONE_ANSWER = (
+    "minimum-loss filtering alone has one answer and no posterior; use refine='search', "
+    "DAC(filtering='anchored') or ACTST."
+)
 
 
 class DAC(AmortizedClusterer):
@@ -37,58 +32,20 @@ class DAC(AmortizedClusterer):
     ----------
     filtering : {"minimum-loss", "anchored"}
         Whether a pass picks the cluster that it finds easiest, or that of a random row (the anchor).
-    weights : str, path, Weights or None
-        Name of shipped weights (see ``clusterwise.list_weights()``), a ``.safetensors`` file, or weights in
-        memory; None stands for the weights shipped for this filtering.
-    refine : {"search", "em"} or None
-        What becomes of the network's partition. "search": its clusters are fitted as Gaussians with any
-        covariance, which split and merge as long as the evidence of the mixture gains. "em": they are fitted,
-        but neither split nor merged. None: the network's own answer as it is; new rows, and rows that
-        the network did not see, go to its clusters as Gaussians.
-    projection : {"pca"} or None
-        What to do when X has another number of features than the weights take: None raises an error,
-        "pca" projects on the first principal components (or pads with zeros).
-    scaling : {"joint", "feature"}
-        One scale for all features, which keeps the shape of the data, or one for each, for columns
-        in different units.
-    max_clusters : int
-        Cap on the number of clusters; a warning says when it was reached.
-    max_network_points : int
-        The network sees at most this many rows, spread over the data. Up to 10,000 rows take part in
-        refining, and all are labelled by the clusters.
-    random_state : int, RandomState or None
-        Seed of what the network draws, of the choice of rows, and of ``sample``.
-    verbose : int
-        Print a line after ``fit`` if not 0.
-    device : str
-        torch device that the network runs on.
+    weights, refine, projection, scaling, max_clusters, max_network_points, random_state, verbose, device
+        As for :class:`AMCP`; ``weights=None`` stands for those shipped for this filtering.
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n,)
-        Cluster of each row, 0 .. K-1 by first appearance.
-    n_clusters_ : int
-    membership_ : ndarray of shape (n, K)
-        Probability of each cluster; rows sum to 1 and the largest is the label.
-    probabilities_ : ndarray of shape (n,)
-        Probability of the label.
-    outlier_scores_ : ndarray of shape (n,)
-        Near 1 for rows farther out than any ordinary row should be, near 0 for ordinary ones.
     k_posterior_ : dict
         Probability of each number of clusters: the evidences of all mixtures that the partition, or 20 with
-        other anchors, lead to.
-        With ``refine=None`` they are shares of these 20, and minimum-loss filtering has none.
-    means_ : ndarray of shape (K, d)
-    covariances_ : ndarray of shape (K, d, d)
-    proportions_ : ndarray of shape (K,)
-        Of the Gaussian clusters, in the units of X.
+        other anchors, lead to. With ``refine=None`` they are shares of these 20, and minimum-loss filtering
+        has none.
     steps_ : tuple of ClusteringStep
         The passes in their order.
-    network_labels_ : ndarray of shape (n,)
-        The network's own partition, before refining; -1 for rows that it was not shown.
-    weights_name_ : str
-    cap_reached_ : bool
-    n_network_points_ : int
+    labels_, n_clusters_, membership_, probabilities_, outlier_scores_, means_, covariances_, proportions_, \
+network_labels_, weights_name_, cap_reached_, n_network_points_
+        As for :class:`AMCP`.
 
     Examples
     --------
@@ -144,14 +101,18 @@ class DAC(AmortizedClusterer):
             )
         return weights
 
+    def _has_one_answer(self) -> bool:
+        return self.filtering == "minimum-loss" and self.refine is None
+
     @property
     def k_posterior_(self) -> dict[int, float]:
         """Probability of each number of clusters; see ``sample_partitions``."""
-        if (reason := _one_answer(self)) is not None:
-            raise AttributeError(reason)
+        if self._has_one_answer():
+            raise AttributeError(ONE_ANSWER)
         return super().k_posterior_
 
-    @available_unless(_one_answer)
     def sample_partitions(self, n_samples: int = 50) -> PartitionPosterior:
         """Draw partitions of the rows of ``fit``, as other estimators do; with anchors each has its own."""
+        if self._has_one_answer():
+            raise ClusterwiseError(ONE_ANSWER)
         return super().sample_partitions(n_samples)

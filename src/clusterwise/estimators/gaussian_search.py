@@ -28,34 +28,18 @@ class GaussianSearch(PipelinedClusterer):
     ----------
     covariance_type : {"auto", "full", "diag", "spherical"}
         Shape of a cluster. "auto": full for up to 64 features with at least ten rows for each, else diagonal.
-    scaling : {"joint", "feature"}
-        One scale for all features, which keeps the shape of the data, or one for each, for columns
-        in different units.
-    max_clusters : int
-        Cap on the number of clusters; a warning says when it was reached.
     random_state : int, RandomState or None
         Seed of the choice of rows where there are more than 10,000, of ``sample`` and ``sample_partitions``.
-    verbose : int
-        Print a line after ``fit`` if not 0.
+    scaling, max_clusters, verbose
+        As for :class:`AMCP`.
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n,)
-        Cluster of each row, 0 .. K-1 by first appearance.
-    n_clusters_ : int
-    membership_ : ndarray of shape (n, K)
-        Probability of each cluster; rows sum to 1 and the largest is the label.
-    probabilities_ : ndarray of shape (n,)
-        Probability of the label.
-    outlier_scores_ : ndarray of shape (n,)
-        Near 1 for rows farther out than any ordinary row should be, near 0 for ordinary ones.
     k_posterior_ : dict
         Probability of each number of clusters by the evidences of all mixtures that the search has come by.
-    means_ : ndarray of shape (K, d)
-    covariances_ : ndarray of shape (K, d, d)
-    proportions_ : ndarray of shape (K,)
-        Of the clusters, in the units of X.
-    cap_reached_ : bool
+    labels_, n_clusters_, membership_, probabilities_, outlier_scores_, means_, covariances_, proportions_, \
+cap_reached_
+        As for :class:`AMCP`.
 
     Examples
     --------

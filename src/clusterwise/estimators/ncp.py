@@ -34,7 +34,7 @@ class NCP(AmortizedClusterer):
         Whether an order takes the likeliest label at every row instead of drawing it, as in the paper. The
         posterior is drawn in any case.
     weights, refine, projection, scaling, max_clusters, max_network_points, random_state, verbose, device
-        As for :class:`DAC`; ``weights=None`` stands for "ncp-2d". ``refine=None`` and a large
+        As for :class:`AMCP`; ``weights=None`` stands for "ncp-2d". ``refine=None`` and a large
         ``max_network_points`` leave the network alone, as in the paper.
 
     Attributes
@@ -50,7 +50,7 @@ class NCP(AmortizedClusterer):
         The clusters of that partition in the order of their birth, with the probabilities of their members.
     labels_, n_clusters_, membership_, probabilities_, outlier_scores_, means_, covariances_, proportions_, \
 weights_name_, cap_reached_, n_network_points_
-        As for :class:`DAC`.
+        As for :class:`AMCP`.
 
     Examples
     --------

@@ -4,14 +4,12 @@ from clusterwise.plotting.clusters import ClusterDisplay
 from clusterwise.plotting.history import HistoryDisplay
 from clusterwise.plotting.k_posterior import KPosteriorDisplay
 from clusterwise.plotting.palette import cluster_colours
-from clusterwise.plotting.reliability import ReliabilityDisplay
 from clusterwise.plotting.steps import StepsDisplay
 
 __all__ = [
     "ClusterDisplay",
     "HistoryDisplay",
     "KPosteriorDisplay",
-    "ReliabilityDisplay",
     "StepsDisplay",
     "cluster_colours",
 ]

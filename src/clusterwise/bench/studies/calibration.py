@@ -21,13 +21,13 @@ from clusterwise.bench.methods.amortized import weights_identity
 from clusterwise.bench.progress import Progress
 from clusterwise.bench.registry import BenchmarkError, Study, register
 from clusterwise.bench.reliability import N_BINS, Figure, Record, bin_sums, figures, k_sums, pooled_curve
+from clusterwise.bench.reliability_display import ReliabilityDisplay, wilson_errors
 from clusterwise.bench.rows import RowFile, write_csv
 from clusterwise.bench.synthetic import Word, generator_of
 from clusterwise.bench.table import markdown_table
 from clusterwise.bench.worker import one_line
 from clusterwise.metrics import matched_points, membership_brier_score
 from clusterwise.plotting.palette import BASE
-from clusterwise.plotting.reliability import ReliabilityDisplay, wilson_errors
 from clusterwise.priors.base import LabelledSet
 
 __all__ = ["FAMILIES", "METHODS", "SETTINGS", "Candidate", "draw", "run"]

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 from scipy.stats import binomtest
 
+from clusterwise.bench.reliability_display import ReliabilityDisplay, wilson_errors
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.metrics import reliability_curve
-from clusterwise.plotting import ReliabilityDisplay
-from clusterwise.plotting.reliability import wilson_errors
+
+matplotlib.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
 
 
 def forecasts(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
