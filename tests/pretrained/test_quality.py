@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from types import ModuleType
 
 import numpy as np
 import pytest
-from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
 import clusterwise as cw
 from clusterwise.bench.registry import Case, Truth
+from clusterwise.exceptions import CapReachedWarning
+from clusterwise.pretrained import untrained
 from clusterwise.priors import MixtureOfGaussians
 
 
@@ -24,8 +26,8 @@ def draw_case(n_max: int, k_max: int, index: int) -> Case:
 
 @pytest.fixture(scope="module")
 def cases() -> list[Case]:
-    """30 data sets of DAC's Eq 13, of up to 1000 points and 4 clusters."""
-    return [draw_case(1000, 4, index) for index in range(30)]
+    """Eight data sets of DAC's Eq 13, of up to 1000 points and 4 clusters."""
+    return [draw_case(1000, 4, index) for index in range(8)]
 
 
 def mean_ari(cases: list[Case], labels: list[np.ndarray]) -> float:
@@ -33,40 +35,39 @@ def mean_ari(cases: list[Case], labels: list[np.ndarray]) -> float:
     return float(np.mean([adjusted_rand_score(case.truth.references[0], of_case) for case, of_case in pairs]))
 
 
+def oracle_ari(cases: list[Case]) -> float:
+    return mean_ari(cases, [case.truth.oracle_labels for case in cases])
+
+
 @pytest.mark.parametrize("name", cw.list_weights())
-def test_close_to_the_oracle_and_far_from_chance(
+def test_the_network_alone_has_learned_to_cluster(
     make_golden: ModuleType, cases: list[Case], name: str
 ) -> None:
-    labels = make_golden.estimator_for(name).fit_predict_many([case.points for case in cases])
-    ari = mean_ari(cases, labels)
-    assert ari > mean_ari(cases, [case.truth.oracle_labels for case in cases]) - 0.05
-    rng = np.random.default_rng(0)
-    assert mean_ari(cases, [rng.integers(4, size=len(case.points)) for case in cases]) < 0.05
-    # A k that is fixed beforehand does not do: the number of clusters is found.
-    fixed = [KMeans(4, n_init=1, random_state=0).fit_predict(case.points) for case in cases]
-    assert ari > mean_ari(cases, fixed) + 0.1
-    k_errors = [
-        of.max() + 1 - len(np.unique(c.truth.references[0])) for of, c in zip(labels, cases, strict=True)
-    ]
-    assert np.abs(k_errors).mean() < 0.3
+    """Its own labels, without refining; the same network before training is the control."""
+    points = [case.points for case in cases]
+    alone = make_golden.estimator_for(name, refine=None, max_clusters=12)
+    trained = mean_ari(cases, alone.fit_predict_many(points))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CapReachedWarning)  # untrained loops do not find an end
+        control = alone.set_params(weights=untrained(name, seed=0)).fit_predict_many(points)
+    assert trained > oracle_ari(cases) - 0.1
+    assert mean_ari(cases, control) < trained - 0.3
 
 
 @pytest.mark.parametrize("name", cw.list_weights())
-def test_the_density_is_close_to_the_true_one(make_golden: ModuleType, cases: list[Case], name: str) -> None:
-    gaps = []
-    for case in cases[:10]:
-        estimator = make_golden.estimator_for(name).fit(case.points)
-        gaps.append(estimator.score(case.points) - case.truth.oracle_log_likelihood)
-    assert abs(np.mean(gaps)) < 0.05
+def test_refined_it_is_close_to_the_oracle(make_golden: ModuleType, cases: list[Case], name: str) -> None:
+    """What the search does, it does without a network too: see ``test_gaussian_search``."""
+    labels = make_golden.estimator_for(name).fit_predict_many([case.points for case in cases])
+    assert mean_ari(cases, labels) > oracle_ari(cases) - 0.05
 
 
 # Weights trained on few clusters or small sets do not go so far.
 @pytest.mark.parametrize("name", ["amcp-2d", "chigac-2d", "dac-minimum-loss-2d", "dac-anchored-2d"])
 def test_more_clusters_than_the_paper_trains_on(make_golden: ModuleType, name: str) -> None:
     cases = [draw_case(3000, 12, index) for index in range(5)]
-    labels = make_golden.estimator_for(name).fit_predict_many([case.points for case in cases])
-    oracle = mean_ari(cases, [case.truth.oracle_labels for case in cases])
-    assert mean_ari(cases, labels) > oracle - 0.1
+    alone = make_golden.estimator_for(name, refine=None)
+    labels = alone.fit_predict_many([case.points for case in cases])
+    assert mean_ari(cases, labels) > oracle_ari(cases) - 0.2
 
 
 def test_anchored_samples_agree_with_the_fit(make_golden: ModuleType, cases: list[Case]) -> None:

@@ -53,27 +53,34 @@ def _search(sample: Sample, start: State, visited: list[State]) -> Iterator[Stat
 
 
 class Whole:
-    """Clusters that were found to have no split, told by their statistics: none is tried twice."""
+    """Clusters that were found to have no split: none is tried twice while the others look as they did."""
 
     def __init__(self, sample: Sample) -> None:
-        self.changed = sample.settings.same_cluster
-        self.statistics: list[np.ndarray] = []
+        self.change = sample.settings.same_cluster
+        self.known: list[np.ndarray] = []
 
-    def __contains__(self, statistics: np.ndarray) -> bool:
-        return any(np.abs(one - statistics).max() <= self.changed * statistics[0] for one in self.statistics)
+    def __contains__(self, key: np.ndarray) -> bool:
+        return any(np.abs(one - key).max() <= self.change for one in self.known)
 
-    def add(self, statistics: np.ndarray) -> None:
-        """Add a cluster with statistics (p,)."""
-        self.statistics.append(statistics)
+    def add(self, key: np.ndarray) -> None:
+        """Add a cluster by its ``key_of``."""
+        self.known.append(key)
+
+
+def key_of(state: State, j: int) -> np.ndarray:
+    """What the split of cluster ``j`` depends on: its moments, its size, and how wide clusters are."""
+    statistics, hyper = state.statistics[j], state.hyper
+    return np.r_[statistics[1:] / statistics[0], np.log(statistics[0]), np.log(hyper.variance)]
 
 
 def _splits(sample: Sample, state: State, whole: Whole) -> Iterator[State]:
     """Split all clusters that seem to gain at once, and if that fails one by one until one gains."""
     found: list[tuple[int, Split]] = []
-    for j, statistics in enumerate(state.statistics):
-        split = None if statistics in whole else best_split(sample, state, j)
+    for j in range(state.n_clusters):
+        key = key_of(state, j)
+        split = None if key in whole else best_split(sample, state, j)
         if split is None:
-            whole.add(statistics)
+            whole.add(key)
         else:
             found.append((j, split))
     ranked = sorted(found, key=lambda item: -item[1].gain)
@@ -85,7 +92,7 @@ def _splits(sample: Sample, state: State, whole: Whole) -> Iterator[State]:
         if trial.log_evidence > state.log_evidence:
             break
         if len(option) == 1:
-            whole.add(state.statistics[option[0][0]])
+            whole.add(key_of(state, option[0][0]))
 
 
 def _same(sample: Sample, one: State, other: State) -> bool:

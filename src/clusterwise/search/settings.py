@@ -39,8 +39,9 @@ class SearchSettings:
     # Mixtures of as many clusters whose log evidences differ by no more are the same: EM stops a little
     # before its goal, and not at the same place from every side.
     same: float = 0.1
-    # A cluster whose statistics per point have changed by no more is the same: it is not tried again.
-    same_cluster: float = 0.01
+    # A cluster is not tried again as long as its moments and the logarithms of its size and of the clusters'
+    # pooled variance have changed by no more.
+    same_cluster: float = 0.02
     # Without a network the search starts from cells of about so many points, at most so many cells, put
     # together until there are so many clusters more than their evidence asks for: where clusters overlap it
     # asks for too few, and mergers are easier to find than splits.

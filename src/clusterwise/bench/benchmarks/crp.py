@@ -46,7 +46,7 @@ register(
         "Chinese restaurant process mixtures, test sets of AMCP by (points, clusters) and scale",
         draw_case,
         tuple(SETTINGS),
-        n_sets=100,
+        n_sets=60,
         quick_n_sets=5,
         methods=TABLE,
         slow_methods=slow_methods(networks=10, mixtures=30),
