@@ -24,7 +24,7 @@ def trained(three: tuple[Rows, np.ndarray], make_settings: Make) -> ClusteringNe
     settings = make_settings()
     net = ClusteringNet.draw(np.random.default_rng(0), 2, 50, 1e-2, "cpu")
     net.output, net.output_bias = torch.zeros(50, 3), torch.zeros(3)
-    net._renew()
+    net.renew()
     eta = natural_parameters(settings.prior.statistics(rows.points, labels, 3), settings)
     for _ in range(60):
         train_epoch(np.random.default_rng(0), rows, net, eta, settings)

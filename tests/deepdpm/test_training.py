@@ -82,7 +82,7 @@ def test_an_epoch_lowers_the_loss_and_adds_up(
     settings = make_settings(cluster_loss=loss, batch_size=64)
     net = ClusteringNet.draw(np.random.default_rng(0), 2, 50, 5e-3, "cpu")
     net.output, net.output_bias = torch.zeros(50, 3), torch.zeros(3)
-    net._renew()
+    net.renew()
     eta = natural_parameters(settings.prior.statistics(rows.points, labels, 3), settings)
     rng = np.random.default_rng(0)
     losses = []
@@ -102,7 +102,7 @@ def test_an_epoch_of_many_rows_sees_some_and_stands_for_all(
     monkeypatch.setattr(training, "BATCHES", 4)
     net = ClusteringNet.draw(np.random.default_rng(0), 2, 50, 5e-3, "cpu")
     net.output, net.output_bias = torch.zeros(50, 2), torch.zeros(2)
-    net._renew()
+    net.renew()
     eta = natural_parameters(settings.prior.statistics(rows.points, np.minimum(labels, 1), 2), settings)
     _, statistics = train_epoch(np.random.default_rng(0), rows, net, eta, settings)
     assert statistics[:, 0].sum() == pytest.approx(len(rows), rel=1e-5)

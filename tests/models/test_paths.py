@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from clusterwise.models.paths import compact_labels, drawn_index, drawn_points
+from clusterwise.models.paths import compact_labels, drawn_points
 
 
 def test_draws_follow_the_probabilities() -> None:
@@ -21,13 +21,6 @@ def test_minus_one_takes_the_likeliest() -> None:
     logits = np.array([[0.0, 2.0, 1.0]] * 3)
     np.testing.assert_array_equal(drawn_points(logits, np.array([-1.0, 0.0, 0.999])), [1, 0, 2])
     np.testing.assert_array_equal(drawn_points(logits, np.full(3, -1.0)), [1, 1, 1])
-
-
-def test_tensors_are_drawn_alike() -> None:
-    logits = torch.randn(50, 9, generator=torch.Generator().manual_seed(0))
-    uniform = torch.rand(50, generator=torch.Generator().manual_seed(1))
-    expected = drawn_points(logits.numpy(), uniform.numpy())
-    np.testing.assert_array_equal(drawn_index(logits, uniform), expected)
 
 
 def test_labels_in_use_are_numbered_from_zero() -> None:

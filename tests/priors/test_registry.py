@@ -15,7 +15,12 @@ from clusterwise.priors import (
 
 
 def test_names() -> None:
-    assert sorted(PRIORS) == ["crp-mixture", "mixture-of-gaussians", "warped-gaussians"]
+    assert sorted(PRIORS) == [
+        "correlated-gaussians",
+        "crp-mixture",
+        "mixture-of-gaussians",
+        "warped-gaussians",
+    ]
     assert isinstance(make_prior("crp-mixture"), ChineseRestaurantMixture)
     assert isinstance(make_prior("mixture-of-gaussians"), MixtureOfGaussians)
     assert isinstance(make_prior("warped-gaussians"), WarpedGaussians)

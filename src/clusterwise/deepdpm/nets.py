@@ -76,13 +76,33 @@ def regress(hidden: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, T
     return solution[..., :-1, :].float(), solution[..., -1, :].float()
 
 
-class ClusteringNet:
-    """f_cl: points (n, d) to logits (n, K)."""
+class _Nets:
+    """Weights of one hidden layer and of outputs, and the optimizer that they are trained by."""
 
     def __init__(self, parameters: list[Tensor], learning_rate: float) -> None:
         self.hidden, self.hidden_bias, self.output, self.output_bias = parameters
         self.learning_rate = learning_rate
-        self._renew()
+        self.renew()
+
+    @property
+    def parameters(self) -> list[Tensor]:
+        """All weights."""
+        return [self.hidden, self.hidden_bias, self.output, self.output_bias]
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of outputs, or of nets."""
+        return len(self.output_bias)
+
+    def renew(self) -> None:
+        """Make the parameters leaves of a new graph, with an optimizer that remembers nothing."""
+        for name in ("hidden", "hidden_bias", "output", "output_bias"):
+            setattr(self, name, getattr(self, name).detach().clone().requires_grad_())
+        self.optimizer = Adam(self.parameters, self.learning_rate)
+
+
+class ClusteringNet(_Nets):
+    """f_cl: points (n, d) to logits (n, K)."""
 
     @classmethod
     def draw(
@@ -105,22 +125,6 @@ class ClusteringNet:
         """The weights as arrays."""
         arrays = [p.detach().cpu().numpy().astype(np.float64) for p in self.parameters]
         return NetWeights(*arrays)
-
-    @property
-    def parameters(self) -> list[Tensor]:
-        """All weights."""
-        return [self.hidden, self.hidden_bias, self.output, self.output_bias]
-
-    @property
-    def n_clusters(self) -> int:
-        """Number of outputs K."""
-        return len(self.output_bias)
-
-    def _renew(self) -> None:
-        """Make the parameters leaves of a new graph, with an optimizer that remembers nothing."""
-        for name in ("hidden", "hidden_bias", "output", "output_bias"):
-            setattr(self, name, getattr(self, name).detach().clone().requires_grad_())
-        self.optimizer = Adam(self.parameters, self.learning_rate)
 
     def set_learning_rate(self, factor: float) -> None:
         """Learn at ``factor`` times the usual rate."""
@@ -152,24 +156,20 @@ class ClusteringNet:
                 output[:, fresh] = fitted[:, :, 0].T
                 bias[fresh] = fitted_bias[:, 0]
         self.output, self.output_bias = output, bias
-        self._renew()
+        self.renew()
 
 
-class SubclusteringNets:
+class SubclusteringNets(_Nets):
     """All f_sub: points (K, b, d), b of each cluster, to the log odds (K, b) of the second subcluster.
 
     Two logits and their difference say the same: the second output is the only one.
     """
 
     def __init__(self, parameters: list[Tensor], centres: Tensor, learning_rate: float) -> None:
-        self.hidden, self.hidden_bias, self.output, self.output_bias = parameters
+        super().__init__(parameters, learning_rate)
         self.centres = centres  # (K, 2, d)
-        d = centres.shape[2]
-        self.metrics = torch.eye(d, device=centres.device).repeat(
-            len(centres), 1, 1
-        )  # of distances, (K, d, d)
-        self.learning_rate = learning_rate
-        self.renew()
+        unit = torch.eye(centres.shape[2], device=centres.device)
+        self.metrics = unit.repeat(len(centres), 1, 1)  # of distances, (K, d, d)
 
     @classmethod
     def draw(
@@ -191,29 +191,10 @@ class SubclusteringNets:
         centres = torch.zeros(n_clusters, 2, n_features)
         return cls([parameter.to(device) for parameter in parameters], centres.to(device), rate)
 
-    @property
-    def parameters(self) -> list[Tensor]:
-        """All weights, K of each first."""
-        return [self.hidden, self.hidden_bias, self.output, self.output_bias]
-
-    @property
-    def n_clusters(self) -> int:
-        """Number of nets."""
-        return len(self.hidden)
-
-    def renew(self) -> None:
-        """Make the parameters leaves of a new graph, with an optimizer that remembers nothing."""
-        for name in ("hidden", "hidden_bias", "output", "output_bias"):
-            setattr(self, name, getattr(self, name).detach().clone().requires_grad_())
-        self.optimizer = Adam(self.parameters, self.learning_rate)
-
-    def hidden_layer(self, points: Tensor) -> Tensor:
-        """Hidden units (K, b, h)."""
-        return torch.relu(torch.baddbmm(self.hidden_bias, points, self.hidden))
-
     def log_odds(self, points: Tensor) -> Tensor:
         """Log odds (K, b) of the second subcluster."""
-        return torch.baddbmm(self.output_bias, self.hidden_layer(points), self.output)[:, :, 0]
+        hidden = torch.relu(torch.baddbmm(self.hidden_bias, points, self.hidden))
+        return torch.baddbmm(self.output_bias, hidden, self.output)[:, :, 0]
 
     def log_odds_of(self, cluster: int, points: Tensor) -> Tensor:
         """Log odds (n,) of one cluster's net for points (n, d)."""

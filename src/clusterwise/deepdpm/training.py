@@ -8,7 +8,6 @@ the net learns from them holds for the others too, and so an epoch of a million 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -147,11 +146,9 @@ def train_subclusters(
     nets: SubclusteringNets,
     members: Members,
     settings: Settings,
-    report: Callable[[], object] = lambda: None,
-) -> float:
-    """Train all subclustering nets on the isotropic loss, each on its own cluster; returns the last loss."""
+) -> None:
+    """Train all subclustering nets on the isotropic loss, each on its own cluster."""
     clusters, d = np.arange(nets.n_clusters), rows.n_features
-    last = 0.0
     for _ in range(SUB_STEPS):
         weights = torch.zeros(nets.n_clusters, 2, 1, device=settings.device)
         sums = torch.zeros_like(nets.centres)
@@ -167,7 +164,4 @@ def train_subclusters(
             sides = sides.detach()
             weights += sides.sum(dim=2, keepdim=True)
             sums += sides @ points
-            last = float(loss.detach())
         nets.centres = torch.where(weights > 1e-3, sums / weights.clamp(min=1e-3), nets.centres)
-        report()
-    return last

@@ -43,9 +43,6 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
 
     _method = "act-st"
 
-    def _default_weights(self) -> str:
-        return "act-st-2d"
-
     @property
     def network_k_posterior_(self) -> dict[int, float]:
         """The learned stop's belief in each number of clusters."""

@@ -150,9 +150,6 @@ class AMCP(AmortizedClusterer):
             device=device,
         )
 
-    def _default_weights(self) -> str:
-        return "amcp-2d"
-
     def _options(self) -> dict[str, Any]:
         names = (self.e_step, self.n_em_steps, self.proportions, self.update, self.first_cluster)
         return {"options": Options(*names)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator
 from functools import partial
 from numbers import Integral
@@ -69,9 +68,9 @@ class AmortizedClusterer(PipelinedClusterer):
         self.verbose = verbose
         self.device = device
 
-    @abstractmethod
     def _default_weights(self) -> str:
         """Name of the shipped weights that ``weights=None`` stands for."""
+        return f"{self._method}-2d"
 
     def _weights(self) -> Weights:
         return get_weights(self._default_weights() if self.weights is None else self.weights, self._method)

@@ -104,9 +104,6 @@ proportions_, network_labels_, weights_name_, cap_reached_, n_network_points_
             device=device,
         )
 
-    def _default_weights(self) -> str:
-        return "chigac-2d"
-
     def _options(self) -> dict[str, Any]:
         return {"until_empty": self.stop == "empty", "recentre": self.recentre}
 

@@ -96,9 +96,6 @@ weights_name_, cap_reached_, n_network_points_
             device=device,
         )
 
-    def _default_weights(self) -> str:
-        return "ncp-2d"
-
     def _options(self) -> dict[str, Any]:
         return {"n_orders": self.n_orders, "greedy": self.greedy}
 

@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from clusterwise.models.base import Inference, Step
 from clusterwise.models.chigac_inference import TAU
-from clusterwise.models.paths import compact_labels, drawn_index
+from clusterwise.models.paths import compact_labels, drawn_points
 
 if TYPE_CHECKING:
     from clusterwise.models.chigac import CHiGac, Context, Encoded
@@ -140,7 +140,10 @@ class Loop:
         numbers, noise = self._random_numbers(paths.row)
         pioneers = scores.argmax(1)
         if numbers is not None:
-            drawn = drawn_index(torch.cat([scores, nobody.unsqueeze(1)], dim=1), numbers)
+            logits = torch.cat([scores, nobody.unsqueeze(1)], dim=1)
+            drawn = torch.from_numpy(drawn_points(logits.cpu().numpy(), numbers.cpu().numpy())).to(
+                logits.device
+            )
             is_over = torch.where(numbers < 0, is_over, drawn == scores.shape[1])
             pioneers = torch.where(numbers < 0, pioneers, drawn)
         return _Choice(prototypes, pioneers, noise), is_over

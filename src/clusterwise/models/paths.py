@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["compact_labels", "drawn_index", "drawn_points"]
+__all__ = ["compact_labels", "drawn_points"]
 
 
 def drawn_points(logits: np.ndarray, uniform: np.ndarray) -> np.ndarray:
@@ -18,12 +18,6 @@ def drawn_points(logits: np.ndarray, uniform: np.ndarray) -> np.ndarray:
     cumulative = np.exp(exceeding, dtype=np.float64).cumsum(axis=1)
     passed = cumulative > uniform[:, None] * cumulative[:, -1:]
     return np.where(uniform < 0, likeliest, passed.argmax(axis=1))
-
-
-def drawn_index(logits: Tensor, uniform: Tensor) -> Tensor:
-    """Call ``drawn_points`` on tensors."""
-    drawn = drawn_points(logits.cpu().numpy(), uniform.cpu().numpy())
-    return torch.from_numpy(drawn).to(logits.device)
 
 
 def compact_labels(columns: Tensor, present: Tensor) -> Tensor:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 from clusterwise.exceptions import RecipeError
+from clusterwise.priors.options import check_options
 
 if TYPE_CHECKING:
     from clusterwise.models.base import AmortizedModel
@@ -42,28 +42,8 @@ def make_model(method: str, options: Mapping[str, Any]) -> AmortizedModel:
     if unknown:
         raise RecipeError(f"{method} has no option {unknown[0]!r}; it takes {', '.join(known)}.")
     config = model.config_class(**options)
-    _check_config(method, config)
+    check_options(config, f"of {method}")
     try:
         return model(config)
     except ValueError as error:  # options that do not go together
         raise RecipeError(f"{method} cannot be built: {error}.") from error
-
-
-def _check_config(method: str, config: Any) -> None:
-    """Raise a RecipeError that names the first option outside its domain."""
-    hints = get_type_hints(type(config))
-    for field in dataclasses.fields(config):
-        value, hint = getattr(config, field.name), hints[field.name]
-        if get_origin(hint) is Literal:
-            is_legal, domain = value in get_args(hint), f"one of {', '.join(map(repr, get_args(hint)))}"
-        elif hint is bool:
-            is_legal, domain = isinstance(value, bool), "true or false"
-        elif hint is float:
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            is_legal, domain = is_number and 0 < value < math.inf, "a positive number"
-        else:
-            least = field.metadata.get("least", 1)
-            is_legal = isinstance(value, int) and not isinstance(value, bool) and value >= least
-            domain = f"a whole number of at least {least}"
-        if not is_legal:
-            raise RecipeError(f"{field.name} of {method} must be {domain}, got {value!r}.")

@@ -31,21 +31,12 @@ def sinkhorn(
 
     Every pass ends on the rows, so that the mass of each point is shared out fully after any number of
     iterations, while the columns hold in the limit. With no iteration, g is ``log_columns``: for
-    epsilon = 1 that is the regular E-step with mixing proportions ``log_columns``.
+    epsilon = 1 that is the regular E-step with mixing proportions ``log_columns``. The smaller epsilon, the
+    crisper is the plan, and the more iterations are needed until the columns hold.
 
-    Parameters
-    ----------
-    log_kernel : Tensor (B, N, K)
-        Minus the cost, such as log p(x_i | phi_j).
-    log_rows : Tensor (B, N)
-        Log mass of each point; -inf for a masked one, whose row of the plan is then 0 (log: -inf).
-    log_columns : Tensor (B, K)
-        Log mass of each component; -inf for an absent one, whose column is then 0. Only its ratios
-        matter: the columns share the total mass of the rows.
-    epsilon : float
-        Strength of the entropy; the plan gets crisp as it goes to 0.
-    iterations : int
-        Corrections of the columns. The smaller epsilon, the more are needed until they hold.
+    ``log_kernel`` (B, N, K) is minus the cost, ``log_rows`` (B, N) the log mass of each point, -inf for a
+    masked one, whose row of the plan is then 0, and ``log_columns`` (B, K) that of each component, of which
+    only the ratios matter.
     """
     points, components = log_rows > -torch.inf, log_columns > -torch.inf
     pairs = points[:, :, None] & components[:, None, :]

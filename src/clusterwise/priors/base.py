@@ -15,9 +15,18 @@ __all__ = ["Components", "LabelledSet", "Prior", "TaskBatch"]
 class Components(ABC):
     """The true mixture behind one data set: what an oracle knows."""
 
+    weights: np.ndarray  # (K,), pi
+
     @abstractmethod
+    def log_density(self, points: np.ndarray) -> np.ndarray:
+        """Return log p_j(x_i), shape (n, K), for points of shape (n, d)."""
+
     def log_joint(self, points: np.ndarray) -> np.ndarray:
         """Return log(pi_j p_j(x_i)), shape (n, K), for points of shape (n, d)."""
+        with np.errstate(divide="ignore"):  # a component of weight 0 never wins
+            log_weights = np.log(self.weights)
+        log_joint: np.ndarray = log_weights + self.log_density(points)
+        return log_joint
 
 
 @dataclass(frozen=True)

@@ -36,12 +36,7 @@ class ChineseRestaurantMixture(Prior):
     k_exact: int | None = None
 
     def __post_init__(self) -> None:
-        check_options(
-            self,
-            counts=("n_features", "k_exact"),
-            positive=("mean_sd", "sd", "alpha"),
-            optional=("alpha", "k_exact"),
-        )
+        check_options(self, f"of {type(self).__name__}")
 
     def draw(self, rng: np.random.Generator, n_sets: int, n_points: int) -> TaskBatch:
         labels = self._draw_labels(rng, n_sets, n_points)

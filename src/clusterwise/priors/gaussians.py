@@ -7,23 +7,11 @@ from typing import Literal
 
 import numpy as np
 
-from clusterwise.exceptions import RecipeError
-from clusterwise.priors.base import Components, Prior, TaskBatch
-from clusterwise.priors.options import check_options
-from clusterwise.priors.partitions import binomial_k, categorical_labels, dirichlet_weights, uniform_k
+from clusterwise.priors.base import Components, TaskBatch
+from clusterwise.priors.mixtures import MixturePrior
+from clusterwise.priors.partitions import binomial_k, uniform_k
 
-__all__ = ["GaussianComponents", "MixtureOfGaussians", "diagonal_normal_log_density"]
-
-
-def diagonal_normal_log_density(points: np.ndarray, means: np.ndarray, sds: np.ndarray) -> np.ndarray:
-    """Return log N(x_i; mu_j, diag(sd_j^2)), shape (n, K).
-
-    ``points`` is (n, d); ``means`` and ``sds`` are (K, d).
-    """
-    standardized = (points[:, None, :] - means) / sds
-    normalizer = np.log(sds).sum(axis=1) + 0.5 * points.shape[1] * np.log(2 * np.pi)
-    log_density: np.ndarray = -0.5 * np.square(standardized).sum(axis=2) - normalizer
-    return log_density
+__all__ = ["GaussianComponents", "MixtureOfGaussians"]
 
 
 @dataclass(frozen=True)
@@ -34,15 +22,15 @@ class GaussianComponents(Components):
     means: np.ndarray
     sds: np.ndarray
 
-    def log_joint(self, points: np.ndarray) -> np.ndarray:
-        with np.errstate(divide="ignore"):  # an empty component has weight 0 and never wins
-            log_weights = np.log(self.weights)
-        log_joint: np.ndarray = log_weights + diagonal_normal_log_density(points, self.means, self.sds)
-        return log_joint
+    def log_density(self, points: np.ndarray) -> np.ndarray:
+        standardized = (points[:, None, :] - self.means) / self.sds
+        normalizers = np.log(self.sds).sum(axis=1) + 0.5 * points.shape[1] * np.log(2 * np.pi)
+        log_density: np.ndarray = -0.5 * np.square(standardized).sum(axis=2) - normalizers
+        return log_density
 
 
 @dataclass(frozen=True)
-class MixtureOfGaussians(Prior):
+class MixtureOfGaussians(MixturePrior):
     """DAC Eq 13, in any number of dimensions.
 
     k - 1 ~ Binomial(k_max - 1, 1/2); pi ~ Dir(concentration, ..., concentration);
@@ -55,34 +43,14 @@ class MixtureOfGaussians(Prior):
     binomial with a large k_max would hardly ever show a data set of one cluster.
     """
 
-    n_features: int = 2
-    k_max: int = 4
-    k_exact: int | None = None
-    concentration: float = 1.0
-    mean_sd: float = 3.0
-    sd_median: float = 0.25
-    sd_log_sd: float = 0.1
     k_law: Literal["binomial", "uniform"] = "binomial"
 
-    def __post_init__(self) -> None:
-        check_options(
-            self,
-            counts=("n_features", "k_max", "k_exact"),
-            positive=("concentration", "mean_sd", "sd_median"),
-            non_negative=("sd_log_sd",),
-            optional=("k_exact",),
-        )
-        if self.k_law not in ("binomial", "uniform"):
-            raise RecipeError(f"k_law must be 'binomial' or 'uniform', got {self.k_law!r}.")
+    def draw_k(self, rng: np.random.Generator, n_sets: int) -> np.ndarray:
+        return (uniform_k if self.k_law == "uniform" else binomial_k)(rng, n_sets, self.k_max)
 
     def draw(self, rng: np.random.Generator, n_sets: int, n_points: int) -> TaskBatch:
-        if self.k_law == "uniform" and self.k_exact is None:
-            k = uniform_k(rng, n_sets, self.k_max)
-        else:
-            k = binomial_k(rng, n_sets, self.k_max, self.k_exact)
+        k, weights, labels = self.draw_labels(rng, n_sets, n_points)
         width = int(k.max())
-        weights = dirichlet_weights(rng, k, self.concentration)
-        labels = categorical_labels(rng, weights, n_points)
         means = rng.normal(0.0, self.mean_sd, (n_sets, width, self.n_features))
         log_sds = rng.normal(np.log(self.sd_median), self.sd_log_sd, (n_sets, width, self.n_features))
         sds = np.exp(log_sds)

@@ -19,10 +19,8 @@ __all__ = [
 ]
 
 
-def binomial_k(rng: np.random.Generator, n_sets: int, k_max: int, k_exact: int | None) -> np.ndarray:
-    """Draw k with k - 1 ~ Binomial(k_max - 1, 1/2), or ``k_exact`` every time; shape (n_sets,)."""
-    if k_exact is not None:
-        return np.full(n_sets, k_exact)
+def binomial_k(rng: np.random.Generator, n_sets: int, k_max: int) -> np.ndarray:
+    """Draw k with k - 1 ~ Binomial(k_max - 1, 1/2); shape (n_sets,)."""
     return 1 + rng.binomial(k_max - 1, 0.5, n_sets)
 
 

@@ -22,10 +22,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from clusterwise.exceptions import RecipeError
-from clusterwise.priors.base import Components, Prior, TaskBatch
+from clusterwise.priors.base import Components, TaskBatch
 from clusterwise.priors.ellipses import ellipse_normals
-from clusterwise.priors.options import check_options
-from clusterwise.priors.partitions import binomial_k, categorical_labels, dirichlet_weights
+from clusterwise.priors.mixtures import MixturePrior
+from clusterwise.priors.partitions import binomial_k
 
 __all__ = ["WarpedComponents", "WarpedGaussians", "wrapped_normal_log_density"]
 
@@ -61,14 +61,7 @@ class WarpedComponents(Components):
     rotations: np.ndarray  # (K,)
     shifts: np.ndarray  # (K, 2)
 
-    def log_joint(self, points: np.ndarray) -> np.ndarray:
-        with np.errstate(divide="ignore"):  # a component of weight 0 never wins
-            log_weights = np.log(self.weights)
-        log_joint: np.ndarray = log_weights + self.log_density(points)
-        return log_joint
-
     def log_density(self, points: np.ndarray) -> np.ndarray:
-        """Return log p_j(x_i), shape (n, K), for points of shape (n, 2)."""
         x, y = np.moveaxis(points[:, None, :] - self.shifts, 2, 0)
         cosine, sine = np.cos(self.rotations), np.sin(self.rotations)
         a, b = self.axes.T
@@ -92,39 +85,26 @@ class WarpedComponents(Components):
 
 
 @dataclass(frozen=True)
-class WarpedGaussians(Prior):
+class WarpedGaussians(MixturePrior):
     """DAC Eq 16, which is defined in two dimensions only; the module says how we read it.
 
     k, the weights and the labels are drawn as in Eq 13; ``mean_sd``, ``sd_median`` and ``sd_log_sd``
     are those of its one-dimensional mixture over positions along the arc.
     """
 
-    n_features: int = 2
-    k_max: int = 4
-    k_exact: int | None = None
-    concentration: float = 1.0
-    mean_sd: float = 3.0
-    sd_median: float = 0.25
-    sd_log_sd: float = 0.1
-
     def __post_init__(self) -> None:
-        check_options(
-            self,
-            counts=("n_features", "k_max", "k_exact"),
-            positive=("concentration", "mean_sd", "sd_median"),
-            non_negative=("sd_log_sd",),
-            optional=("k_exact",),
-        )
+        super().__post_init__()
         if self.n_features != 2:
             raise RecipeError(
                 f"Warped Gaussians are defined for n_features=2 only, but n_features is {self.n_features}."
             )
 
+    def draw_k(self, rng: np.random.Generator, n_sets: int) -> np.ndarray:
+        return binomial_k(rng, n_sets, self.k_max)
+
     def draw(self, rng: np.random.Generator, n_sets: int, n_points: int) -> TaskBatch:
-        k = binomial_k(rng, n_sets, self.k_max, self.k_exact)
+        k, weights, labels = self.draw_labels(rng, n_sets, n_points)
         size = (n_sets, int(k.max()))
-        weights = dirichlet_weights(rng, k, self.concentration)
-        labels = categorical_labels(rng, weights, n_points)
         angle_means = _TURN * rng.normal(0.0, self.mean_sd, size)
         angle_sds = _TURN * np.exp(rng.normal(np.log(self.sd_median), self.sd_log_sd, size))
         axes = rng.normal(0.0, _AXIS_SD, (*size, 2))

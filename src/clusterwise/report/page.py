@@ -14,7 +14,7 @@ from clusterwise.exceptions import InvalidDataError, MissingDependencyError
 from clusterwise.plotting.plane import points_of
 from clusterwise.report import contents, pictures
 
-__all__ = ["render_report", "write_report"]
+__all__ = ["write_report"]
 
 
 def _template() -> Any:
@@ -31,17 +31,36 @@ def _template() -> Any:
     return environment.from_string(text)
 
 
-def render_report(
+def write_report(
     estimator: Any,
     X: Any,
+    path: str | Path,
     *,
     title: str = "Clusters",
     column_names: Sequence[str] | None = None,
     y: Any = None,
     seconds: float | None = None,
     warned: Sequence[str] = (),
-) -> str:
-    """Return the page as text; the parameters are those of :func:`write_report`."""
+) -> None:
+    """Write one HTML page about a fitted estimator, with its pictures inside; it loads nothing else.
+
+    Parameters
+    ----------
+    estimator : fitted clusterer
+    X : array-like of shape (n, d)
+        The data of ``fit``.
+    path : str or Path
+        Where to write it; the page appears whole or not at all.
+    title : str
+    column_names : sequence of d str, optional
+        Default: the columns of the data frame, if X is one.
+    y : array-like of shape (n,), optional
+        Known classes to compare with.
+    seconds : float, optional
+        How long ``fit`` took.
+    warned : sequence of str
+        Warnings of ``fit`` that the reader should know of.
+    """
     labels = np.asarray(estimator.labels_)
     points, names = points_of(X, len(labels))
     names = tuple(column_names) if column_names is not None else names
@@ -79,48 +98,6 @@ def render_report(
         steps_picture=pictures.steps_picture(estimator, points) if steps else None,
         n_steps=len(steps),
         n_rows=len(labels),
-    )
-    return page
-
-
-def write_report(
-    estimator: Any,
-    X: Any,
-    path: str | Path,
-    *,
-    title: str = "Clusters",
-    column_names: Sequence[str] | None = None,
-    y: Any = None,
-    seconds: float | None = None,
-    warned: Sequence[str] = (),
-) -> None:
-    """Write one HTML page about a fitted estimator, with its pictures inside; it loads nothing else.
-
-    Parameters
-    ----------
-    estimator : fitted clusterer
-    X : array-like of shape (n, d)
-        The data of ``fit``.
-    path : str or Path
-        Where to write it; the page appears whole or not at all.
-    title : str
-    column_names : sequence of d str, optional
-        Default: the columns of the data frame, if X is one.
-    y : array-like of shape (n,), optional
-        Known classes to compare with.
-    seconds : float, optional
-        How long ``fit`` took.
-    warned : sequence of str
-        Warnings of ``fit`` that the reader should know of.
-    """
-    page = render_report(
-        estimator,
-        X,
-        title=title,
-        column_names=column_names,
-        y=y,
-        seconds=seconds,
-        warned=warned,
     )
     with whole_or_nothing(path) as temporary:
         temporary.write_text(page, encoding="utf-8")

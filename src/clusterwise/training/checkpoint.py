@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,8 +59,8 @@ def save_checkpoint(path: Path, recipe: Recipe, state: TrainingState) -> None:
 def load_checkpoint(path: Path, recipe: Recipe, state: TrainingState) -> None:
     """Bring ``state`` to what was saved; the recipe must be the one that the checkpoint was made with."""
     tensors, header = read_tensors(path)
-    saved = header.get("recipe")
-    if header.get("format") != CHECKPOINT_FORMAT or saved != _plain(recipe.to_dict()):
+    own = json.loads(json.dumps(recipe.to_dict()))  # as the file has it: tuples are lists there
+    if header.get("format") != CHECKPOINT_FORMAT or header.get("recipe") != own:
         raise RecipeError(
             f"{path} belongs to another recipe; resume with the one that it was made with, or move it away."
         )
@@ -82,12 +83,3 @@ def load_checkpoint(path: Path, recipe: Recipe, state: TrainingState) -> None:
     state.seconds = progress["seconds"]
     state.running_loss = progress["running_loss"]
     state.history = progress["history"]
-
-
-def _plain(value: Any) -> Any:
-    """Turn tuples into lists, as JSON does."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value

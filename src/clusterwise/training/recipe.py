@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from clusterwise.exceptions import RecipeError
+from clusterwise.priors.options import check_options
 
 __all__ = [
     "OptimizerOptions",
@@ -45,10 +45,6 @@ class OptimizerOptions:
     warm_up: int = 200
     clip: float = 10.0
     average_decay: float = 0.999
-
-    def __post_init__(self) -> None:
-        if self.average_decay > 1:
-            raise RecipeError(f"average_decay in [optimizer] must be at most 1, got {self.average_decay!r}.")
 
 
 @dataclass(frozen=True)
@@ -86,35 +82,19 @@ SECTIONS: dict[str, type[Any]] = {
 }
 
 
-def _is_positive(value: Any, whole: bool) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
-        return False
-    return value > 0 and math.isfinite(value)
-
-
-def _option(value: Any, default: Any, name: str) -> Any:
-    """Check one option against the kind of its default: a positive number, or a list of such."""
-    several = isinstance(default, tuple)
-    whole = isinstance(default[0] if several else default, int)
-    kind = "whole number" if whole else "number"
-    if not several:
-        if not _is_positive(value, whole):
-            raise RecipeError(f"{name} must be a positive {kind}, got {value!r}.")
-        return value
-    if not isinstance(value, list | tuple) or not value or not all(_is_positive(v, whole) for v in value):
-        raise RecipeError(f"{name} must be a list of positive {kind}s, got {value!r}.")
-    return tuple(value)
-
-
 def _section(kind: type[Options], values: Any, name: str) -> Options:
     """Build one section of a recipe; unknown or ill-typed entries are named."""
     if not isinstance(values, dict):
         raise RecipeError(f"[{name}] in the recipe must be a table of options.")
-    defaults = {f.name: f.default for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    unknown = sorted(set(values) - set(defaults))
+    known = [f.name for f in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    unknown = sorted(set(values) - set(known))
     if unknown:
-        raise RecipeError(f"[{name}] has no option {unknown[0]!r}; it takes {', '.join(defaults)}.")
-    return kind(**{key: _option(value, defaults[key], f"{key} in [{name}]") for key, value in values.items()})
+        raise RecipeError(f"[{name}] has no option {unknown[0]!r}; it takes {', '.join(known)}.")
+    options = kind(
+        **{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+    )
+    check_options(options, f"in [{name}]")
+    return options
 
 
 def _check_entries(values: dict[str, Any]) -> None:
@@ -145,7 +125,11 @@ def recipe_from_dict(values: dict[str, Any]) -> Recipe:
         raise RecipeError(f"The recipe misses {', '.join(missing)}; see the files in recipes/ for examples.")
     _check_entries(values)
     built = {key: _section(kind, values[key], key) for key, kind in SECTIONS.items() if key in values}
-    return Recipe(**(values | built))
+    recipe = Recipe(**(values | built))
+    decay = recipe.optimizer.average_decay
+    if decay > 1:
+        raise RecipeError(f"average_decay in [optimizer] must be at most 1, got {decay!r}.")
+    return recipe
 
 
 def read_recipe(path: str | Path) -> Recipe:
