@@ -39,10 +39,10 @@ register(
         "Mixtures of Gaussians, test sets of CHiGac by (points, clusters)",
         draw_case,
         tuple(SETTINGS),
-        n_sets=60,
+        n_sets=40,
         quick_n_sets=5,
         methods=METHODS,
-        slow_methods=slow_methods(networks=20, mixtures=40),
+        slow_methods=slow_methods(networks=10, mixtures=20),
         metrics=(
             "accuracy",
             "NMI (geometric)",

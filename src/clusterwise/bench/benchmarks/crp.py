@@ -46,10 +46,10 @@ register(
         "Chinese restaurant process mixtures, test sets of AMCP by (points, clusters) and scale",
         draw_case,
         tuple(SETTINGS),
-        n_sets=60,
+        n_sets=30,
         quick_n_sets=5,
         methods=TABLE,
-        slow_methods=slow_methods(networks=10, mixtures=30),
-        fewer_sets={setting: 10 for setting, (_, _, scale) in SETTINGS.items() if "printed" in scale},
+        slow_methods=slow_methods(networks=5, mixtures=15),
+        fewer_sets={setting: 5 for setting, (_, _, scale) in SETTINGS.items() if "printed" in scale},
     )
 )

@@ -45,9 +45,9 @@ register(
         "Mixtures of Gaussians, test sets of DAC by (n_max, k_max)",
         draw_case,
         tuple(SETTINGS),
-        n_sets=150,
+        n_sets=100,
         quick_n_sets=5,
         methods=(*TABLE, *AS_IN_PAPERS),
-        slow_methods=slow_methods(networks=20, mixtures=40),
+        slow_methods=slow_methods(networks=10, mixtures=25),
     )
 )
