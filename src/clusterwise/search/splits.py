@@ -2,7 +2,7 @@
 
 A cluster is tried if it does not look like one Gaussian. Its points are made round by its own covariance;
 along the directions in which fourth moments are most unlike those of a Gaussian (the eigenvectors of
-``E[|z|^2 z z']``, Cardoso 1989), and along the one in which it is most skew, the best cut in two is where local
+``E[|z|^2 z z']``, Cardoso 1989), and along the most skew one, the best cut in two is where local
 EM of two Gaussians starts (split-and-merge EM, Ueda et al. 2000).
 """
 

@@ -60,7 +60,7 @@ register(
         SETTINGS,
         n_sets=40,
         # Those with many points take long, and with narrow clusters hardly anybody errs.
-        fewer_sets={"(1000, 4), sd 0.1": 20, "(3000, 12), sd 0.1": 20},
+        fewer_sets={"(3000, 12), sd 1": 25, "(1000, 4), sd 0.1": 20, "(3000, 12), sd 0.1": 15, MANY: 20},
         quick_n_sets=3,
         methods=(*_PLANE, *_MORE_COMPONENTS),
         slow_methods={**slow_methods(networks=5, mixtures=20), _MORE_COMPONENTS[1]: 5},
