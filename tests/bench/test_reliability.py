@@ -5,6 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from clusterwise.bench.calibration_metrics import (
+    expected_calibration_error,
+    reliability_curve,
+    top_k_hit_rate,
+)
 from clusterwise.bench.reliability import (
     N_BINS,
     Record,
@@ -14,7 +19,6 @@ from clusterwise.bench.reliability import (
     k_sums,
     pooled_curve,
 )
-from clusterwise.metrics import expected_calibration_error, reliability_curve, top_k_hit_rate
 
 
 def records(rng: np.random.Generator, n_sets: int, sharpness: float = 1.0, n: int = 50) -> list[Record]:

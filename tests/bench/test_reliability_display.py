@@ -9,9 +9,9 @@ import pytest
 from matplotlib.colors import to_hex
 from scipy.stats import binomtest
 
+from clusterwise.bench.calibration_metrics import reliability_curve
 from clusterwise.bench.reliability_display import ReliabilityDisplay, wilson_errors
 from clusterwise.exceptions import ClusterwiseError
-from clusterwise.metrics import reliability_curve
 
 matplotlib.use("Agg")
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from clusterwise.bench.calibration_metrics import ReliabilityCurve, k_brier_score
 from clusterwise.bench.summary import describe
-from clusterwise.metrics import ReliabilityCurve, k_brier_score
 
 __all__ = ["N_BINS", "Figure", "Record", "bin_sums", "calibration_error", "figures", "k_sums", "pooled_curve"]
 

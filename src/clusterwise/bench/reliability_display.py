@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from clusterwise.bench.calibration_metrics import ReliabilityCurve, reliability_curve
 from clusterwise.exceptions import InvalidDataError
-from clusterwise.metrics import ReliabilityCurve, reliability_curve
 from clusterwise.plotting.palette import BASE, QUIET
 from clusterwise.plotting.plane import import_matplotlib
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from clusterwise._files import whole_or_nothing
 from clusterwise.bench.benchmarks import crp, mog
+from clusterwise.bench.calibration_metrics import membership_brier_score
 from clusterwise.bench.methods.amortized import weights_identity
 from clusterwise.bench.progress import Progress
 from clusterwise.bench.registry import BenchmarkError, Study, register
@@ -26,7 +27,7 @@ from clusterwise.bench.rows import RowFile, write_csv
 from clusterwise.bench.synthetic import Word, generator_of
 from clusterwise.bench.table import markdown_table
 from clusterwise.bench.worker import one_line
-from clusterwise.metrics import matched_points, membership_brier_score
+from clusterwise.metrics import matched_points
 from clusterwise.plotting.palette import BASE
 from clusterwise.priors.base import LabelledSet
 
