@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from clusterwise.cli.clustering import ClusterOptions, cluster_file
+from clusterwise.cli.clustering import cluster_file
 from clusterwise.cli.messages import one_line_errors, one_line_warnings
 from clusterwise.cli.methods import METHODS, Filtering, Projection, Refine, Scaling
 
@@ -79,23 +79,15 @@ def cluster(
 ) -> None:
     """Find the clusters in FILE; print them and write a label and its confidence for every row."""
     with one_line_errors():
-        cluster_file(
-            ClusterOptions(
-                file=file,
-                out=Path(f"{file.stem}.labels.csv") if out is None else out,
-                report=report,
-                columns=_names(columns),
-                method=method,
-                method_options={
-                    "filtering": filtering,
-                    "weights": weights,
-                    "project": project,
-                    "scaling": scaling,
-                    "refine": refine,
-                },
-                seed=seed,
-            )
-        )
+        options = {
+            "filtering": filtering,
+            "weights": weights,
+            "project": project,
+            "scaling": scaling,
+            "refine": refine,
+        }
+        out = Path(f"{file.stem}.labels.csv") if out is None else out
+        cluster_file(file, out, report, _names(columns), method, options, seed)
 
 
 @app.command()

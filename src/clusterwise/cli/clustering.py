@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,34 +15,20 @@ from clusterwise.cli.methods import make_estimator, require_method
 from clusterwise.datasets import format_of, read_table, write_labels
 from clusterwise.exceptions import ClusterwiseError
 
-__all__ = ["ClusterOptions", "cluster_file", "summary_lines"]
+__all__ = ["cluster_file", "summary_lines"]
 
 MAX_LINES = 30
 
 
-@dataclass(frozen=True)
-class ClusterOptions:
-    """What to cluster and how, and where the results go."""
-
-    file: Path
-    out: Path
-    report: Path | None
-    columns: tuple[str, ...] | None
-    method: str
-    method_options: Mapping[str, str | None]  # by their names on the command line; None: not given
-    seed: int
-
-    def check(self) -> None:
-        """Raise an error for what would go wrong only after the work, or would destroy the input."""
-        require_method(self.method)
-        format_of(self.out)
-        if self.report is not None and self.report.suffix.lower() not in (".html", ".htm"):
-            raise ClusterwiseError(f"the report {self.report} must end in .html; it is an HTML page.")
-        for option, path in (("--out", self.out), ("--report", self.report)):
-            if path is not None and path.exists() and path.samefile(self.file):
-                raise ClusterwiseError(
-                    f"{option} would overwrite the data in {self.file}; choose another name."
-                )
+def _check(file: Path, out: Path, report: Path | None, method: str) -> None:
+    """Raise an error for what would go wrong only after the work, or would destroy the input."""
+    require_method(method)
+    format_of(out)
+    if report is not None and report.suffix.lower() not in (".html", ".htm"):
+        raise ClusterwiseError(f"the report {report} must end in .html; it is an HTML page.")
+    for option, path in (("--out", out), ("--report", report)):
+        if path is not None and path.exists() and path.samefile(file):
+            raise ClusterwiseError(f"{option} would overwrite the data in {file}; choose another name.")
 
 
 def summary_lines(estimator: Any, seconds: float) -> Iterator[str]:
@@ -69,30 +54,38 @@ def summary_lines(estimator: Any, seconds: float) -> Iterator[str]:
         yield f"probability of k: {shown}"
 
 
-def cluster_file(options: ClusterOptions) -> None:
-    """Read, cluster, print, write."""
-    options.check()
-    table = read_table(options.file, options.columns)
+def cluster_file(
+    file: Path,
+    out: Path,
+    report: Path | None,
+    columns: Sequence[str] | None,
+    method: str,
+    options: Mapping[str, str | None],
+    seed: int,
+) -> None:
+    """Read, cluster, print, write; ``options`` of the method by their names here, None: not given."""
+    _check(file, out, report, method)
+    table = read_table(file, columns)
     with one_line_warnings() as heard:
-        estimator = make_estimator(options.method, options.seed, options.method_options)
+        estimator = make_estimator(method, seed, options)
         started = time.perf_counter()
         with options_in_remedies():
             estimator.fit(table.values)
         seconds = time.perf_counter() - started
-        write_labels(options.out, estimator.labels_, estimator.probabilities_, estimator.outlier_scores_)
+        write_labels(out, estimator.labels_, estimator.probabilities_, estimator.outlier_scores_)
         for line in summary_lines(estimator, seconds):
             typer.echo(line)
-        typer.echo(f"labels: {options.out}")
-        if options.report is not None:
+        typer.echo(f"labels: {out}")
+        if report is not None:
             from clusterwise.report import write_report
 
             write_report(
                 estimator,
                 table.values,
-                options.report,
-                title=f"Clusters in {options.file.name}",
+                report,
+                title=f"Clusters in {file.name}",
                 column_names=table.column_names,
                 seconds=seconds,
                 warned=list(heard),
             )
-            typer.echo(f"report: {options.report}")
+            typer.echo(f"report: {report}")

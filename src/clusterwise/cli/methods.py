@@ -19,33 +19,11 @@ METHODS = {module.rpartition(".")[2].replace("_", "-"): name for name, module in
 # Options whose parameter has another name than they have.
 PARAMETERS = {"project": "projection"}
 
-
-class Filtering(StrEnum):
-    """How a pass of DAC chooses its cluster."""
-
-    MINIMUM_LOSS = "minimum-loss"
-    ANCHORED = "anchored"
-
-
-class Projection(StrEnum):
-    """What to do with other numbers of columns than the weights take."""
-
-    PCA = "pca"
-
-
-class Scaling(StrEnum):
-    """One scale for all columns, or one for each."""
-
-    JOINT = "joint"
-    FEATURE = "feature"
-
-
-class Refine(StrEnum):
-    """What follows the network."""
-
-    SEARCH = "search"
-    EM = "em"
-    NONE = "none"
+# What options with few values may be; the value "none" of --refine stands for None.
+Filtering = StrEnum("Filtering", {"MINIMUM_LOSS": "minimum-loss", "ANCHORED": "anchored"})
+Projection = StrEnum("Projection", {"PCA": "pca"})
+Scaling = StrEnum("Scaling", {"JOINT": "joint", "FEATURE": "feature"})
+Refine = StrEnum("Refine", {"SEARCH": "search", "EM": "em", "NONE": "none"})
 
 
 def require_method(method: str) -> None:

@@ -17,12 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["ClusterDisplay"]
 
 
-def _looks(probabilities: np.ndarray, n_drawn: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return sizes and opacities (n,): points of doubtful membership are smaller and fainter."""
-    size = float(np.clip(12_000 / n_drawn, 2.0, 22.0))
-    return size * (0.4 + 0.6 * probabilities), 0.2 + 0.6 * probabilities
-
-
 def _tidy_axes(ax: Axes, points: np.ndarray, names: tuple[str, str]) -> None:
     ticker = import_matplotlib("matplotlib.ticker")
     for axis in (ax.xaxis, ax.yaxis):
@@ -155,7 +149,9 @@ class ClusterDisplay:
 
     def _draw_points(self, ax: Axes, max_points: int) -> None:
         rows = thin_out(self.labels, max_points)
-        sizes, opacities = _looks(self.probabilities[rows], len(rows))
+        # Points of doubtful membership are smaller and fainter.
+        sizes = np.clip(12_000 / len(rows), 2.0, 22.0) * (0.4 + 0.6 * self.probabilities[rows])
+        opacities = 0.2 + 0.6 * self.probabilities[rows]
         colours = np.array([cluster_colour(label) for label in range(int(self.labels.max()) + 1)])
         markers = np.array([cluster_marker(label) for label in range(len(colours))])
         # All clusters of one marker at once, in random order: no cluster lies on top of the others.

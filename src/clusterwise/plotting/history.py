@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -13,14 +13,9 @@ from clusterwise.plotting.plane import import_matplotlib
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from clusterwise.deepdpm.history import History
+
 __all__ = ["HistoryDisplay"]
-
-
-class Series(Protocol):
-    """What a history holds."""
-
-    def as_arrays(self) -> dict[str, np.ndarray]:
-        """``n_clusters``, ``loss``, ``splits`` and ``merges``, (epochs,) each."""
 
 
 class HistoryDisplay:
@@ -38,7 +33,7 @@ class HistoryDisplay:
     figure_ : what ``plot`` drew on
     """
 
-    def __init__(self, history: Series) -> None:
+    def __init__(self, history: History) -> None:
         self.history = history
 
     @classmethod

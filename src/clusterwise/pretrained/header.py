@@ -1,4 +1,4 @@
-"""The header of a weights file: what it says about its network, read without torch and without a tensor."""
+"""What a weights file says about its network, read without torch and without a tensor; and both together."""
 
 from __future__ import annotations
 
@@ -6,17 +6,31 @@ import contextlib
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError, safe_open
 
 from clusterwise.exceptions import RecipeError, WeightsFileError
 
-__all__ = ["FORMAT", "Header", "fits_this_version", "parse_metadata", "read_header", "readable"]
+if TYPE_CHECKING:
+    from clusterwise.models.base import AmortizedModel
+
+__all__ = ["FORMAT", "Header", "Weights", "fits_this_version", "parse_metadata", "read_header", "readable"]
 
 FORMAT = "clusterwise-weights-1"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A trained network and what its file says about it; estimators show it by its name."""
+
+    name: str
+    model: AmortizedModel = field(repr=False)
+    recipe: dict[str, Any] = field(repr=False)
+    # Steps done, seconds, validation figures, the range of the training data.
+    facts: dict[str, Any] = field(repr=False)
 
 
 @dataclass(frozen=True)

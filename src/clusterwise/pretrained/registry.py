@@ -10,8 +10,7 @@ from typing import Any
 
 from clusterwise.exceptions import UnknownWeightsError, WeightsFileError
 from clusterwise.models.registry import model_class
-from clusterwise.pretrained.header import fits_this_version, read_header
-from clusterwise.pretrained.weights import Weights
+from clusterwise.pretrained.header import Weights, fits_this_version, read_header
 
 __all__ = ["describe", "get_weights", "list_weights", "untrained", "weights_path"]
 

@@ -18,12 +18,12 @@ from clusterwise.models.registry import make_model
 from clusterwise.pretrained.header import (
     FORMAT,
     Header,
+    Weights,
     fits_this_version,
     parse_metadata,
     read_header,
     readable,
 )
-from clusterwise.pretrained.weights import Weights
 
 __all__ = [
     "FORMAT",

@@ -20,9 +20,7 @@ __all__ = [
     "cluster_rows",
     "headline",
     "outlying_rows",
-    "settings_of",
     "show_number",
-    "shown_columns",
     "uncertain_rows",
 ]
 
@@ -85,22 +83,16 @@ class PointRow:
 class Agreement:
     """How the clusters agree with classes that are known."""
 
-    n_classes: int
     ari: float
     accuracy: float
     classes: tuple[str, ...]
     counts: tuple[tuple[int, ...], ...] | None  # (classes, clusters); None where the table would be too large
 
 
-def shown_columns(n_features: int) -> list[int]:
-    """Return the places of the columns that tables show: the first few."""
-    return list(range(min(n_features, MAX_COLUMNS)))
-
-
 def _shown_values(points: np.ndarray, values: np.ndarray) -> tuple[str, ...]:
     """Write the shown columns of one row (d,), with digits that suit the data's spread."""
     with np.errstate(over="ignore", invalid="ignore"):
-        spreads = [float(np.ptp(points[:, j])) for j in shown_columns(points.shape[1])]
+        spreads = np.ptp(points[:, :MAX_COLUMNS], axis=0).tolist()
     return tuple(show_number(float(value), spread) for value, spread in zip(values, spreads, strict=False))
 
 
@@ -168,17 +160,11 @@ def agreement_with(y: Any, labels: np.ndarray) -> Agreement:
         np.add.at(table, (classes, labels), 1)
         counts = tuple(tuple(row) for row in table.tolist())
     return Agreement(
-        n_classes=len(names),
         ari=float(adjusted_rand_score(known, labels)),
         accuracy=matched_accuracy(known, labels),
         classes=tuple(str(name) for name in names),
         counts=counts,
     )
-
-
-def settings_of(estimator: Any) -> list[tuple[str, str]]:
-    """Return the parameters of the estimator, as a table."""
-    return [(name, repr(value)) for name, value in estimator.get_params(deep=False).items()]
 
 
 def headline(estimator: Any, points: np.ndarray, seconds: float | None) -> list[tuple[str, str]]:

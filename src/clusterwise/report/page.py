@@ -75,7 +75,7 @@ def write_report(
             f"y must hold one class for each of the {len(labels)} rows; got {np.shape(y)}."
         )
     steps, has_posterior = estimator.steps_, hasattr(estimator, "k_posterior_")  # one answer has no posterior
-    shown = [names[place] for place in contents.shown_columns(points.shape[1])]
+    shown = names[: contents.MAX_COLUMNS]
     page: str = _template().render(
         title=title,
         headline=contents.headline(estimator, points, seconds),
@@ -91,7 +91,7 @@ def write_report(
         n_outlying=int((np.asarray(estimator.outlier_scores_) >= contents.OUTLYING).sum()),
         outlying_score=contents.OUTLYING,
         agreement=None if y is None else contents.agreement_with(y, labels),
-        settings=contents.settings_of(estimator),
+        settings=[(name, repr(value)) for name, value in estimator.get_params(deep=False).items()],
         clusters_picture=pictures.clusters_picture(estimator, points, names),
         confidence_picture=pictures.confidence_picture(np.asarray(estimator.probabilities_)),
         k_posterior_picture=pictures.k_posterior_picture(estimator) if has_posterior else None,

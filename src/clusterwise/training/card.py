@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from clusterwise.pretrained.weights_file import Weights
 
 __all__ = ["card_text"]
-
-
-def _table(options: dict[str, Any]) -> list[str]:
-    rows = [f"| {name} | {value} |" for name, value in options.items()]
-    return ["| option | value |", "|---|---|", *rows]
 
 
 def card_text(weights: Weights) -> str:
@@ -44,5 +37,6 @@ def card_text(weights: Weights) -> str:
         "## Recipe",
     ]
     for section in ("model", "prior", "sizes", "optimizer", "validation"):
-        lines += ["", f"### {section}", "", *_table(recipe[section])]
+        lines += ["", f"### {section}", "", "| option | value |", "|---|---|"]
+        lines += [f"| {name} | {value} |" for name, value in recipe[section].items()]
     return "\n".join(lines) + "\n"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -32,26 +31,18 @@ class TrainingState:
     history: list[dict[str, float]] = field(default_factory=list)  # one entry per validation
 
 
-def _optimizer_tensors(state: TrainingState) -> dict[str, Tensor]:
-    """Adam's moments by the name of the parameter; empty before the first step."""
-    moments = {}
-    for name, parameter in state.model.named_parameters():
-        for key, value in state.optimizer.state.get(parameter, {}).items():
-            moments[f"{name}/{key}"] = value
-    return moments
+# Fields of a state that are no tensors.
+PROGRESS = ("step", "seconds", "running_loss", "history")
 
 
 def save_checkpoint(path: Path, recipe: Recipe, state: TrainingState) -> None:
     """Write the state, whole or not at all."""
     tensors = {f"model/{k}": v for k, v in state.model.state_dict().items()}
     tensors |= {f"averaged/{k}": v for k, v in state.averaged.state_dict().items()}
-    tensors |= {f"optimizer/{k}": v for k, v in _optimizer_tensors(state).items()}
-    progress: dict[str, Any] = {
-        "step": state.step,
-        "seconds": state.seconds,
-        "running_loss": state.running_loss,
-        "history": state.history,
-    }
+    for name, parameter in state.model.named_parameters():  # Adam's moments; none before the first step
+        moments = state.optimizer.state.get(parameter, {})
+        tensors |= {f"optimizer/{name}/{key}": value for key, value in moments.items()}
+    progress = {name: getattr(state, name) for name in PROGRESS}
     header = {"format": CHECKPOINT_FORMAT, "recipe": recipe.to_dict(), "progress": progress}
     write_tensors(path, tensors, header)
 
@@ -78,8 +69,5 @@ def load_checkpoint(path: Path, recipe: Recipe, state: TrainingState) -> None:
         }
         if moments:
             state.optimizer.state[parameter] = moments
-    progress = header["progress"]
-    state.step = progress["step"]
-    state.seconds = progress["seconds"]
-    state.running_loss = progress["running_loss"]
-    state.history = progress["history"]
+    for name in PROGRESS:
+        setattr(state, name, header["progress"][name])

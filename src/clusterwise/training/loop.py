@@ -32,20 +32,10 @@ def learning_rate_at(step: int, options: OptimizerOptions) -> float:
     return options.learning_rate * warm_up * 0.5 * (1 + math.cos(math.pi * step / options.steps))
 
 
-def _decay_at(step: int, options: OptimizerOptions) -> float:
-    """Decay of the weight average; shorter at first, so that early weights are forgotten soon."""
-    return min(options.average_decay, (1 + step) / (10 + step))
-
-
-@torch.no_grad()
-def _average(averaged: nn.Module, model: nn.Module, decay: float) -> None:
-    torch._foreach_lerp_(list(averaged.parameters()), list(model.parameters()), 1 - decay)
-
-
 def train_steps(recipe: Recipe, state: TrainingState, prior: Prior, callbacks: Sequence[Callback]) -> None:
     """Run the steps that are left, calling every callback after each."""
     options = recipe.optimizer
-    parameters = list(state.model.parameters())
+    parameters, averaged = tuple(state.model.parameters()), tuple(state.averaged.parameters())
     loss_generator = torch.Generator()
     while state.step < options.steps:
         started = time.monotonic()
@@ -63,7 +53,10 @@ def train_steps(recipe: Recipe, state: TrainingState, prior: Prior, callbacks: S
         loss.backward()
         nn.utils.clip_grad_norm_(parameters, options.clip)
         state.optimizer.step()
-        _average(state.averaged, state.model, _decay_at(state.step, options))
+        # The average decays faster at first, so that early weights are forgotten soon.
+        decay = min(options.average_decay, (1 + state.step) / (10 + state.step))
+        with torch.no_grad():
+            torch._foreach_lerp_(averaged, parameters, 1 - decay)
         state.running_loss = value if state.step == 0 else 0.98 * state.running_loss + 0.02 * value
         state.step += 1
         state.seconds += time.monotonic() - started
