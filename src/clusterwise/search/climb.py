@@ -9,7 +9,7 @@ import numpy as np
 from clusterwise.search.em import refined, state_of_labels
 from clusterwise.search.evidence import Sample, State
 from clusterwise.search.mergers import mergers
-from clusterwise.search.splits import Split, best_split, divided
+from clusterwise.search.splits import Split, best_split, divided, log_p_widths
 
 __all__ = ["climb"]
 
@@ -63,22 +63,23 @@ class Whole:
         return any(np.abs(one - key).max() <= self.change for one in self.known)
 
     def add(self, key: np.ndarray) -> None:
-        """Add a cluster by its ``key_of``."""
+        """Add a cluster by its row of ``keys_of``."""
         self.known.append(key)
 
 
-def key_of(state: State, j: int) -> np.ndarray:
-    """What the split of cluster ``j`` depends on: its moments, its size, and how wide clusters are."""
-    statistics, hyper = state.statistics[j], state.hyper
-    return np.r_[statistics[1:] / statistics[0], np.log(statistics[0]), np.log(hyper.variance)]
+def keys_of(state: State) -> np.ndarray:
+    """What the splits of clusters depend on, (K, .): their moments and sizes, and how wide clusters are."""
+    counts = state.statistics[:, :1]
+    log_widths = np.broadcast_to(np.log(state.hyper.variance), (state.n_clusters, len(state.hyper.variance)))
+    return np.concatenate([state.statistics[:, 1:] / counts, np.log(counts), log_widths], axis=1)
 
 
 def _splits(sample: Sample, state: State, whole: Whole) -> Iterator[State]:
     """Split all clusters that seem to gain at once, and if that fails one by one until one gains."""
     found: list[tuple[int, Split]] = []
-    for j in range(state.n_clusters):
-        key = key_of(state, j)
-        split = None if key in whole else best_split(sample, state, j)
+    keys = keys_of(state)
+    for j, (key, log_p_width) in enumerate(zip(keys, log_p_widths(sample, state), strict=True)):
+        split = None if key in whole else best_split(sample, state, j, log_p_width)
         if split is None:
             whole.add(key)
         else:
@@ -92,7 +93,7 @@ def _splits(sample: Sample, state: State, whole: Whole) -> Iterator[State]:
         if trial.log_evidence > state.log_evidence:
             break
         if len(option) == 1:
-            whole.add(key_of(state, option[0][0]))
+            whole.add(keys[option[0][0]])
 
 
 def _same(sample: Sample, one: State, other: State) -> bool:

@@ -18,7 +18,7 @@ from scipy.stats import norm
 from clusterwise.components.moves import two_parts
 from clusterwise.search.evidence import Sample, State, hyper_of, judge, log_marginals, log_partition, plogp
 
-__all__ = ["Split", "best_split", "divided", "log_p_gaussian", "projections"]
+__all__ = ["Split", "best_split", "divided", "log_p_gaussian", "log_p_widths", "projections"]
 
 # Edges of the eighths of a Gaussian, and how many points each should have for a chi-squared test to hold.
 EIGHTHS = norm.ppf(np.arange(1, 8) / 8)
@@ -122,9 +122,10 @@ def _first_sides(projected: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return sides
 
 
-def best_split(sample: Sample, state: State, j: int) -> Split | None:
+def best_split(sample: Sample, state: State, j: int, log_p_width: float = 0.0) -> Split | None:
     """Best split of cluster ``j`` in two, if it does not look like one Gaussian and a split may gain.
 
+    It does not if its width is less probable than it should be (``log_p_width``), or its shape.
     What it gains is judged by the strength of the prior that suits it best: as long as several clusters are
     merged with others, clusters seem less alike than they are.
     """
@@ -134,7 +135,7 @@ def best_split(sample: Sample, state: State, j: int) -> Split | None:
     if weights.sum() < 2 + settings.least_points:
         return None
     projected = projections(sample.points[rows], weights, settings.most_directions)
-    log_p = min(log_p_gaussian(projected, weights), _log_p_width(sample, state, j))
+    log_p = min(log_p_gaussian(projected, weights), log_p_width)
     if len(projected) == 0 or log_p > np.log(settings.suspicious):
         return None
     lifted = sample.lifted[rows]
@@ -160,21 +161,22 @@ def best_split(sample: Sample, state: State, j: int) -> Split | None:
     return Split(gain, memberships)
 
 
-def _log_p_width(sample: Sample, state: State, j: int) -> float:
-    """Log probability that cluster ``j`` is so much wider than clusters are on average by chance alone.
+def log_p_widths(sample: Sample, state: State) -> np.ndarray:
+    """Log probability that clusters are so much wider than on average by chance alone, (K,).
 
-    Chance is that of the cluster's own points and of as many as a fairly strong prior is worth: clusters need
+    Chance is that of a cluster's own points and of as many as a fairly strong prior is worth: clusters need
     not be quite alike.
     """
     if state.n_clusters == 1:
-        return 0.0
+        return np.zeros(1)
     prior = state.hyper.prior(sample)
-    covariance = prior.covariances(prior.posterior(state.statistics[j : j + 1]))[0]
+    covariances = prior.covariances(prior.posterior(state.statistics))
     scale = np.sqrt(state.hyper.variance)
-    excess = float(np.linalg.eigvalsh(covariance / scale / scale[:, None])[-1]) - 1
-    count, strength = float(state.statistics[j, 0]), sample.settings.strengths[-2]
+    excess = np.linalg.eigvalsh(covariances / scale / scale[:, None])[:, -1] - 1
+    counts, strength = state.statistics[:, 0], sample.settings.strengths[-2]
     # A variance ratio of m points is about Normal(1, 2 / m); squared and halved it is minus log p.
-    return -0.25 * max(excess, 0.0) ** 2 * count * strength / (count + strength)
+    log_p: np.ndarray = -0.25 * np.maximum(excess, 0.0) ** 2 * counts * strength / (counts + strength)
+    return log_p
 
 
 def _rough_gains(sample: Sample, state: State, j: int, parts: np.ndarray) -> np.ndarray:
