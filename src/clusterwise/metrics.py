@@ -28,20 +28,6 @@ def _two_labelings(y: ArrayLike, labels: ArrayLike) -> tuple[NDArray[np.int64], 
     return true, found
 
 
-def _partners(true: NDArray[np.int64], found: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Match clusters 0..K-1 to classes 0..C-1 one to one; return each cluster's class, (K,), or -1."""
-    counts = coo_array((np.ones(len(true)), (true, found))).tocsr()
-    # The solver wants every class matched. So each gets a private cluster without points; adding 1
-    # to all weights makes those visible to it and, with one match per class, changes no optimum.
-    counts.data += 1
-    n_clusters = counts.shape[1]
-    table = hstack([counts, eye_array(counts.shape[0])], format="csr")
-    classes, clusters = min_weight_full_bipartite_matching(table, maximize=True)
-    partners = np.full(n_clusters, -1, dtype=np.int64)
-    partners[clusters[clusters < n_clusters]] = classes[clusters < n_clusters]
-    return partners
-
-
 def matched_accuracy(y: ArrayLike, labels: ArrayLike) -> float:
     """Return the share of points that are right under the best one-to-one matching of clusters to classes.
 
@@ -73,7 +59,15 @@ def matched_points(y: ArrayLike, labels: ArrayLike) -> NDArray[np.bool_]:
     array([ True,  True, False,  True,  True])
     """
     true, found = _two_labelings(y, labels)
-    return _partners(true, found)[found] == true
+    counts = coo_array((np.ones(len(true)), (true, found))).tocsr()
+    # The solver wants every class matched. So each gets a private cluster without points; adding 1
+    # to all weights makes those visible to it and, with one match per class, changes no optimum.
+    counts.data += 1
+    table = hstack([counts, eye_array(counts.shape[0])], format="csr")
+    classes, clusters = min_weight_full_bipartite_matching(table, maximize=True)
+    partners = np.full(table.shape[1], -1, dtype=np.int64)  # the class of each cluster
+    partners[clusters] = classes
+    return partners[found] == true
 
 
 def k_error(y: ArrayLike, labels: ArrayLike) -> int:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Bernoulli, Independent, Normal, kl_divergence
 
+from clusterwise.bench.inference_figures import importance_weighted
 from clusterwise.models.chigac_inference import (
     SIGMA_0,
     STRATEGIES,
@@ -17,7 +18,6 @@ from clusterwise.models.chigac_inference import (
     Gaussian,
     Scene,
     elbo,
-    importance_weighted,
     log_likelihood,
     log_weight,
     objective,

@@ -20,14 +20,14 @@ from clusterwise.models.chigac_inference import (
     Gaussian,
     Scene,
     elbo,
-    importance_weighted,
     learned_path,
     log_likelihood,
+    log_weight,
     svi_path,
 )
 from clusterwise.models.chigac_states import random_prefix
 
-__all__ = ["FIGURES", "Effort", "figures_of", "partition_of"]
+__all__ = ["FIGURES", "Effort", "figures_of", "importance_weighted", "partition_of"]
 
 FIGURES = ("log-likelihood", "ELBO", "reconstruction", "accuracy", "ARI", "k error", "DBI (cosine)")
 PROPOSAL_RATE = 0.1
@@ -52,6 +52,12 @@ def _own_psi(model: CHiGac, scene: Scene, psi: Gaussian, generator: torch.Genera
     if config.inference == "iterative":
         return learned_path(scene, psi, noise, model.learned_update)[-1]
     return svi_path(scene, psi, noise, config.inner_rate)[-1]
+
+
+def importance_weighted(scene: Scene, psi: Gaussian, noise: torch.Tensor) -> torch.Tensor:
+    """Estimate of log p(h | S_I) from L samples (Burda et al. 2016); ``noise`` is (L, R, S, D)."""
+    weights = torch.stack([log_weight(scene, psi, of_sample) for of_sample in noise])
+    return torch.logsumexp(weights, dim=0) - torch.log(torch.tensor(float(len(noise))))
 
 
 def _bounds(model: CHiGac, task: TrainingTask, effort: Effort, seed: int) -> dict[str, float]:

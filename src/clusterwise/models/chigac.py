@@ -200,17 +200,8 @@ class CHiGac(AmortizedModel):
         self, sphere: Tensor, context: Context, prior: Gaussian, target: Tensor, counts: Tensor
     ) -> Scene:
         """Everything that p(h, z | S_I) needs."""
-        return Scene(
-            sphere,
-            context.hidden,
-            context.offset,
-            self.slope,
-            self.out,
-            self.scale,
-            prior,
-            target,
-            counts,
-        )
+        decoder = (context.hidden, context.offset, self.slope, self.out, self.scale)
+        return Scene(sphere, *decoder, prior, target, counts)
 
     # -- phi -------------------------------------------------------------------------------------
 

@@ -38,7 +38,6 @@ __all__ = [
     "Scene",
     "Strategy",
     "elbo",
-    "importance_weighted",
     "learned_path",
     "log_likelihood",
     "log_weight",
@@ -144,12 +143,6 @@ def log_weight(scene: Scene, psi: Gaussian, noise: Tensor) -> Tensor:
     """log w = log p(h, z) - log q(z) at the sample that belongs to ``noise``, (R, S)."""
     z = psi.at(noise)
     return log_likelihood(scene, z) + scene.prior.log_density(z) - psi.log_density(z)
-
-
-def importance_weighted(scene: Scene, psi: Gaussian, noise: Tensor) -> Tensor:
-    """Estimate of log p(h | S_I) from L samples (Burda et al. 2016); ``noise`` is (L, R, S, D)."""
-    weights = torch.stack([log_weight(scene, psi, of_sample) for of_sample in noise])
-    return torch.logsumexp(weights, dim=0) - torch.log(torch.tensor(float(len(noise))))
 
 
 def _natural_gradient(scene: Scene, psi: Gaussian, noise: Tensor, create_graph: bool) -> Gaussian:
