@@ -27,7 +27,7 @@ class GaussianSearch(PipelinedClusterer):
     Parameters
     ----------
     covariance_type : {"auto", "full", "diag", "spherical"}
-        Shape of a cluster. "auto": full for up to 64 features with at least ten rows for each, else diagonal.
+        Shape of a cluster. "auto": full for up to 32 features with at least ten rows for each, else diagonal.
     random_state : int, RandomState or None
         Seed of the choice of rows where there are more than 10,000, of ``sample`` and ``sample_partitions``.
     scaling, max_clusters, verbose

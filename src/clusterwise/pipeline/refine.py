@@ -21,7 +21,7 @@ __all__ = ["Refine", "Refined", "Scored", "choose_covariance_type", "clusters_of
 Refine = Literal["search", "em"]
 # Full covariances need this many rows for each feature, and are too slow beyond this many features.
 ROWS_PER_FEATURE = 10
-MOST_FEATURES = 64
+MOST_FEATURES = 32
 
 
 @dataclass(frozen=True)
