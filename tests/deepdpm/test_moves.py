@@ -139,7 +139,7 @@ def test_two_means(three: tuple[Rows, np.ndarray], make_settings: Make) -> None:
     rows, labels = three
     as_two, nets = np.minimum(labels, 1), subnets(2)
     nets.centres = torch.tensor([[[-1.6, -1.0], [-1.4, -1.0]], [[1.0, 0.0], [0.5, 1.0]]])
-    sides = moves.two_means_sides(rows, nets, as_two, make_settings().prior)
+    sides = moves.two_means_sides(rows, nets, as_two)
     np.testing.assert_array_equal(sides[as_two == 1], labels[as_two == 1] == 2)
     for side in (0, 1):
         centre = rows.points[(as_two == 0) & (sides == side)].mean(axis=0)

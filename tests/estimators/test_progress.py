@@ -39,9 +39,3 @@ def test_epochs(clock: SimpleNamespace, capsys: pytest.CaptureFixture[str]) -> N
         loud(history)
         silent(history)
     assert capsys.readouterr().out == "DeepDPM: epoch 2, 2 clusters, loss 0.5000, 3 splits and 2 merges\n"
-
-
-def test_stages(capsys: pytest.CaptureFixture[str]) -> None:
-    progress.stage_progress("DeepDPM", 1)("layout")
-    progress.stage_progress("DeepDPM", 0)("nothing")
-    assert capsys.readouterr().out == "DeepDPM: layout\n"

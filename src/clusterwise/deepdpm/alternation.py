@@ -9,13 +9,12 @@ import numpy as np
 from torch import nn
 
 from clusterwise._arrays import Scaling, fit_scaling
-from clusterwise.components.niw import NormalInverseWishart
 from clusterwise.components.rows import Rows
 from clusterwise.deepdpm.features import Autoencoder, FeatureLearner
 from clusterwise.deepdpm.fitting import Snapshot, run
 from clusterwise.deepdpm.history import History
 from clusterwise.deepdpm.neighbours import Vary
-from clusterwise.deepdpm.nets import NetWeights
+from clusterwise.deepdpm.net_clusters import weighted_rows
 from clusterwise.deepdpm.settings import Settings
 
 __all__ = ["Code", "alternate"]
@@ -77,7 +76,7 @@ def alternate(
         say(f"clustering of the learned features, turn {turn + 1} of {TURNS + 1}")
         learned = code.encode(features)
         if snapshot is not None:  # the features have moved since then
-            statistics = _statistics(learned, snapshot.weights, settings.prior)
+            _, statistics = weighted_rows(Rows(learned), snapshot.weights, settings.prior)
             snapshot = replace(snapshot, statistics=statistics, quiet_rounds=0)
             settings = replace(settings, max_epochs=settings.max_epochs + len(snapshot.history))
         snapshot = run(seed + turn, Rows(learned), settings, k_init, snapshot, report)
@@ -93,11 +92,3 @@ def alternate(
             break
         code, turn = replace(code, autoencoder=learner.autoencoder), turn + 1
     return code, snapshot
-
-
-def _statistics(learned: np.ndarray, weights: NetWeights, prior: NormalInverseWishart) -> np.ndarray:
-    """Statistics (K, p) of learned features (n, l), weighted by the net's memberships."""
-    total = np.zeros((weights.n_clusters, prior.n_statistics))
-    for _, points in Rows(learned).chunks(prior.n_statistics):
-        total += weights.memberships(points).T @ prior.lift(points)
-    return total

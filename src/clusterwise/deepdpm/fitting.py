@@ -195,7 +195,7 @@ class Fit:
         aim_subclusters(self.rng, self.rows, self.subnets, members, hard, self.ages, settings)
         by_centres = settings.subclusters == "2-means"
         if by_centres:
-            sides = two_means_sides(self.rows, self.subnets, labels, prior)
+            sides = two_means_sides(self.rows, self.subnets, labels)
         else:
             train_subclusters(self.rng, self.rows, self.subnets, members, settings)
             sides = network_sides(self.rows, self.subnets, members, settings.device)

@@ -101,9 +101,7 @@ def network_sides(rows: Rows, nets: SubclusteringNets, members: Members, device:
     return sides
 
 
-def two_means_sides(
-    rows: Rows, nets: SubclusteringNets, labels: np.ndarray, prior: NormalInverseWishart
-) -> np.ndarray:
+def two_means_sides(rows: Rows, nets: SubclusteringNets, labels: np.ndarray) -> np.ndarray:
     """The same by 2-means in every cluster, started from the centres that the nets were aimed at."""
     centres = nets.centres.detach().cpu().numpy().astype(np.float64)
     k, d = len(centres), rows.n_features

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
@@ -23,12 +24,12 @@ from clusterwise.deepdpm.alternation import alternate
 from clusterwise.deepdpm.fitting import Snapshot, run
 from clusterwise.deepdpm.history import History
 from clusterwise.deepdpm.moves import k_after_moves
+from clusterwise.deepdpm.net_clusters import outputs_in_use
 from clusterwise.deepdpm.settings import ClusterLoss, Settings, Subclusters
 from clusterwise.estimators.clusterer import Clusterer
 from clusterwise.estimators.deep_dpm_prior import prior_of_clusters
 from clusterwise.estimators.feature_space import Space, Variants, vary_features
-from clusterwise.estimators.net_clusters import outputs_in_use
-from clusterwise.estimators.progress import epoch_progress, stage_progress
+from clusterwise.estimators.progress import epoch_progress
 from clusterwise.estimators.tables import Table, read_table
 from clusterwise.exceptions import CapReachedWarning, ClusterwiseError, OneClusterWarning
 
@@ -274,7 +275,7 @@ class DeepDPM(Clusterer):
             None if before is None or self._space.code is None else (self._space.code, before),
             report,
             None if self.variants is None else vary_features(space, self.variants),
-            stage_progress("DeepDPM", self.verbose),
+            partial(print, "DeepDPM:", flush=True) if self.verbose else lambda _: None,
         )
         space = replace(space, code=code, n_latent=len(code.scaling.shift))
         return space, Rows(code.encode(features)), self._settings(space, len(rows), 0), snapshot

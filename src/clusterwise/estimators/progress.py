@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from clusterwise.deepdpm.history import History
 
-__all__ = ["chain_progress", "epoch_progress", "stage_progress"]
+__all__ = ["chain_progress", "epoch_progress"]
 
 SECONDS_BETWEEN = 2.0
 
@@ -46,15 +46,5 @@ def epoch_progress(verbose: int) -> Callable[[History], object]:
             f"DeepDPM: epoch {len(history)}, {history.n_clusters[-1]} clusters, "
             f"loss {history.loss[-1]:.4f}, {sum(history.splits)} splits and {sum(history.merges)} merges"
         )
-
-    return report
-
-
-def stage_progress(name: str, verbose: int) -> Callable[[str], object]:
-    """What to call with what comes next, where a fit has stages."""
-
-    def report(stage: str) -> None:
-        if verbose:
-            print(f"{name}: {stage}", flush=True)
 
     return report

@@ -10,7 +10,19 @@ from clusterwise.components.order import by_first_appearance
 from clusterwise.components.rows import Rows
 from clusterwise.deepdpm.nets import NetWeights
 
-__all__ = ["outputs_in_use"]
+__all__ = ["outputs_in_use", "weighted_rows"]
+
+
+def weighted_rows(
+    rows: Rows, weights: NetWeights, prior: NormalInverseWishart
+) -> tuple[np.ndarray, np.ndarray]:
+    """Memberships (n, K) of all rows, and the statistics (K, p) that they weigh."""
+    k = weights.n_clusters
+    membership, statistics = np.empty((len(rows), k)), np.zeros((k, prior.n_statistics))
+    for part, points in rows.chunks(prior.n_statistics):
+        membership[part] = weights.memberships(points)
+        statistics += membership[part].T @ prior.lift(points)
+    return membership, statistics
 
 
 def outputs_in_use(
@@ -22,13 +34,9 @@ def outputs_in_use(
     (n,) has the places of the rows in the input; None: as they came.
     """
     while True:
-        k = weights.n_clusters
-        membership, statistics = np.empty((len(rows), k)), np.zeros((k, prior.n_statistics))
-        for part, points in rows.chunks(prior.n_statistics):
-            membership[part] = weights.memberships(points)
-            statistics += membership[part].T @ prior.lift(points)
-        in_use = by_first_appearance(membership.argmax(axis=1), k, order)
-        if np.array_equal(in_use, np.arange(k)):
+        membership, statistics = weighted_rows(rows, weights, prior)
+        in_use = by_first_appearance(membership.argmax(axis=1), weights.n_clusters, order)
+        if np.array_equal(in_use, np.arange(weights.n_clusters)):
             return weights, Clusters(prior, statistics), membership
         # A row between two outputs prefers the first of them: look again after they changed places.
         weights = weights.select(in_use)

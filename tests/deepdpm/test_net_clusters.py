@@ -6,8 +6,8 @@ import numpy as np
 
 from clusterwise.components.full import Full
 from clusterwise.components.rows import Rows
+from clusterwise.deepdpm.net_clusters import outputs_in_use
 from clusterwise.deepdpm.nets import NetWeights
-from clusterwise.estimators.net_clusters import outputs_in_use
 
 
 def test_outputs_in_use_by_first_appearance() -> None:
