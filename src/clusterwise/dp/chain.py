@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -40,10 +41,6 @@ class Trace:
         self.log_joint.append(log_joint)
         self.alpha.append(state.hyper.alpha)
         self.largest_share.append(float(state.counts.max() / state.counts.sum()))
-
-    def copy(self) -> Trace:
-        """An independent copy."""
-        return Trace(**{name: list(values) for name, values in vars(self).items()})
 
     def as_dict(self) -> dict[str, np.ndarray]:
         """All quantities by name, (draws,) each."""
@@ -101,7 +98,7 @@ def _warm_up(
     prior = state.hyper.prior(hyper_prior)
     fresh = np.ones(1, dtype=bool)
     sides = np.zeros(len(rows), dtype=bool)
-    sides = halve(rng, rows, state.labels, state.statistics, prior, fresh, sides)
+    sides = halve(rng, rows, state.labels, prior, fresh, sides)
     parts = state_of_labels(rows, sides.astype(np.int64), state.hyper, hyper_prior).statistics
     if len(parts) == 1:  # all rows are the same
         return state
@@ -136,7 +133,7 @@ def run_chain(
         trace, kept, start = Trace(), [], n_first - n_warm_up
     else:
         state, n_proposals, start = before.last, before.n_proposals, 0
-        trace, kept = before.trace.copy(), list(before.kept)
+        trace, kept = copy.deepcopy(before.trace), list(before.kept)
     interrupted = False
     try:
         for draw in range(start, n_draws):

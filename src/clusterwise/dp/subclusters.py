@@ -40,7 +40,6 @@ def halve(
     rng: np.random.Generator,
     rows: Rows,
     labels: np.ndarray,
-    statistics: np.ndarray,
     prior: NormalInverseWishart,
     fresh: np.ndarray,
     sides: np.ndarray,
@@ -154,7 +153,7 @@ def _split(
     state = replace(state, labels=labels, statistics=statistics)
     if not fresh.any():
         return state, halves
-    sides = halve(rng, rows, labels, statistics, prior, fresh, halves.sides)
+    sides = halve(rng, rows, labels, prior, fresh, halves.sides)
     by_cluster = np.zeros((len(fresh), 2, prior.n_statistics))
     by_cluster[:k] = halves.statistics
     for cluster in np.flatnonzero(fresh):

@@ -29,12 +29,6 @@ HEAVY = 20.0
 STICKS_AT_ONCE = 16
 
 
-def _log_weights(rng: np.random.Generator, shapes: np.ndarray) -> np.ndarray:
-    """Logarithms of a draw from Dirichlet(shapes)."""
-    gammas = np.maximum(rng.standard_gamma(shapes), 1e-300)
-    return np.log(gammas) - np.log(gammas.sum())
-
-
 def _sticks(rng: np.random.Generator, log_rest: float, alpha: float, log_least: float) -> np.ndarray:
     """Log weights of the sticks that ``log_rest`` is broken into by Beta(1, alpha) shares.
 
@@ -52,7 +46,8 @@ def _sticks(rng: np.random.Generator, log_rest: float, alpha: float, log_least: 
 def sweep(rng: np.random.Generator, rows: Rows, state: State, prior: NormalInverseWishart) -> State:
     """Draw all labels anew."""
     k, n = state.n_clusters, len(rows)
-    log_weights = _log_weights(rng, np.append(state.counts, state.hyper.alpha))
+    gammas = np.maximum(rng.standard_gamma(np.append(state.counts, state.hyper.alpha)), 1e-300)
+    log_weights = np.log(gammas) - np.log(gammas.sum())  # of a draw from the Dirichlet distribution
     log_delta = np.log(HEAVY / n)
     slices = rng.random(n) * np.exp(np.minimum(log_weights[:-1] - log_delta, 0.0))[state.labels]
     log_least = log_delta + float(np.log(max(slices.min(), 1e-300)))

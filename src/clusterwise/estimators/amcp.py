@@ -153,6 +153,3 @@ class AMCP(AmortizedClusterer):
     def _options(self) -> dict[str, Any]:
         names = (self.e_step, self.n_em_steps, self.proportions, self.update, self.first_cluster)
         return {"options": Options(*names)}
-
-    def _n_draws(self) -> int:
-        return self.n_draws

@@ -80,8 +80,8 @@ class AmortizedClusterer(PipelinedClusterer):
         return {}
 
     def _n_draws(self) -> int:
-        """Number of paths that ``fit`` draws beside the likeliest."""
-        return 0
+        """Number of paths that ``fit`` draws beside the likeliest, where there is a parameter for it."""
+        return getattr(self, "n_draws", 0)
 
     def _pipeline(self) -> Pipeline:
         model = self._weights().model

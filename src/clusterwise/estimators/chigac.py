@@ -107,9 +107,6 @@ proportions_, network_labels_, weights_name_, cap_reached_, n_network_points_
     def _options(self) -> dict[str, Any]:
         return {"until_empty": self.stop == "empty", "recentre": self.recentre}
 
-    def _n_draws(self) -> int:
-        return self.n_draws
-
     @property
     def pioneers_(self) -> np.ndarray:
         """A row for each cluster, (K,)."""

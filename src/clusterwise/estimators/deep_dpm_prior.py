@@ -9,8 +9,7 @@ import numpy as np
 from clusterwise.components.families import PRIORS
 from clusterwise.components.niw import CovarianceType, NormalInverseWishart
 from clusterwise.estimators.feature_space import Space
-from clusterwise.estimators.validation import require_degrees_of_freedom
-from clusterwise.exceptions import ClusterwiseError
+from clusterwise.estimators.validation import by_feature, require_degrees_of_freedom
 
 __all__ = ["prior_of_clusters"]
 
@@ -40,15 +39,5 @@ def prior_of_clusters(
     if variances is None:
         in_features = np.full(d, max(LEAST_VARIANCE, scatter_share * n_rows / nu))
     else:
-        in_features = space.variances(_by_column(variances, space.n_given))
+        in_features = space.variances(by_feature(variances, space.n_given, "covariance_prior", "positive"))
     return PRIORS[covariance_type](float(kappa), nu, nu * in_features)
-
-
-def _by_column(variances: Any, n_columns: int) -> np.ndarray:
-    """One positive number for each column, (n_columns,)."""
-    given = np.asarray(variances, dtype=np.float64)
-    if given.shape not in ((), (n_columns,)) or not (np.isfinite(given) & (given > 0)).all():
-        raise ClusterwiseError(
-            f"covariance_prior must be a positive number for each of the {n_columns} features."
-        )
-    return np.broadcast_to(given, (n_columns,))

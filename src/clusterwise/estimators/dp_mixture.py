@@ -23,7 +23,7 @@ from clusterwise.dp.state import statistics_of
 from clusterwise.estimators.clusterer import Clusterer
 from clusterwise.estimators.progress import chain_progress
 from clusterwise.estimators.tables import Table, read_table
-from clusterwise.estimators.validation import require_degrees_of_freedom, require_positive
+from clusterwise.estimators.validation import by_feature, require_degrees_of_freedom, require_positive
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.posterior import PartitionPosterior
 
@@ -169,7 +169,8 @@ class DPMixture(Clusterer):
         started = time.perf_counter()
         table = read_table(X, self, joint=self.covariance_type == "spherical")
         if self.mean_prior is not None:
-            table = table.centred_at(self._by_feature(self.mean_prior, "mean_prior", table))
+            centre = by_feature(self.mean_prior, len(table.columns.varies), "mean_prior")
+            table = table.centred_at(centre[table.columns.used])
         before = self._chains_before(table)
         validate_data(self, X, reset=True, skip_check_array=True)
         self._seed = self._draw_seed()
@@ -207,20 +208,11 @@ class DPMixture(Clusterer):
             degrees = float(self.degrees_of_freedom_prior) - (d - 1 if self.covariance_type == "full" else 0)
             chosen["degrees"] = LogNormal(degrees, 0.0)
         if self.covariance_prior is not None:
-            variances = self._by_feature(self.covariance_prior, "covariance_prior", table)
+            n_given = len(table.columns.varies)
+            variances = by_feature(self.covariance_prior, n_given, "covariance_prior", "positive")
             chosen["variance"] = LogNormal(1.0, 0.0)
-            chosen["variance_unit"] = variances / np.square(scaling.scale)
+            chosen["variance_unit"] = variances[table.columns.used] / np.square(scaling.scale)
         return HyperPrior(self.covariance_type, d, **chosen)
-
-    def _by_feature(self, value: Any, name: str, table: Table) -> np.ndarray:
-        """Bring a number, or one for each feature, to the columns in use."""
-        d = len(table.columns.varies)
-        values = np.asarray(value, dtype=np.float64)
-        if values.shape not in ((), (d,)) or not np.isfinite(values).all():
-            raise ClusterwiseError(f"{name} must be a finite number for each of the {d} features.")
-        if name == "covariance_prior" and (values <= 0).any():
-            raise ClusterwiseError(f"{name} must be positive.")
-        return np.broadcast_to(values, (d,))[table.columns.used]
 
     def _run(self, rows: Rows, hyper_prior: HyperPrior, before: list[Chain | None]) -> list[Chain]:
         n_kept = min(PARTITIONS_KEPT, max(2, LABELS_KEPT // len(rows)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -12,7 +12,14 @@ from clusterwise._arrays import require_finite
 from clusterwise.components.niw import CovarianceType
 from clusterwise.exceptions import ClusterwiseError, FeatureCountError, InvalidDataError
 
-__all__ = ["as_points", "require_degrees_of_freedom", "require_features", "require_positive", "require_width"]
+__all__ = [
+    "as_points",
+    "by_feature",
+    "require_degrees_of_freedom",
+    "require_features",
+    "require_positive",
+    "require_width",
+]
 
 
 def as_points(X: Any, estimator: BaseEstimator, name: str = "X") -> np.ndarray:
@@ -63,6 +70,15 @@ def require_degrees_of_freedom(nu: float, d: int, covariance_type: CovarianceTyp
         raise ClusterwiseError(
             f"degrees_of_freedom_prior must be above {d - 1} for {d} features and full covariances, got {nu}."
         )
+
+
+def by_feature(value: Any, d: int, name: str, kind: Literal["finite", "positive"] = "finite") -> np.ndarray:
+    """One number for each of d features, (d,), from such an array or from one number for all."""
+    values = np.asarray(value, dtype=np.float64)
+    legal = np.isfinite(values) & ((values > 0) | (kind == "finite"))
+    if values.shape not in ((), (d,)) or not legal.all():
+        raise ClusterwiseError(f"{name} must be a {kind} number for each of the {d} features.")
+    return np.broadcast_to(values, (d,))
 
 
 def require_features(points: np.ndarray, estimator: Any, detail: str = "") -> None:
