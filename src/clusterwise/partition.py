@@ -46,13 +46,6 @@ def canonical_labels(labels: ArrayLike) -> NDArray[np.int64]:
     return rank[inverse]
 
 
-def _permuted_to_first_appearance(memberships: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Drop the columns that win no row and put the others in the order in which they first win one."""
-    winners = memberships.argmax(axis=1)
-    columns, first = np.unique(winners, return_index=True)
-    return memberships[:, columns[np.argsort(first)]]
-
-
 def _with_strict_winner(memberships: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.float64]:
     """Raise the label's entry by one unit in the last place in rows where an earlier column ties with it.
 
@@ -157,8 +150,11 @@ class Partition:
         if not np.all(largest > 0):
             row = int(np.flatnonzero(largest == 0)[0])
             raise InvalidDataError(f"row {row} of memberships is all zero; give it a positive entry.")
-        kept = _permuted_to_first_appearance(values)
-        labels = canonical_labels(values.argmax(axis=1))
+        winners = values.argmax(axis=1)
+        labels = canonical_labels(winners)
+        # Columns that win no row are dropped; the others come in the order in which they first win one.
+        columns, first = np.unique(winners, return_index=True)
+        kept = values[:, columns[np.argsort(first)]]
         kept = kept / largest  # the winner is 1 now, so that the sum cannot overflow
         kept /= kept.sum(axis=1, keepdims=True)
         return cls(labels, _with_strict_winner(kept, labels), log_probability)

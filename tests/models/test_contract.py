@@ -13,7 +13,8 @@ from torch import Tensor
 
 from clusterwise.models.base import AmortizedModel, Inference, TrainingTask
 from clusterwise.models.registry import MODELS, make_model, model_class
-from clusterwise.pretrained.weights_file import Weights, load_weights, save_weights
+from clusterwise.pretrained import Weights
+from clusterwise.pretrained.weights_file import load_weights, save_weights
 
 SMALL = {"width": 8, "n_heads": 2, "n_inducing": 4, "n_encoder_blocks": 2, "n_wavelengths": 2}
 SMALL_PARTS = {

@@ -12,8 +12,8 @@ import torch
 
 from clusterwise.exceptions import RecipeError, WeightsFileError
 from clusterwise.models.registry import make_model
-from clusterwise.pretrained import weights_file
-from clusterwise.pretrained.weights_file import Weights, save_weights
+from clusterwise.pretrained import Weights, weights_file
+from clusterwise.pretrained.weights_file import save_weights
 from clusterwise.priors import make_prior
 from clusterwise.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
 from clusterwise.training.loop import train_steps

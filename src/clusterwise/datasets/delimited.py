@@ -40,11 +40,7 @@ def parse_cell(cell: str) -> float | None:
 
 def find_separator(lines: Sequence[str]) -> str:
     """Return the separator that cuts the lines into equally many cells, at least two if any does."""
-
-    def widths(separator: str) -> list[int]:
-        return [len(row) for row in csv.reader(lines, delimiter=separator) if row]
-
-    by_separator = {separator: widths(separator) for separator in SEPARATORS}
+    by_separator = {s: [len(row) for row in csv.reader(lines, delimiter=s) if row] for s in SEPARATORS}
     regular = {s: w[0] for s, w in by_separator.items() if w and w[0] > 1 and len(set(w)) == 1}
     # If none is regular the file is ragged: the most frequent separator lets the error say where.
     candidates = regular or {s: sum(w) for s, w in by_separator.items()}
@@ -64,11 +60,6 @@ def has_header(first: Sequence[str], second: Sequence[str] | None) -> bool:
         return True
     below = [parse_cell(cell) for cell in second or ()]
     return any(text and number is not None for text, number in zip(is_text, below, strict=False))
-
-
-def _column_names(header: Sequence[str]) -> tuple[str, ...]:
-    fallback = unnamed_columns(len(header))
-    return tuple(name.strip() or spare for name, spare in zip(header, fallback, strict=True))
 
 
 def _numbers(cells: Sequence[str], name: str, first_row: int) -> np.ndarray:
@@ -112,7 +103,9 @@ def _read(path: Path, columns: Sequence[str] | None, separator: str | None) -> T
         if not top:
             raise InvalidDataError(f"{path} is empty; it must hold at least one row of numbers.")
         headed = has_header(top[0], top[1] if len(top) > 1 else None)
-        names = _column_names(top[0]) if headed else unnamed_columns(len(top[0]))
+        names = unnamed_columns(len(top[0]))
+        if headed:
+            names = tuple(name.strip() or spare for name, spare in zip(top[0], names, strict=True))
         places = choose_columns(names, columns)
         data = itertools.chain(top[1:] if headed else top, rows)
         blocks: list[np.ndarray] = []

@@ -262,7 +262,8 @@ class AMCP(AmortizedModel):
         path = self.intra_cluster_mixing(encoded, columns, seeds, n_columns)
         weights = torch.arange(1, len(path) + 1, device=x.device, dtype=x.dtype)
         weights = weights / weights.sum()
-        of_step = [-_picked(mixing.log_plan, target).mean(1) for mixing in path]
+        own = target.unsqueeze(2)  # the column that each point should get
+        of_step = [-mixing.log_plan.gather(2, own).squeeze(2).mean(1) for mixing in path]
         of_state = torch.stack(of_step, dim=1) @ weights
         # Eq 4 with the components' width held fixed: it draws encodings to their references.
         bound = self.log_evidence(encoded, path[-1]).mean() / x.shape[-1]
@@ -310,11 +311,6 @@ HEAD_WEIGHT = 0.1
 SMALLEST_LOSS = 0.01
 # Points of the data sets whose clusters are generated together; more of them would only take more memory.
 POINTS_AT_A_TIME = 16384
-
-
-def _picked(log_plan: Tensor, columns: Tensor) -> Tensor:
-    """log q of each point's own column, (B, N)."""
-    return log_plan.gather(2, columns.unsqueeze(2)).squeeze(2)
 
 
 def random_state(

@@ -114,7 +114,7 @@ class Loop:
                 steps.append((members, members.astype(self.similarity.dtype), None))
             k = 1
         paths = np.arange(len(self.columns))
-        points, left = self.points, _any(self.columns == UNASSIGNED)
+        points, left = self.points, np.logical_or.reduce(self.columns == UNASSIGNED, axis=1)
         while k < self.uniform.shape[1]:
             if not left.all():
                 paths, points = paths[left], points.of_paths(left)
@@ -151,7 +151,7 @@ class Loop:
         columns[np.arange(len(seeds)), seeds] = k  # so that every step makes progress
         self.columns[rows] = columns
         self._record(paths, columns == k, mixed.plan[:, k] * unassigned, seeds)
-        left = _any(columns == UNASSIGNED)
+        left: np.ndarray = np.logical_or.reduce(columns == UNASSIGNED, axis=1)
         if left.any():  # somebody will need a seed
             centres = self.intra.centres(mixed.references)
             self.similarity[rows] = similarity_to_assigned(mixed.plan, centres, columns >= 0)
@@ -186,8 +186,3 @@ class Loop:
             for members, probabilities, seed in self.steps[b]
         )
         return Inference(found[0], steps, None, bool(self.capped[paths][0]), tuple(found[1:]))
-
-
-def _any(flags: np.ndarray) -> np.ndarray:
-    """Whether there is any, (P,)."""
-    return np.logical_or.reduce(flags, axis=1)

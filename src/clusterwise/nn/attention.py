@@ -26,14 +26,6 @@ __all__ = [
 ]
 
 
-def _mask_bias(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Lower the scores (B, queries, N) of absent keys so far that softmax gives exactly zero."""
-    if mask is None:
-        return scores
-    # The smallest finite number, not -inf: a set with no point left must not give NaN.
-    return scores.masked_fill(~mask[:, None, :], torch.finfo(scores.dtype).min)
-
-
 class MultiheadAttentionBlock(nn.Module):
     """MAB(X, Y) = H + rFF(H), H = X + rFF(MultiheadAtt(X, Y)); Eq 1."""
 
@@ -53,7 +45,7 @@ class MultiheadAttentionBlock(nn.Module):
     def forward(self, x: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
         """Attend from x (B, n, width) to y (B, m, width); ``mask`` (B, m) marks the present y."""
         if y.shape[1] == 1:
-            attended = self._attend_to_one(y)
+            attended = self.output(self.value(y))  # with a single key every weight is one
         elif x.shape[1] <= y.shape[1]:
             attended = self._attend_from_few(x, y, mask)
         else:
@@ -69,16 +61,15 @@ class MultiheadAttentionBlock(nn.Module):
         """View a (width, width) projection as (heads, width / heads, width)."""
         return weight.unflatten(0, (self.n_heads, -1))
 
-    def _attend_to_one(self, y: Tensor) -> Tensor:
-        """With a single key every weight is one: the same vector for every x."""
-        return self.output(self.value(y))
-
     def _attend_from_few(self, x: Tensor, y: Tensor, mask: Tensor | None) -> Tensor:
         batch, few, width = x.shape
         queries = self._heads(self.query(x)) / math.sqrt(width // self.n_heads)
         folded = torch.matmul(queries, self._per_head(self.key.weight))  # (B, heads, few, width)
         scores = torch.matmul(folded.flatten(1, 2), y.transpose(1, 2))  # (B, heads * few, many)
-        attention = torch.softmax(_mask_bias(scores, mask), dim=-1)
+        if mask is not None:
+            # The smallest finite number, not -inf: a set with no point left must not give NaN.
+            scores = scores.masked_fill(~mask[:, None, :], torch.finfo(scores.dtype).min)
+        attention = torch.softmax(scores, dim=-1)
         pooled = torch.matmul(attention, y).unflatten(1, (self.n_heads, few))
         values = torch.matmul(pooled, self._per_head(self.value.weight).transpose(1, 2))
         return self.output(values.transpose(1, 2).reshape(batch, few, width))

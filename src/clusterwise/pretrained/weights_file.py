@@ -25,15 +25,7 @@ from clusterwise.pretrained.header import (
     readable,
 )
 
-__all__ = [
-    "FORMAT",
-    "Weights",
-    "load_untrained",
-    "load_weights",
-    "read_tensors",
-    "save_weights",
-    "write_tensors",
-]
+__all__ = ["load_untrained", "load_weights", "read_tensors", "save_weights", "write_tensors"]
 
 
 def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:

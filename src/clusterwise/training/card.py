@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterwise.pretrained.weights_file import Weights
+from clusterwise.pretrained.header import Weights
 
 __all__ = ["card_text"]
 

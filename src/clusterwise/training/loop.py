@@ -15,7 +15,8 @@ from torch import nn
 from clusterwise._files import whole_or_nothing
 from clusterwise.exceptions import RecipeError
 from clusterwise.models.registry import make_model
-from clusterwise.pretrained.weights_file import Weights, save_weights
+from clusterwise.pretrained.header import Weights
+from clusterwise.pretrained.weights_file import save_weights
 from clusterwise.priors import Prior, make_prior
 from clusterwise.training.callbacks import Callback, Checkpoint, Progress, TimeLimit, Validation
 from clusterwise.training.card import card_text
