@@ -14,14 +14,8 @@ from safetensors.torch import save_file
 from clusterwise.exceptions import WeightsFileError
 from clusterwise.models.registry import make_model
 from clusterwise.pretrained import weights_file
-from clusterwise.pretrained.weights_file import (
-    FORMAT,
-    Weights,
-    load_weights,
-    read_tensors,
-    save_weights,
-    write_tensors,
-)
+from clusterwise.pretrained.header import FORMAT, Weights
+from clusterwise.pretrained.weights_file import load_weights, read_tensors, save_weights, write_tensors
 from clusterwise.training.checkpoint import TrainingState, save_checkpoint
 from clusterwise.training.recipe import recipe_from_dict
 
