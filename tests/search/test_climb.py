@@ -91,3 +91,19 @@ def test_many_features_and_tilted_clusters() -> None:
     best = climb(sample, [first_partition(sample)], True)[0]
     found = adjusted_rand_score(drawn.labels[order], best.memberships.argmax(axis=0))
     assert found > adjusted_rand_score(drawn.labels, drawn.oracle_labels()) - 0.03
+
+
+@pytest.mark.parametrize("how", ["rounded", "repeated"])
+def test_copies_of_rows_are_no_clusters(how: str) -> None:
+    """Four clusters whose rows are rounded to half a standard deviation, or are drawn several times."""
+    rng = np.random.default_rng(0)
+    centres = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0], [10.0, 10.0]])
+    points = np.repeat(centres, 100, axis=0) + rng.standard_normal((400, 2))
+    points = np.round(2 * points) / 2 if how == "rounded" else points[rng.integers(400, size=1200)]
+    sample = sample_of(points[np.lexsort(points.T[::-1])])
+    assert sample.blur > 0
+    assert climb(sample, [first_partition(sample)], True)[0].n_clusters == 4
+
+
+def test_rows_without_copies_are_where_they_are(three: tuple[Sample, np.ndarray]) -> None:
+    assert three[0].blur == 0.0
