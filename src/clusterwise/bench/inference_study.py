@@ -96,7 +96,7 @@ all. Strategies of one seed see the same data.
   importance-weighted estimate from {effort.n_samples} samples, with a proposal found by the same
   {effort.n_proposal_steps} steps of SVI for every strategy. The other two are taken at the variational
   parameters that the strategy itself infers.
-- *Accuracy*, *ARI*, *k error* and *DBI* (median) are those of the network's own partitions, nothing polished.
+- *Accuracy*, *ARI*, *k error* and *DBI* (median) are those of the network's own partitions, nothing refined.
 - *Seconds* are those of training on one machine, measuring left out."""
 
 COLUMNS = ("strategy", "seed", "step", "plan", "seconds", *FIGURES, "labels")

@@ -82,7 +82,7 @@ def _stretch_zero(axes: Axes, linear_up_to: float) -> None:
     sizes = [linear_up_to * 10**power for power in range(7)]
     ticks = [0.0, *sizes, *(-size for size in sizes)]
     near = sorted(tick for tick in ticks if 1.25 * min(low, 0) <= tick <= 1.25 * max(high, 0))
-    if len(near) < 4:
+    if len(near) < 3:
         between = [sign * size * part for size in sizes for part in (0.3, 0.5) for sign in (-1, 1)]
         near = sorted({*near, *(t for t in between if 1.25 * min(low, 0) <= t <= 1.25 * max(high, 0))})
     axes.set_xticks(near, [f"{tick:g}".replace("-", "−") for tick in near])
@@ -155,10 +155,14 @@ def draw_picture(benchmark: Benchmark, summaries: Sequence[Summary], path: Path)
     handles = [
         Line2D([], [], color=_COLOURS[kind], marker="o", linewidth=2.2, label=_NAMES[kind]) for kind in kinds
     ]
-    figure.suptitle(benchmark.title, x=0.012, ha="left", fontsize=12, fontweight="bold")
+    # The second line is kept free for the legend: a long title would run into it.
+    figure.suptitle(f"{benchmark.title}\n", x=0.012, ha="left", fontsize=12, fontweight="bold")
     figure.supxlabel(_explain(benchmark), x=0.012, ha="left", fontsize=8, color="0.35")
     if handles:
-        figure.legend(handles=handles, loc="upper right", ncols=len(handles), frameon=False, fontsize=9)
+        below_title = (0.0, 1 - 0.22 / figure.get_figheight())
+        figure.legend(
+            handles=handles, loc="upper left", bbox_to_anchor=below_title, ncols=3, frameon=False, fontsize=9
+        )
     if shown:
         parts = figure.subfigures(len(shown), 1, squeeze=False, height_ratios=heights)[:, 0]
         for part, (setting, rows) in zip(parts, shown.items(), strict=True):

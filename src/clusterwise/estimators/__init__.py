@@ -27,7 +27,7 @@ __all__ = [
     "GaussianSearch",
 ]
 
-# The one list of estimators: the class and the module that holds it. The front door and the command line
+# The one list of estimators: the class and the module that holds it. The package and the command line
 # read it; those that need no network must do without torch, which takes seconds to import.
 ESTIMATORS: dict[str, str] = {
     "AMCP": "clusterwise.estimators.amcp",

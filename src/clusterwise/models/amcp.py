@@ -268,8 +268,8 @@ class AMCP(AmortizedModel):
         # Eq 4 with the components' width held fixed: it draws encodings to their references.
         bound = self.log_evidence(encoded, path[-1]).mean() / x.shape[-1]
         rows = torch.arange(len(x), device=x.device)
-        foretold = torch.log(of_step[-1].detach() + SMALLEST_LOSS)
-        of_head = functional.mse_loss(expected[rows, seeds], foretold)
+        target_of_head = torch.log(of_step[-1].detach() + SMALLEST_LOSS)
+        of_head = functional.mse_loss(expected[rows, seeds], target_of_head)
         return of_state.mean() - BOUND_WEIGHT * bound + HEAD_WEIGHT * of_head
 
     # -- inference -------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ class AMCP(AmortizedModel):
 
 # Weight of the bound per coordinate; the cross-entropy does the work, this keeps encodings compact.
 BOUND_WEIGHT = 0.02
-# Weight of the head that foretells the loss of a seed; it shares no parameter with the rest.
+# Weight of the head that predicts the loss of a seed; it shares no parameter with the rest.
 HEAD_WEIGHT = 0.1
 # Losses below this are all the same to it.
 SMALLEST_LOSS = 0.01

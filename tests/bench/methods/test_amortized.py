@@ -43,7 +43,9 @@ def is_trained(name: str) -> bool:
 @pytest.mark.parametrize("name", OURS)
 def test_the_estimator_takes_these_options(name: str) -> None:
     estimator, weights, _ = METHODS[name].build.args
-    getattr(cw, estimator)(weights=find_weights(weights), **options_of(name))._validate_params()
+    made = getattr(cw, estimator)(weights=find_weights(weights), **options_of(name))
+    made._validate_params()  # raises where scikit-learn would refuse them in ``fit``
+    assert made.get_params().items() >= options_of(name).items()
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
