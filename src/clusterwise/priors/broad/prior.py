@@ -1,0 +1,197 @@
+"""The broad prior over labelled tables: all kinds of clusters in all kinds of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from clusterwise.exceptions import RecipeError
+from clusterwise.priors.broad import disturbances as disturb
+from clusterwise.priors.broad.arrangements import ARRANGEMENTS, draw_arrangement
+from clusterwise.priors.broad.embeddings import draw_embedding
+from clusterwise.priors.broad.geometry import lift, rotate
+from clusterwise.priors.broad.mixtures import (
+    draw_densities,
+    draw_gaussians,
+    draw_grid,
+    draw_mixture,
+    draw_single,
+)
+from clusterwise.priors.broad.overlap import hopeless_groups, link_counts, purity
+from clusterwise.priors.broad.sizes import draw_n_clusters, draw_n_features, draw_n_rows, draw_sizes
+from clusterwise.priors.broad.table import LabelledTable
+from clusterwise.priors.options import check_options
+
+__all__ = ["BroadPrior"]
+
+_LEAST_ROWS = 20
+_TRIES = 5
+_EASIER = 1.35  # how much farther apart clusters are in each new try
+_LEAST_PURITY = 0.6  # share of the near neighbours of rows that belong to the same cluster
+_KINDS: dict[str, Callable[[np.random.Generator, np.ndarray, int, float], np.ndarray]] = {
+    "mixture": draw_mixture,
+    "gaussians": draw_gaussians,
+    "grid": draw_grid,
+    "densities": draw_densities,
+    "embedding": draw_embedding,
+}
+
+
+@dataclass(frozen=True)
+class BroadPrior:
+    """Tables of 1 to ``most_clusters`` clusters of many shapes, sizes and separations.
+
+    Embeddings, which are wide by nature, have up to ``most_embedding_features`` features, all other tables
+    up to ``most_features``.
+
+    >>> table = BroadPrior().draw_table(np.random.default_rng(0), n_rows=200)
+    >>> len(table.points) == len(table.labels) == 200
+    True
+    """
+
+    least_rows: int = field(default=60, metadata={"least": _LEAST_ROWS})
+    most_rows: int = field(default=2000, metadata={"least": _LEAST_ROWS})
+    most_features: int = 64
+    most_embedding_features: int = 128
+    most_clusters: int = 100
+
+    def __post_init__(self) -> None:
+        check_options(self, "of the broad prior")
+        if self.least_rows > self.most_rows:
+            raise RecipeError(
+                f"most_rows of the broad prior must be at least least_rows, got {self.most_rows} "
+                f"and {self.least_rows}."
+            )
+
+    def draw_table(self, rng: np.random.Generator, n_rows: int | None = None) -> LabelledTable:
+        """Draw one table, of ``n_rows`` rows where that is given."""
+        if n_rows is not None and n_rows < _LEAST_ROWS:
+            raise RecipeError(f"A table of the broad prior has at least {_LEAST_ROWS} rows, got {n_rows}.")
+        n = draw_n_rows(rng, self.least_rows, self.most_rows) if n_rows is None else n_rows
+        k = draw_n_clusters(rng, n, self.most_clusters)
+        d = draw_n_features(rng, max(self.most_features, self.most_embedding_features))
+        kind = _draw_kind(rng, k, d)
+        if kind != "embedding":
+            d = min(d, self.most_features)
+        n_noise = round(n * rng.uniform(0.01, 0.12)) if rng.random() < 0.3 and kind != "embedding" else 0
+        n_extra = _draw_n_extra(rng, kind, d)
+        kind, points, labels = _draw_clusters(rng, kind, n - n_noise, k, d - n_extra)
+        points, labels = _disturb(rng, kind, points, labels, n_noise, n_extra)
+        order = rng.permutation(n)
+        columns = rng.permutation(d)
+        return LabelledTable(points[order][:, columns], labels[order], kind)
+
+
+def _draw_kind(rng: np.random.Generator, k: int, d: int) -> str:
+    """Draw the arrangement of k clusters in d features."""
+    if d > 16:
+        if rng.random() < 0.75:
+            return "embedding"
+    elif d >= 4 and rng.random() < 0.12:
+        return "embedding"
+    if k == 1:
+        return "single"
+    u = rng.random()
+    if 2 <= d <= 16 and u < 0.38:
+        special = draw_arrangement(rng, k, d) if k <= 8 or u < 0.12 else None
+        if special is not None:
+            return special
+    if u < 0.70:
+        return "mixture"
+    if u < 0.83:
+        return "gaussians"
+    if u < 0.90:
+        return "grid"
+    return "densities"
+
+
+def _draw_n_extra(rng: np.random.Generator, kind: str, d: int) -> int:
+    """Draw how many of d columns do not carry the clusters."""
+    if kind == "embedding":
+        return int(rng.integers(1, max(2, d // 8))) if rng.random() < 0.1 else 0
+    if d < 3:
+        return int(d == 2 and kind not in ARRANGEMENTS and rng.random() < 0.03)
+    if rng.random() < 0.3:
+        least = 3 if kind in ("shells", "links") else 2
+        return int(rng.integers(0, min(d - least, max(1, d // 2)) + 1))
+    return 0
+
+
+def _draw_clusters(
+    rng: np.random.Generator, kind: str, n: int, k: int, d: int
+) -> tuple[str, np.ndarray, np.ndarray]:
+    """Draw clean clusters that can be told apart: their kind, points (n, d) and labels (n,), sorted.
+
+    Each new try is easier, and the last ones give up an arrangement that so few rows cannot show. Clusters
+    that cannot be told apart even then are one.
+    """
+    if k == 1:
+        return kind, *_draw_once(rng, kind, n, k, d, 1.0)
+    for attempt in range(_TRIES):
+        if attempt >= _TRIES - 2 and kind in ARRANGEMENTS:
+            kind = "mixture"
+        points, labels = _draw_once(rng, kind, n, k, d, _EASIER**attempt)
+        links = link_counts(rng, points, labels, k)
+        groups = hopeless_groups(links)
+        least = ARRANGEMENTS[kind].least_purity if kind in ARRANGEMENTS else _LEAST_PURITY
+        if purity(links) >= least and groups.max() + 1 >= max(2, 0.8 * k):
+            break
+    merged = groups[labels]
+    order = np.argsort(merged, kind="stable")
+    return kind, points[order], merged[order]
+
+
+def _draw_once(
+    rng: np.random.Generator, kind: str, n: int, k: int, d: int, ease: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw clusters of one kind as they come."""
+    if kind in ARRANGEMENTS:
+        points, labels = ARRANGEMENTS[kind].draw(rng, n, k)
+        return _to_dimensions(rng, points, d), labels
+    if kind == "single":
+        return draw_single(rng, n, d), np.zeros(n, dtype=np.intp)
+    sizes = draw_sizes(rng, n, k)
+    points = _KINDS[kind](rng, sizes, d, ease)
+    if kind == "mixture" and d > 1 and rng.random() < 0.2:
+        points = disturb.bend(rng, points)
+    return points, np.repeat(np.arange(k), sizes)
+
+
+def _to_dimensions(rng: np.random.Generator, points: np.ndarray, d: int) -> np.ndarray:
+    """Turn an arrangement, and place it into d dimensions with some noise in all of them."""
+    if points.shape[1] == d:
+        return rotate(rng, points)
+    spread = points.std()
+    noise = rng.standard_normal((len(points), d)) * (rng.uniform(0, 0.1) * spread / np.sqrt(d))
+    return lift(rng, points, d) + noise
+
+
+def _disturb(
+    rng: np.random.Generator,
+    kind: str,
+    points: np.ndarray,
+    labels: np.ndarray,
+    n_noise: int,
+    n_extra: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Add noise rows and columns, and change the form of the numbers."""
+    if n_noise:
+        noise = disturb.draw_noise_rows(rng, points, n_noise)
+        labels = np.concatenate([labels, disturb.label_noise(points, labels, noise)])
+        points = np.concatenate([points, noise])
+    clean = kind == "embedding"
+    if not clean and points.shape[1] > 1 and rng.random() < 0.2:
+        points = disturb.correlate_columns(rng, points)
+    if n_extra:
+        points = disturb.add_columns(rng, points, labels, n_extra)
+    if not clean and rng.random() < 0.12:
+        points = disturb.warp_columns(rng, points)
+    if not clean and rng.random() < 0.1:
+        points = disturb.round_columns(rng, points, labels)
+    if rng.random() < 0.06:
+        points = disturb.repeat_rows(rng, points, labels)
+    if rng.random() < 0.5:
+        points = disturb.change_units(rng, points)
+    return points, labels
