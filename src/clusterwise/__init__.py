@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from clusterwise.partition import Partition
     from clusterwise.posterior import PartitionPosterior
     from clusterwise.pretrained import list_weights
+    from clusterwise.tables import TablePreparation
     from clusterwise.training import read_recipe, train
 
 __version__ = "0.1.0"  # the only place; pyproject.toml reads it from here
@@ -37,6 +38,7 @@ __all__ = [
     "ImageVariants",
     "Partition",
     "PartitionPosterior",
+    "TablePreparation",
     "__version__",
     "bench",
     "datasets",
@@ -55,6 +57,7 @@ _MODULE_OF = {
     "ImageVariants": "clusterwise.deepdpm.variants",
     "Partition": "clusterwise.partition",
     "PartitionPosterior": "clusterwise.posterior",
+    "TablePreparation": "clusterwise.tables",
     "list_weights": "clusterwise.pretrained",
     "read_recipe": "clusterwise.training",
     "train": "clusterwise.training",

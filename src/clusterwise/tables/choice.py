@@ -1,0 +1,130 @@
+"""Which columns take part, and why others do not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from clusterwise.exceptions import InvalidDataError
+from clusterwise.tables.columns import Column, TableColumns
+
+__all__ = ["choose", "sentences"]
+
+# A column without values in more than this share of the rows says more about who filled it in.
+MOST_MISSING = 0.6
+# Words with more different values than this, or than this share of the rows, are names or texts.
+MOST_LEVELS = 50
+MOST_LEVELS_SHARE = 0.25
+FEW_LEVELS = 12  # so many are a category however few the rows are
+# Nearly every row has a value of its own.
+UNIQUE = 0.95
+# Below this many rows nothing can be said from how often values occur.
+FEWEST_ROWS = 10
+ID_NAME = re.compile(r"(^|[\W_])(id|ids|uuid|guid|key|index|idx|rownames?|unnamed: \d+|nr|no)$", re.I)
+CAMEL_ID_NAME = re.compile(r"[a-z](Id|ID|Key|Uuid|UUID)$")
+
+
+def _looks_like_id(column: Column, named: bool) -> bool:
+    values = column.values[~column.missing]
+    if not named or len(values) < FEWEST_ROWS:
+        return False
+    if not np.array_equal(values, np.round(values)):
+        return False
+    distinct = np.unique(values)
+    if len(distinct) < UNIQUE * len(values):
+        return False
+    is_range = len(distinct) == len(values) and distinct[-1] - distinct[0] == len(distinct) - 1
+    called_so = column.name.strip() == "" or ID_NAME.search(column.name) or CAMEL_ID_NAME.search(column.name)
+    return is_range or bool(called_so)
+
+
+def _reason(column: Column, named: bool) -> str | None:
+    """Why a column does not take part unless asked for; None if it does."""
+    missing = column.missing
+    present = column.values[~missing]
+    if column.kind == "other":
+        return "holds neither numbers nor words"
+    if len(present) == 0:
+        return "is empty"
+    if missing.mean() > MOST_MISSING:
+        return f"is empty in {100 * missing.mean():.0f} % of the rows"
+    if column.kind == "date":
+        return "holds dates"
+    if column.kind == "number":
+        if present.min() == present.max():
+            return "has the same value in every row"
+        return "numbers the rows, like an id" if _looks_like_id(column, named) else None
+    n_levels = len(set(present))
+    if n_levels == 1:
+        return "has the same value in every row"
+    if column.declared or n_levels <= FEW_LEVELS:
+        if len(present) >= FEWEST_ROWS and n_levels > UNIQUE * len(present):
+            return "has a value of its own in nearly every row, like an id"
+        return None
+    if n_levels > UNIQUE * len(present):
+        n_words = float(np.mean([len(value.split()) for value in present]))
+        return (
+            "holds free text" if n_words >= 2.5 else "has a value of its own in nearly every row, like an id"
+        )
+    if n_levels > MOST_LEVELS or n_levels > MOST_LEVELS_SHARE * len(present):
+        return f"has {n_levels:,} different words"
+    return None
+
+
+def _places(table: TableColumns, wanted: Sequence[str], parameter: str) -> list[int]:
+    names = [column.name for column in table.columns]
+    places = []
+    for name in map(str, wanted):
+        matches = [place for place, known in enumerate(names) if known == name]
+        if not matches and name.isdecimal() and int(name) < len(names):
+            matches = [int(name)]
+        if not matches:
+            shown = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
+            raise InvalidDataError(f"{parameter} names {name!r}, which is no column; there are {shown}.")
+        places += matches
+    return places
+
+
+def choose(
+    table: TableColumns,
+    columns: Sequence[str] | None,
+    drop: Collection[str],
+    include: Collection[str],
+) -> tuple[list[int], dict[str, str]]:
+    """Places of the columns that take part, and for each other one by its name why it does not.
+
+    ``columns`` are all that may take part, and do whatever they look like; ``include`` only adds to
+    those that take part by themselves.
+    """
+    allowed = range(len(table.columns)) if columns is None else _places(table, columns, "columns")
+    forced = set(_places(table, sorted(include), "include")) | set([] if columns is None else allowed)
+    dropped = set(_places(table, sorted(drop), "drop"))
+    used: list[int] = []
+    aside: dict[str, str] = {}
+    for place, column in enumerate(table.columns):
+        if place in dropped or place not in allowed:
+            aside[column.name] = "was not asked for"
+            continue
+        reason = _reason(column, table.named)
+        hopeless = column.kind == "other" or (reason is not None and "same value" in reason)
+        if reason is None or (place in forced and not hopeless and reason != "is empty"):
+            used.append(place)
+        else:
+            aside[column.name] = reason
+    if columns is not None:  # in the order in which they were asked for
+        used = [place for place in allowed if place in set(used)]
+    return used, aside
+
+
+def sentences(aside: dict[str, str], remedy: str = "use it with include=[{name!r}]") -> list[str]:
+    """One line for each column that was set aside, with the way to force it in where there is one."""
+    lines = []
+    for name, reason in aside.items():
+        if reason == "was not asked for":
+            continue
+        fixed = reason in ("is empty", "holds neither numbers nor words") or "same value" in reason
+        how = "" if fixed else f"; {remedy.format(name=name)}"
+        lines.append(f"column {name!r} is set aside: it {reason}{how}.")
+    return lines

@@ -1,0 +1,208 @@
+"""Whatever holds a table (data frame, array, lists) as a list of columns of four kinds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from clusterwise.exceptions import InvalidDataError
+
+__all__ = ["Column", "Kind", "TableColumns", "read_columns", "require_table"]
+
+Kind = Literal["number", "words", "date", "other"]
+
+# Words that are dates if all of a column begin so: 2024-03-01, 2024-03-01T12:00, 2024/03/01.
+ISO_DATE = re.compile(r"\d{4}[-/]\d{2}[-/]\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?Z?$")
+MICROSECONDS_PER_DAY = 86_400_000_000
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its values are float64 (n,) with NaN for gaps (dates in days), or strings and None."""
+
+    name: str
+    kind: Kind
+    values: np.ndarray
+    # Booleans and categories with numbers as names are numbers or words by what their type says.
+    declared: bool = False  # whether the type itself says what the column is: a category, not a text
+
+    @property
+    def missing(self) -> np.ndarray:
+        """Which rows have no value, (n,) bool."""
+        if self.kind in ("number", "date"):
+            return np.isnan(self.values)
+        return np.array([value is None for value in self.values], dtype=bool)
+
+
+@dataclass(frozen=True)
+class TableColumns:
+    """All columns of a table with n rows; ``named`` if the names are the user's."""
+
+    columns: tuple[Column, ...]
+    n_rows: int
+    named: bool
+
+    def numbers(self) -> np.ndarray | None:
+        """All columns as one array (n, d) if all of them hold numbers, else None."""
+        if not self.columns or any(column.kind != "number" for column in self.columns):
+            return None
+        return np.column_stack([column.values for column in self.columns])
+
+
+def require_table(X: Any, name: str = "X") -> None:
+    """Raise an error for what is no table but is often passed as one."""
+    if isinstance(X, (str, Path)):
+        raise InvalidDataError(
+            f"{name} is the name of a file ({str(X)[:60]!r}); read it first: "
+            "clusterwise.datasets.read_frame(path)."
+        )
+    if isinstance(X, Mapping):
+        raise InvalidDataError(f"{name} is a dict; make a data frame of it first: pandas.DataFrame({name}).")
+    if isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
+        raise InvalidDataError(f"{name} is a lazy frame without rows yet; pass {name}.collect().")
+
+
+def read_columns(X: Any, name: str = "X") -> TableColumns:
+    """Read a data frame (pandas, polars, pyarrow, ...), an array or a list of rows."""
+    require_table(X, name)
+    frame = nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        names = [str(column) for column in frame.columns]
+        read = [
+            _frame_column(label, frame[column]) for label, column in zip(names, frame.columns, strict=True)
+        ]
+        return _checked(TableColumns(tuple(read), len(frame), named=True), name)
+    if isinstance(X, np.ndarray) and X.dtype.names is not None:
+        read = [_array_column(label, X[label]) for label in X.dtype.names]
+        return _checked(TableColumns(tuple(read), len(X), named=True), name)
+    array = _as_array(X, name)
+    read = [_array_column(f"x{place}", array[:, place]) for place in range(array.shape[1])]
+    return _checked(TableColumns(tuple(read), len(array), named=False), name)
+
+
+def _as_array(X: Any, name: str) -> np.ndarray:
+    if isinstance(X, np.ma.MaskedArray):
+        X = np.ma.filled(X.astype(np.float64), np.nan)
+    if hasattr(X, "__array__"):
+        array = np.asarray(X)
+    else:
+        try:
+            array = np.asarray(X)
+        except ValueError as error:
+            raise InvalidDataError(f"The rows of {name} differ in length; give each the same.") from error
+        if array.dtype.kind in "US":  # numpy writes the numbers of mixed rows as text
+            array = np.asarray(X, dtype=object)
+    if array.ndim != 2:
+        raise InvalidDataError(
+            f"Expected 2D array, got {array.ndim}D array for {name}: one row per point is needed. "
+            "Reshape your data either using array.reshape(-1, 1) if it has a single feature "
+            "or array.reshape(1, -1) if it contains a single sample."
+        )
+    if array.dtype.kind == "c":
+        raise InvalidDataError(
+            f"Complex data not supported: {name} is complex; pass real and imaginary parts as columns."
+        )
+    return array
+
+
+def _checked(table: TableColumns, name: str) -> TableColumns:
+    if table.n_rows == 0 or not table.columns:
+        shape = (table.n_rows, len(table.columns))
+        what = "sample" if table.n_rows == 0 else "feature"
+        raise InvalidDataError(
+            f"Found array with 0 {what}(s) (shape={shape}) while a minimum of 1 is required by "
+            "TablePreparation."
+        )
+    return table
+
+
+# -- one column ------------------------------------------------------------------------------------
+
+
+def _frame_column(name: str, series: Any) -> Column:
+    kind = series.dtype
+    if kind.is_numeric() or kind == nw.Boolean:
+        return Column(name, "number", _floats(series))
+    if kind in (nw.Date, nw.Datetime):
+        days = _floats(series.cast(nw.Datetime("us")).dt.timestamp("us")) / MICROSECONDS_PER_DAY
+        return Column(name, "date", days)
+    if kind == nw.Duration:
+        return Column(name, "number", _floats(series.dt.total_microseconds()) / 1e6)
+    if kind in (nw.Categorical, nw.Enum):
+        return Column(name, "words", _words(series.to_list()), declared=True)
+    if kind in (nw.String, nw.Object, nw.Unknown):
+        return _object_column(name, series.to_list())
+    return Column(name, "other", np.full(len(series), None, dtype=object))
+
+
+def _floats(series: Any) -> np.ndarray:
+    """Float64 values, gaps as NaN; pandas, polars and arrow have words of their own for them."""
+    missing = series.is_null().to_numpy()
+    filled = series.to_numpy() if not missing.any() else series.cast(nw.Float64).to_numpy()
+    values = np.array(filled, dtype=np.float64, copy=True)
+    values[missing] = np.nan
+    return values
+
+
+def _array_column(name: str, values: np.ndarray) -> Column:
+    if values.ndim != 1:
+        return Column(name, "other", np.full(len(values), None, dtype=object))
+    if values.dtype.kind in "biuf":
+        return Column(name, "number", values.astype(np.float64, copy=False))
+    if values.dtype.kind == "M":
+        days = values.astype("datetime64[us]").astype(np.float64) / MICROSECONDS_PER_DAY
+        return Column(name, "date", np.where(np.isnat(values), np.nan, days))
+    if values.dtype.kind == "m":
+        seconds = values.astype("timedelta64[us]").astype(np.float64) / 1e6
+        return Column(name, "number", np.where(np.isnat(values), np.nan, seconds))
+    return _object_column(name, values.tolist())
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return True
+    return type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
+
+
+def _words(values: list[Any]) -> np.ndarray:
+    words = np.empty(len(values), dtype=object)
+    words[:] = [None if _is_missing(value) else str(value) for value in values]
+    return words
+
+
+def _object_column(name: str, values: list[Any]) -> Column:
+    """Tell numbers, dates and words apart by the values themselves."""
+    if any(isinstance(value, (list, tuple, set, dict, bytes, np.ndarray)) for value in values):
+        return Column(name, "other", np.full(len(values), None, dtype=object))
+    words = _words(values)
+    present = [word for word in words if word is not None]
+    numbers = _parsed_numbers([v for v, word in zip(values, words, strict=True) if word is not None])
+    if numbers is not None:
+        floats = np.full(len(values), np.nan)
+        floats[[word is not None for word in words]] = numbers
+        return Column(name, "number", floats)
+    if present and all(ISO_DATE.match(word) for word in present):
+        try:
+            stamps = np.array([w.replace("/", "-").rstrip("Z") for w in present], dtype="datetime64[us]")
+        except ValueError:  # the 31st of February
+            return Column(name, "words", words)
+        days = np.full(len(values), np.nan)
+        days[[word is not None for word in words]] = stamps.astype(np.float64) / MICROSECONDS_PER_DAY
+        return Column(name, "date", days)
+    return Column(name, "words", words)
+
+
+def _parsed_numbers(values: list[Any]) -> np.ndarray | None:
+    """The values as float64 if all of them are numbers or written so, else None."""
+    if any(isinstance(value, str) and "_" in value for value in values):
+        return None  # Python reads 12_34 as a number; in a table it is a name
+    try:
+        return np.array([float(value) for value in values], dtype=np.float64)
+    except (TypeError, ValueError):
+        return None

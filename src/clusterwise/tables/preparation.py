@@ -1,0 +1,369 @@
+"""A scikit-learn transformer from tables as people have them to numeric features of equal weight."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import scipy.sparse
+from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
+from sklearn.impute import KNNImputer
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from clusterwise.exceptions import FeatureCountError, InvalidDataError
+from clusterwise.tables.choice import choose, sentences
+from clusterwise.tables.columns import Column, TableColumns, read_columns
+from clusterwise.tables.encoding import Encoding, Words, fit_encoding
+from clusterwise.tables.gaps import fit_imputer, rows_lacking_much
+from clusterwise.tables.levels import RowNoise
+from clusterwise.tables.redundancy import redundancy_weights
+from clusterwise.tables.wide import (
+    Reduction,
+    fit_embedding,
+    fit_projection,
+    fit_sparse,
+    looks_like_embedding,
+)
+
+__all__ = ["TablePreparation"]
+
+
+@dataclass(frozen=True)
+class _Encoded:
+    """How the columns in use become features: by encodings, then without gaps, weighed."""
+
+    places: tuple[int, ...]  # of the columns in use
+    encodings: tuple[Encoding, ...]
+    noise: RowNoise
+    imputer: KNNImputer | None
+    weights: np.ndarray  # (f,)
+
+
+class TablePreparation(TransformerMixin, BaseEstimator):
+    """Turns a table into numeric features of equal weight, whatever the units of its columns.
+
+    Data frames (pandas, polars, pyarrow), arrays, lists of rows and sparse matrices. Ids, constants, free
+    text and dates are set aside; ``notes_`` says which and why. Then
+
+    - numbers are brought to a common scale by their quantiles, which a few outlying values do not move;
+      skewed columns without negative values become cube roots or logarithms where these are easier to
+      describe;
+    - a category weighs like one number; few-valued numbers and categories are spread a little around
+      their values, by an amount that depends on the row alone, so that densities can describe them;
+    - gaps are filled in from the five rows that are most alike;
+    - columns that say the same share the weight of one;
+    - sparse matrices, embeddings and tables of very many columns become principal components.
+
+    Parameters
+    ----------
+    columns : list of str, optional
+        The only columns to use, by name (or counted from 0), whatever they look like.
+    drop : list of str
+        Columns to leave out.
+    include : list of str
+        Columns to use that would be set aside.
+    dates : {"number", "cycle"}
+        What dates become that are asked for: a point in time, or circles of time of day, week and year.
+    max_features : int
+        A table with more features is projected onto at most this many principal components.
+    n_components : int
+        Number of components of sparse matrices and embeddings.
+    random_state : int
+        Seed of approximate projections and of the choice of rows that gaps are filled in from.
+
+    Attributes
+    ----------
+    used_ : list of str
+        Columns in use.
+    set_aside_ : dict of str to str
+        For each other column why it is not.
+    notes_ : list of str
+        What was done, one sentence each: columns set aside, rows that lack much, projections.
+    rows_lacking_much_ : ndarray of int
+        Rows of ``fit`` without a value in more than half of the columns in use.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, for data frames
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> heights = np.random.default_rng(0).normal(1.7, 0.1, 40)
+    >>> frame = pd.DataFrame({"id": range(40), "height": heights, "sex": ["f", "m"] * 20})
+    >>> preparation = TablePreparation().fit(frame)
+    >>> preparation.used_
+    ['height', 'sex']
+    >>> preparation.notes_
+    ["column 'id' is set aside: it numbers the rows, like an id; use it with include=['id']."]
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "columns": [list, tuple, np.ndarray, None],
+        "drop": [list, tuple, set, np.ndarray],
+        "include": [list, tuple, set, np.ndarray],
+        "dates": [StrOptions({"number", "cycle"})],
+        "max_features": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "random_state": [Interval(Integral, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        drop: Sequence[str] = (),
+        include: Sequence[str] = (),
+        dates: Literal["number", "cycle"] = "number",
+        max_features: int = 32,
+        n_components: int = 20,
+        random_state: int = 0,
+    ) -> None:
+        self.columns = columns
+        self.drop = drop
+        self.include = include
+        self.dates = dates
+        self.max_features = max_features
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> TablePreparation:
+        """Learn from X, (n, d), how its columns become features; ``y`` is ignored."""
+        self.fit_transform(X)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
+        """Learn from X, (n, d), and return its features (n, f); ``y`` is ignored."""
+        self._encoded: _Encoded | None = None
+        self._reduction: Reduction | None = None
+        self.set_aside_: dict[str, str] = {}
+        self._remarks: list[str] = []
+        self.rows_lacking_much_ = np.empty(0, dtype=np.int64)
+        if scipy.sparse.issparse(X):
+            return self._fit_sparse(X)
+        table = read_columns(X)
+        self._learn_names(table)
+        places, self.set_aside_ = choose(table, self.columns, self.drop, self.include)
+        if not places:
+            places = self._all_alike(table)
+        columns = [table.columns[place] for place in places]
+        self.used_ = [column.name for column in columns]
+        for column in columns:
+            _require_finite(column, table)
+        points = TableColumns(tuple(columns), table.n_rows, table.named).numbers()
+        if points is not None and not np.isnan(points).any() and looks_like_embedding(points):
+            self._places = places
+            self._reduction = fit_embedding(points, self.n_components, self.random_state)
+            self._remarks.append(
+                f"{len(places)} columns look like an embedding: rows are brought to unit length and "
+                f"projected onto {self._reduction.n_features} principal components."
+            )
+            return self._reduction.apply(points)
+        return self._fit_columns(table, places)
+
+    def _fit_sparse(self, X: Any) -> np.ndarray:
+        self.n_features_in_ = X.shape[1]
+        if X.shape[0] < 2:
+            raise InvalidDataError("X is a sparse matrix with 1 row; at least 2 are needed.")
+        rows = X.tocsr().astype(np.float64)
+        self._reduction = fit_sparse(rows, self.n_components, self.random_state)
+        self.used_ = [f"x{place}" for place in range(X.shape[1])]
+        self._remarks.append(
+            f"the sparse matrix is projected onto {self._reduction.n_features} singular vectors; rows are "
+            "brought to unit length before."
+        )
+        return self._reduction.apply(rows)
+
+    def _fit_columns(self, table: TableColumns, places: Sequence[int]) -> np.ndarray:
+        columns = [table.columns[place] for place in places]
+        missing = np.column_stack([column.missing for column in columns])
+        self.rows_lacking_much_ = rows_lacking_much(missing)
+        encodings = tuple(fit_encoding(column, self.dates) for column in columns)
+        n_inputs = sum(len(e.names) if not isinstance(e, Words) else 1 for e in encodings)
+        noise = RowNoise.of(n_inputs, sum(encoding.n_noise for encoding in encodings))
+        features = _encode(columns, encodings, noise)
+        imputer = None
+        if np.isnan(features).any():
+            imputer = fit_imputer(features, self.random_state)
+            features = _without_gaps(features, imputer)
+        weights = redundancy_weights(features)
+        self._encoded = _Encoded(tuple(places), encodings, noise, imputer, weights)
+        features *= weights
+        self._names_out = [
+            f"{column.name}{part}"
+            for column, encoding in zip(columns, encodings, strict=True)
+            for part in encoding.names
+        ]
+        self._remark_columns(missing, weights)
+        if features.shape[1] <= self.max_features:
+            return features
+        self._reduction = fit_projection(features, self.max_features, self.random_state)
+        self._remarks.append(
+            f"{features.shape[1]} features are projected onto {self._reduction.n_features} principal "
+            "components."
+        )
+        return self._reduction.apply(features)
+
+    def _remark_columns(self, missing: np.ndarray, weights: np.ndarray) -> None:
+        n_missing = int(missing.sum())
+        if n_missing:
+            plural = "s" * (n_missing != 1)
+            self._remarks.append(f"{n_missing:,} gap{plural} filled in from the rows that are most alike.")
+        lacking = self.rows_lacking_much_
+        if len(lacking):
+            shown = ", ".join(map(str, lacking[:5])) + (", ..." if len(lacking) > 5 else "")
+            self._remarks.append(
+                f"{len(lacking):,} row{'s' * (len(lacking) != 1)} without a value in more than half of the "
+                f"columns ({shown}): their labels mean little."
+            )
+        shared = [name for name, weight in zip(self._names_out, weights, strict=True) if weight < 1]
+        if shared:
+            names = ", ".join(map(repr, shared[:6])) + (", ..." if len(shared) > 6 else "")
+            self._remarks.append(f"columns that say the same as another count less: {names}.")
+
+    def _learn_names(self, table: TableColumns) -> None:
+        self.n_features_in_ = len(table.columns)
+        self._column_names = [column.name for column in table.columns]
+        if table.named:
+            self.feature_names_in_ = np.array(self._column_names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def _all_alike(self, table: TableColumns) -> list[int]:
+        """What to use where every column was set aside: a constant, if all rows are the same anyway."""
+        same = [
+            place
+            for place, column in enumerate(table.columns)
+            if column.kind == "number" and "same value" in self.set_aside_.get(column.name, "")
+        ]
+        if not same or len(same) < len(table.columns):
+            raise InvalidDataError(
+                "no column is left to cluster by: "
+                + " ".join(sentences(self.set_aside_))
+                + " Name those to use with columns=."
+            )
+        return same[:1]
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Features (n, f) of rows X, (n, d), each row on its own, with the columns of ``fit``."""
+        check_is_fitted(self)
+        if scipy.sparse.issparse(X) and self._encoded is None and self._reduction is not None:
+            self._require_width(X.shape[1])
+            return self._reduction.apply(X.tocsr().astype(np.float64))
+        table = self._in_order_of_fit(read_columns(X))
+        for place in self._encoded.places if self._encoded is not None else range(len(table.columns)):
+            _require_finite(table.columns[place], table)
+        if self._encoded is None:
+            reduction: Reduction = self._reduction  # type: ignore[assignment]  # one of the two there is
+            points = TableColumns(
+                tuple(table.columns[p] for p in self._places), table.n_rows, table.named
+            ).numbers()
+            if points is None or np.isnan(points).any():
+                raise InvalidDataError(
+                    "X contains NaN or words, and fit saw an embedding without; fill them in."
+                )
+            return reduction.apply(points)
+        encoded = self._encoded
+        columns = [table.columns[place] for place in encoded.places]
+        for column, encoding in zip(columns, encoded.encodings, strict=True):
+            _require_kind(column, encoding)
+        features = _encode(columns, encoded.encodings, encoded.noise)
+        if np.isnan(features).any():
+            # A column without gaps in fit may have some now.
+            features = _without_gaps(features, encoded.imputer)
+        features *= encoded.weights
+        return features if self._reduction is None else self._reduction.apply(features)
+
+    def _in_order_of_fit(self, table: TableColumns) -> TableColumns:
+        if table.named and hasattr(self, "feature_names_in_"):
+            by_name = {column.name: column for column in table.columns}
+            absent = [name for name in self.used_ if name not in by_name]
+            if absent:
+                raise InvalidDataError(
+                    f"X has no column {absent[0]!r}, which fit used; pass the same columns as in fit."
+                )
+            spare = Column("", "other", np.full(table.n_rows, None, dtype=object))
+            columns = tuple(by_name.get(name, spare) for name in self._column_names)
+            return TableColumns(columns, table.n_rows, True)
+        self._require_width(len(table.columns))
+        return table
+
+    def _require_width(self, width: int) -> None:
+        if width != self.n_features_in_:
+            raise FeatureCountError(
+                f"X has {width} features, but TablePreparation is expecting {self.n_features_in_} features "
+                "as input; pass the same columns as in fit."
+            )
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the features, (f,)."""
+        check_is_fitted(self)
+        if self._reduction is not None:
+            return np.array([f"component{i}" for i in range(self._reduction.n_features)], dtype=object)
+        return np.array(self._names_out, dtype=object)
+
+    @property
+    def notes_(self) -> list[str]:
+        """What was done, one sentence each."""
+        return self.notes()
+
+    def notes(self, remedy: str = "use it with include=[{name!r}]") -> list[str]:
+        """What was done, one sentence each; ``remedy`` is how to force in a column called ``name``."""
+        check_is_fitted(self)
+        return [*sentences(self.set_aside_, remedy), *self._remarks]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _encode(columns: Sequence[Column], encodings: Sequence[Encoding], noise: RowNoise) -> np.ndarray:
+    """Features (n, f) with NaN for gaps."""
+    clean = [encoding.clean(column) for column, encoding in zip(columns, encodings, strict=True)]
+    if noise.turns.shape[1] == 0:
+        return np.concatenate(clean, axis=1)
+    drawn = noise(np.concatenate(clean, axis=1))
+    features, start = [], 0
+    for encoding, values in zip(encodings, clean, strict=True):
+        features.append(encoding.finish(values, drawn[:, start : start + encoding.n_noise]))
+        start += encoding.n_noise
+    return np.concatenate(features, axis=1)
+
+
+def _without_gaps(features: np.ndarray, imputer: KNNImputer | None) -> np.ndarray:
+    """Fill in gaps; features have their middle at zero, which stands in where nothing was learned."""
+    rows = np.flatnonzero(np.isnan(features).any(axis=1))
+    if imputer is not None:
+        features[rows] = imputer.transform(features[rows])
+    return np.nan_to_num(features, copy=False)
+
+
+def _require_finite(column: Column, table: TableColumns) -> None:
+    if column.kind not in ("number", "date"):
+        return
+    rows = np.flatnonzero(np.isinf(column.values))
+    if len(rows):
+        name = repr(column.name) if table.named else column.name.removeprefix("x")
+        raise InvalidDataError(
+            f"Input X contains infinity at row {rows[0]} column {name}; replace it by a number, or by NaN "
+            "for a gap."
+        )
+
+
+def _require_kind(column: Column, encoding: Encoding) -> None:
+    if isinstance(encoding, Words) or column.kind == "number" or column.missing.all():
+        return
+    if column.kind == "date":
+        return
+    row = int(np.flatnonzero(~column.missing)[0])
+    raise InvalidDataError(
+        f"Column {column.name!r} of X holds words (row {row}: {str(column.values[row])[:40]!r}) where fit "
+        "saw numbers; pass the same columns as in fit."
+    )
