@@ -1,0 +1,48 @@
+"""``python -m benchmarks NAME [--quick] [--out DIR] [--methods A,B] [--redo]``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from benchmarks.runner import run_suite
+from benchmarks.suite import suite_names
+from clusterwise.exceptions import ClusterwiseError
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a suite; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Measure our estimators beside their peers; an interrupted run goes on when repeated.",
+        epilog=f"Suites: {', '.join(suite_names())}.",
+    )
+    parser.add_argument("name", metavar="NAME", help="which suite")
+    parser.add_argument("--quick", action="store_true", help="few and small data sets; files NAME.quick.*")
+    parser.add_argument(
+        "--out", type=Path, default=Path(__file__).parent / "results", metavar="DIR", help="where results go"
+    )
+    parser.add_argument("--methods", metavar="A;B", help="measure only these; names with semicolons between")
+    parser.add_argument("--redo", action="store_true", help="measure methods again that have rows already")
+    parser.add_argument("--here", action="store_true", help="run methods in this process, for a debugger")
+    given = parser.parse_args(arguments)
+    chosen = None if given.methods is None else [name.strip() for name in given.methods.split(";")]
+    write = partial(print, flush=True)
+    try:
+        run_suite(given.name, given.out, given.quick, chosen, write, redo=given.redo, here=given.here)
+    except ClusterwiseError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on from here", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

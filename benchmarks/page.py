@@ -1,0 +1,195 @@
+"""Tables and the Markdown page of a suite."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import math
+import platform
+import subprocess
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from benchmarks.summary import Rows, Statistic, describe, differences, ratios
+from clusterwise._files import whole_or_nothing
+
+__all__ = [
+    "Cell",
+    "commit",
+    "failures",
+    "gap",
+    "markdown_table",
+    "mean",
+    "median",
+    "method_table",
+    "plus_minus",
+    "ratio",
+    "sets",
+    "significant",
+    "span",
+    "write_page",
+]
+
+ROOT = Path(__file__).resolve().parents[1]
+NOTHING = "–"
+Cell = Callable[[Rows, Rows], str]  # rows of one method, rows of all methods -> a cell of the table
+
+
+def _signed(text: str) -> str:
+    return text.replace("-", "−")
+
+
+def plus_minus(
+    statistic: Statistic, digits: int, signed: bool = False, spread: str = "standard_error"
+) -> str:
+    """Write mean ± standard error, or ``spread="sd"``."""
+    if statistic.count == 0:
+        return NOTHING
+    mean, error = f"{statistic.mean:{'+' if signed else ''}.{digits}f}", getattr(statistic, spread)
+    return _signed(mean) if math.isnan(error) else f"{_signed(mean)} ± {error:.{digits}f}"
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """Write a positive number with so many significant digits and no exponent."""
+    if math.isnan(value):
+        return NOTHING
+    if value <= 0:
+        return "0"
+    return f"{value:.{max(0, digits - 1 - math.floor(math.log10(value)))}f}"
+
+
+# -- cells of a table: what a suite may report of a method -------------------------------------------
+
+
+def sets(rows: Rows, everything: Rows) -> str:
+    """Number of data sets, and how many of them ended well."""
+    return str(len(rows)) if len(rows.good) == len(rows) else f"{len(rows.good)} of {len(rows)}"
+
+
+def mean(column: str, digits: int = 4, spread: str = "standard_error") -> Cell:
+    """Mean ± standard error of a column."""
+    return lambda rows, everything: plus_minus(rows.describe(column), digits, spread=spread)
+
+
+def median(column: str, digits: int | None = None, scale: float = 1.0) -> Cell:
+    """Median of a column: with so many decimals, or three significant digits."""
+
+    def cell(rows: Rows, everything: Rows) -> str:
+        found = rows.describe(column)
+        if found.count == 0:
+            return NOTHING
+        value = scale * found.median
+        return significant(value) if digits is None else _signed(f"{value:.{digits}f}")
+
+    return cell
+
+
+def span(column: str, scale: float = 1.0) -> Cell:
+    """10 % to 90 % of a column."""
+
+    def cell(rows: Rows, everything: Rows) -> str:
+        found = rows.describe(column)
+        low, high = significant(scale * found.low, 2), significant(scale * found.high, 2)
+        return NOTHING if found.count == 0 else f"{low} to {high}"
+
+    return cell
+
+
+def gap(column: str, to: str, digits: int = 4) -> Cell:
+    """Mean difference ± standard error to another method on the same data sets."""
+
+    def cell(rows: Rows, everything: Rows) -> str:
+        if rows.names("method") == [to]:
+            return NOTHING
+        found = differences(rows.values(column), everything.of(method=to).values(column))
+        return plus_minus(describe(found), digits, signed=True)
+
+    return cell
+
+
+def ratio(column: str, to: str, of: str = "median", inverse: bool = False) -> Cell:
+    """Ratio to another method on the same data sets: the median one, their "span", or that of the "sums"."""
+
+    def cell(rows: Rows, everything: Rows) -> str:
+        pair = rows.values(column), everything.of(method=to).values(column)
+        found, total = ratios(*(reversed(pair) if inverse else pair))
+        if not found:
+            return NOTHING
+        if of == "sums":
+            return significant(total)
+        spread = describe(found)
+        if of == "span":
+            return f"{significant(spread.low, 2)} to {significant(spread.high, 2)}"
+        return significant(spread.median)
+
+    return cell
+
+
+# -- tables ------------------------------------------------------------------------------------------
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Lay out a table with the first column to the left and the others to the right."""
+    cells = [[cell.replace("|", "\\|") for cell in row] for row in (header, *rows)]
+    widths = [max(3, *(len(row[column]) for row in cells)) for column in range(len(header))]
+    marks = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    return "\n".join(
+        "| " + " | ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) + " |"
+        for row in (cells[0], marks, *cells[1:])
+    )
+
+
+def method_table(rows: Rows, methods: Iterable[str], columns: Mapping[str, Cell]) -> str:
+    """A line for each method that has rows, a column for each cell."""
+    present = [(name, of) for name in methods if len(of := rows.of(method=name))]
+    lines = ([name, *(cell(of, rows) for cell in columns.values())] for name, of in present)
+    return markdown_table(["method", *columns], lines)
+
+
+def failures(rows: Rows) -> str:
+    """What went wrong, one line for each method, kind of data and status; empty if nothing did."""
+    lines = [
+        f"- {method}, {data}: {count} × {status}"
+        for method in rows.names("method")
+        for data in rows.of(method=method).names("data")
+        for status, count in rows.of(method=method, data=data).failures[:3]
+    ]
+    return "\n".join(lines)
+
+
+# -- the page ----------------------------------------------------------------------------------------
+
+
+@cache
+def commit() -> str:
+    """The commit of the checkout, with a plus sign if the source differs from it; "unknown" elsewhere."""
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True, check=True).stdout
+
+    try:
+        changed = git("status", "--porcelain", "--", "src", "benchmarks/*.py", "benchmarks/suites")
+        return git("rev-parse", "--short=9", "HEAD").strip() + ("+" if changed.strip() else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def _versions(rows: Rows) -> str:
+    by_version: dict[str, list[str]] = {}
+    for version in rows.names("version"):
+        by_version[version] = rows.of(version=version).names("method")
+    lines = [f"- {version}: {', '.join(methods)}" for version, methods in by_version.items()]
+    packages = ("numpy", "scipy", "scikit-learn", "scikit-network", "torch", "numba")
+    versions = [f"{name} {importlib.metadata.version(name)}" for name in packages]
+    machine = f"Page written at commit {commit()}; python {platform.python_version()}, {', '.join(versions)}."
+    return "\n".join(["Methods were measured with:", "", *lines, "", machine])
+
+
+def write_page(page: Path, title: str, parts: Sequence[str], rows: Rows) -> Path:
+    """Write a Markdown page whole or not at all: what the suite says, failures, versions, raw rows."""
+    wrong = failures(rows)
+    ending = ["## Not finished", wrong] if wrong else []
+    ending += ["## Versions and raw rows", _versions(rows), f"Raw rows: [{page.stem}.csv]({page.stem}.csv)."]
+    with whole_or_nothing(page) as temporary:
+        temporary.write_text("\n\n".join([f"# {title}", *parts, *ending]) + "\n", encoding="utf-8")
+    return page

@@ -1,0 +1,148 @@
+"""The nouns of a benchmark: a data set, a method and its answer, and the suite that brings them together."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from clusterwise.exceptions import ClusterwiseError
+
+if TYPE_CHECKING:
+    from benchmarks.summary import Rows
+
+__all__ = [
+    "BenchmarkError",
+    "Case",
+    "Data",
+    "Method",
+    "MissingDataError",
+    "Outcome",
+    "Suite",
+    "find_suite",
+    "suite_names",
+    "suites",
+]
+
+
+class BenchmarkError(ClusterwiseError):
+    """A suite, method or results file is unknown or unsuitable."""
+
+
+class MissingDataError(BenchmarkError):
+    """Data that do not come with the repository are not there."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One data set, with the seed that a random method is to use on it."""
+
+    points: np.ndarray  # (n, d)
+    seed: int = 0
+    # One or several true partitions, each (n,); points labelled -1 in one of them are left out of its score.
+    references: tuple[np.ndarray, ...] = ()
+    oracle_labels: np.ndarray | None = None  # (n,) most likely component under the true parameters
+    oracle_log_likelihood: float | None = None  # mean log density per point under the true parameters
+
+    def blind(self) -> Case:
+        """The same points without the truth: what a method is shown."""
+        return Case(self.points, self.seed)
+
+    def head(self, n: int, d: int) -> Case:
+        """The first ``n`` points with their first ``d`` features."""
+        oracle = None if self.oracle_labels is None else self.oracle_labels[:n]
+        references = tuple(labels[:n] for labels in self.references)
+        return replace(self, points=self.points[:n, :d], references=references, oracle_labels=oracle)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a method makes of one data set. Label -1 means noise, which is no cluster."""
+
+    labels: np.ndarray  # (n,) integers
+    # The next two are called after the clock has stopped.
+    log_likelihood: Callable[[], float] | None = None  # mean log density per point
+    more: Callable[[], Mapping[str, Any]] | None = None  # whatever else the suite's ``score`` wants
+    seconds: float | None = None  # a method's own clock, where the time of the whole call is not meant
+
+
+Run = Callable[[Case], Outcome]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to cluster.
+
+    ``build`` runs once in the method's process (imports, weights); what it returns runs on every data set. It
+    travels to that process by its import path: a function at the top of an importable module, or a
+    ``functools.partial`` of one.
+    """
+
+    name: str
+    build: Callable[[], Run]
+    kind: Literal["reference", "peer", "ours", "control"] = "peer"  # a control is a network without training
+    sees_truth: bool = False  # it is told something, such as the number of clusters
+    identity: Callable[[], str] | None = None  # what else decides its result, such as a weights file
+    group: str | None = None  # methods of one group share a process, which takes seconds to start
+    threads: int | None = 1  # of numerical libraries; None leaves the number to them
+    max_points: int | None = None  # larger data sets are skipped
+    max_sets: int | None = None  # measured on the first data sets of each kind only
+
+
+@dataclass(frozen=True)
+class Data:
+    """Data sets of one kind."""
+
+    name: str
+    draw: Callable[[int], Case]  # the same case for the same index, always
+    n_sets: int = 1
+    methods: tuple[str, ...] | None = None  # by name, if not all of the suite
+    group: str = ""  # a battery, or sizes that grow
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Data sets, methods, and what to report of them."""
+
+    title: str
+    data: Sequence[Data]
+    methods: Sequence[Method]
+    report: Callable[[Rows, Path], Sequence[str]]  # rows and the path of the page -> parts of the page
+    metrics: tuple[str, ...] = ("ARI", "k error")  # of ``benchmarks.scores``
+    columns: tuple[str, ...] = ()  # names of further cells, which ``score`` makes
+    score: Callable[[Case, np.ndarray, Mapping[str, Any]], Mapping[str, object]] | None = None
+    time_limit: float = 120.0  # seconds for one method on one data set
+    patience: int = 5  # time-outs in a row, within a group of data sets, before a method is spared the rest
+    too_long: float = field(default=float("inf"))  # seconds that count like a time-out for the next in turn
+
+    def measures(self, method: Method, data: Data, index: int) -> bool:
+        """Whether a method is measured on data set ``index`` of a kind."""
+        wanted = data.methods is None or method.name in data.methods
+        return wanted and index < data.n_sets and (method.max_sets is None or index < method.max_sets)
+
+
+def suites() -> dict[str, Callable[[bool], Suite]]:
+    """All suites by name: every file in ``suites`` has a table ``SUITES`` of functions of ``quick``."""
+    found: dict[str, Callable[[bool], Suite]] = {}
+    package = importlib.import_module("benchmarks.suites")
+    for module in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
+        found |= getattr(importlib.import_module(f"benchmarks.suites.{module}"), "SUITES", {})
+    return found
+
+
+def suite_names() -> list[str]:
+    """Names of all suites."""
+    return sorted(suites())
+
+
+def find_suite(name: str, quick: bool = False) -> Suite:
+    """The suite ``name``, or an error that lists them."""
+    known = suites()
+    if name not in known:
+        raise BenchmarkError(f"There is no suite {name!r}: choose one of {', '.join(sorted(known))}.")
+    return known[name](quick)

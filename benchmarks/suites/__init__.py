@@ -1,0 +1,1 @@
+"""Every suite: files with a table ``SUITES`` from names to functions of ``quick``."""

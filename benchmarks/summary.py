@@ -1,0 +1,100 @@
+"""From raw rows to figures: means with standard errors, medians, paired differences and ratios."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.store import Row
+
+__all__ = ["Rows", "Statistic", "describe", "differences", "ratios"]
+
+Values = dict[tuple[str, int], float]  # by kind of data and index
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """Of the values that are there; all NaN when there are none."""
+
+    count: int
+    mean: float
+    sd: float  # NaN for fewer than two values, like the next
+    standard_error: float
+    median: float
+    low: float  # 10 % quantile
+    high: float  # 90 % quantile
+    total: float
+
+
+def describe(values: Iterable[float]) -> Statistic:
+    """Summarize the values that are not NaN."""
+    array = np.asarray(list(values), dtype=np.float64)
+    array = array[~np.isnan(array)]
+    n = len(array)
+    if n == 0:
+        return Statistic(0, *[float("nan")] * 7)
+    sd = float(array.std(ddof=1)) if n > 1 else float("nan")
+    low, median, high = (float(q) for q in np.quantile(array, (0.1, 0.5, 0.9)))
+    return Statistic(n, float(array.mean()), sd, sd / np.sqrt(n), median, low, high, float(array.sum()))
+
+
+def differences(first: Values, second: Values) -> list[float]:
+    """Return first - second for every data set that both have."""
+    return [first[key] - second[key] for key in first if key in second]
+
+
+def ratios(first: Values, second: Values) -> tuple[list[float], float]:
+    """Return first / second for every data set that both have, and the ratio of the sums over these."""
+    keys = [key for key in first if key in second]
+    total = sum(second[key] for key in keys)
+    ratio = sum(first[key] for key in keys) / total if total > 0 else float("nan")
+    return [first[key] / second[key] for key in keys if second[key] > 0], ratio
+
+
+class Rows:
+    """Rows of a suite, to be narrowed down."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._rows = list(rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def of(self, method: str | None = None, data: str | None = None, **cells: str) -> Rows:
+        """The rows of a method, a kind of data, or with other cells."""
+        wanted = {**cells, **({"method": method} if method is not None else {})}
+        wanted |= {"data": data} if data is not None else {}
+        return Rows(row for row in self._rows if all(row[name] == cell for name, cell in wanted.items()))
+
+    def of_data(self, names: Iterable[str]) -> Rows:
+        """The rows of several kinds of data."""
+        chosen = set(names)
+        return Rows(row for row in self._rows if row["data"] in chosen)
+
+    def names(self, column: str) -> list[str]:
+        """Different cells of a column, in the order of the rows."""
+        return list(dict.fromkeys(row[column] for row in self._rows))
+
+    @property
+    def good(self) -> Rows:
+        """Those that ended well."""
+        return Rows(row for row in self._rows if row["status"] == "ok")
+
+    def values(self, column: str) -> Values:
+        """Cells of a column as numbers, of the rows that ended well."""
+        return {(row["data"], int(row["index"])): float(row[column] or "nan") for row in self.good}
+
+    def describe(self, column: str) -> Statistic:
+        """Statistic of a column."""
+        return describe(self.values(column).values())
+
+    @property
+    def failures(self) -> list[tuple[str, int]]:
+        """Statuses other than "ok" and how often, the most frequent first."""
+        return Counter(row["status"] for row in self._rows if row["status"] != "ok").most_common()

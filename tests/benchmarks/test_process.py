@@ -1,0 +1,76 @@
+"""What a method's process is told, without starting one: starting is tested with whole runs."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from benchmarks.memory import peak_memory_mb, reset_peak_memory
+from benchmarks.process import Processes, ThisProcess, thread_environment
+from benchmarks.suite import Case, Method, Outcome, Run
+from benchmarks.worker import measure
+
+
+def test_only_those_who_may_see_the_truth(planted: ModuleType) -> None:
+    case = planted.few(0)
+    seen: list[bool] = []
+
+    def build() -> Run:
+        def run(shown: Case) -> Outcome:
+            seen.append(bool(shown.references) and shown.oracle_labels is not None)
+            return Outcome(np.zeros(len(shown.points), dtype=int))
+
+        return run
+
+    for sees_truth in (False, True):
+        assert ThisProcess().run(Method("spy", build, sees_truth=sees_truth), case, 1.0).status == "ok"
+    assert seen == [False, True]
+
+
+def test_a_method_that_cannot_travel_says_so_at_once(planted: ModuleType) -> None:
+    processes = Processes()
+    method = Method("here only", lambda: lambda case: Outcome(case.references[0]))
+    first = processes.run(method, planted.few(0), 1.0)
+    assert first.status.startswith("error: ")
+    assert "lambda" in first.status
+    assert processes.run(method, planted.few(1), 1.0) is first
+
+
+def test_what_comes_after_the_partition_is_not_timed() -> None:
+    case = Case(np.zeros((4, 2)))
+    order: list[str] = []
+
+    def density() -> float:
+        order.append("density")
+        return -3.0
+
+    def more() -> dict[str, int]:
+        order.append("more")
+        return {"chains": 2}
+
+    reply = measure(lambda shown: Outcome(np.arange(4), density, more), case)
+    assert (reply.status, reply.log_likelihood, reply.more) == ("ok", -3.0, {"chains": 2})
+    assert order == ["density", "more"]
+    assert np.isnan(measure(lambda shown: Outcome(np.arange(4)), case).log_likelihood)
+    assert measure(lambda shown: Outcome(np.arange(4), seconds=7.0), case).seconds == 7.0
+    assert measure(lambda shown: Outcome(np.arange(4.0)), case).status.startswith("error: ValueError: labels")
+
+
+def test_threads_are_the_same_for_all_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.setenv("SOMETHING_ELSE", "kept")
+    limited, free = thread_environment(3), thread_environment(None)
+    assert {value for name, value in limited.items() if name.endswith("_THREADS")} == {"3"}
+    assert limited["OMP_NUM_THREADS"] == "3"
+    assert "OMP_NUM_THREADS" not in free
+    assert limited["SOMETHING_ELSE"] == free["SOMETHING_ELSE"] == "kept"
+
+
+def test_memory_in_use_shows_in_the_peak() -> None:
+    reset_peak_memory()
+    before = peak_memory_mb()
+    block = np.ones(25_000_000)  # 200 MB
+    assert peak_memory_mb() - before > 100
+    assert block[0] == 1.0

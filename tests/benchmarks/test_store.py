@@ -1,0 +1,80 @@
+"""Raw rows survive a kill at any byte, and their file is whole at any time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.store import COLUMNS, Store
+from benchmarks.suite import BenchmarkError
+
+
+def row(index: int, method: str = 'x, "y"', **cells: object) -> dict[str, object]:
+    return {"data": "d", "method": method, "index": index, "status": "ok", "ARI": 0.1 * index, **cells}
+
+
+def filled(path: Path) -> Store:
+    store = Store(path, ["ARI"])
+    store.start()
+    for index in range(5):
+        store.add(row(index))
+    return store
+
+
+def test_a_run_torn_at_any_byte_loses_no_whole_row(tmp_path: Path) -> None:
+    store = filled(tmp_path / "whole.csv")
+    store.finish([])
+    expected, written = store.rows(), (tmp_path / "whole.csv").read_bytes()
+    for cut in range(len(written) + 1):
+        path, partial = tmp_path / "torn.csv", tmp_path / "torn.partial.csv"
+        path.unlink(missing_ok=True)
+        partial.write_bytes(written[:cut])
+        torn = Store(path, ["ARI"])
+        torn.start()
+        whole = max(written[:cut].count(b"\n") - 1, 0)
+        assert torn.rows() == expected[:whole]
+        for missing in expected[whole:]:
+            torn.add(missing)
+        assert not path.exists()
+        torn.finish([])
+        assert path.read_bytes() == written
+        assert not partial.exists()
+
+
+def test_the_file_stays_as_it_was_until_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    filled(path).finish([])
+    before = path.read_bytes()
+    store = Store(path, ["ARI"])
+    store.start()
+    store.add(row(9))
+    assert path.read_bytes() == before
+    again = Store(path, ["ARI"])  # the run was killed
+    assert again.get(("d", 'x, "y"', 9)) is not None
+    again.finish([])
+    assert len(path.read_text().splitlines()) == 7
+
+
+def test_later_rows_win_and_dropped_ones_are_gone(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    store = filled(path)
+    store.add(row(3, ARI="again"))
+    store.add(row(0, method="other"))
+    store.finish([("d", "other", 0)])
+    known = store.get(("d", 'x, "y"', 3))
+    assert known is not None
+    assert known["ARI"] == "again"
+    assert store.rows()[0]["method"] == "other"
+    store.drop(lambda one: one["method"] == "other")
+    assert len(Store(path, ["ARI"]).rows()) == 5
+
+
+def test_a_foreign_file_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    header = ",".join([*COLUMNS, "ARI"])
+    for text in ("something,else\n1,2\n", f"{header}\n1,2\n", f"{header},more\n"):
+        path.write_text(text)
+        with pytest.raises(BenchmarkError, match="holds other rows"):
+            Store(path, ["ARI"])
+        assert path.read_text() == text
