@@ -4,6 +4,7 @@ __all__ = [
     "CapReachedWarning",
     "ClusterwiseError",
     "FeatureCountError",
+    "FileFormatWarning",
     "InvalidDataError",
     "MissingDependencyError",
     "NotConvergedWarning",
@@ -49,6 +50,10 @@ class CapReachedWarning(UserWarning):
 
 class OutsidePriorWarning(UserWarning):
     """The data look unlike anything that the weights were trained on."""
+
+
+class FileFormatWarning(UserWarning):
+    """A file was read in a way that may not be the one it was written in."""
 
 
 class NotConvergedWarning(UserWarning):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -28,31 +30,33 @@ def only_error(result) -> str:
 def test_labels_and_summary(run, data, folder, make_weights):
     result = run("cluster", data, "--columns", "x,y", *dac(make_weights))
     assert result.exit_code == 0, result.output
-    table = read_table("data.labels.csv")
-    assert table.column_names == ("label", "probability", "outlier_score")
-    labels = table.values[:, 0].astype(int)
-    assert len(labels) == 60
+    table = pd.read_csv("data.labels.csv")
+    assert list(table.columns) == ["row", "label", "confidence", "outlier_score"]
+    assert table["row"].tolist() == list(range(60))
+    labels = table["label"].to_numpy()
     n_clusters = labels.max() + 1
     lines = result.stdout.splitlines()
     assert lines[0].startswith(f"{n_clusters} cluster")
     assert "in 60 rows (DAC, tiny, " in lines[0]
     sizes = [int(line.split()[1]) for line in lines[2 : 2 + n_clusters]]
     assert sizes == np.bincount(labels).tolist()
-    assert f"mean confidence {table.values[:, 1].mean():.3f}" in lines
+    assert f"mean confidence {table['confidence'].mean():.3f}" in lines
     assert lines[-1] == "labels: data.labels.csv"
     assert sorted(os.listdir(folder)) == ["data.csv", "data.labels.csv"]
 
 
-def test_same_seed_same_labels_and_the_library_agrees(run, data, make_weights):
+@pytest.mark.parametrize("raw", [True, False])
+def test_same_seed_same_labels_and_the_library_agrees(run, data, make_weights, raw):
     import clusterwise as cw
 
     for out in ("a.npy", "b.npy"):
-        run("cluster", data, "--columns", "x,y", *dac(make_weights), "--seed", 3, "--out", out)
+        options = [*dac(make_weights), "--seed", 3, "--out", out, *["--raw"] * raw]
+        assert run("cluster", data, "--columns", "x,y", *options).exit_code == 0
+    X = pd.read_csv(data)[["x", "y"]].to_numpy()
+    X = X if raw else cw.TablePreparation().fit_transform(X)
     estimator = cw.DAC(weights=make_weights("dac"), random_state=3)
     np.testing.assert_array_equal(np.load("a.npy"), np.load("b.npy"))
-    np.testing.assert_array_equal(
-        np.load("a.npy"), estimator.fit_predict(read_table(data, ["x", "y"]).values)
-    )
+    np.testing.assert_array_equal(np.load("a.npy"), estimator.fit_predict(X))
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "npy"])
@@ -68,9 +72,56 @@ def test_every_format_in_and_out(run, folder, make_weights, ending):
         frame.to_csv(source, index=False, sep="\t" if ending == "tsv" else ";")
     result = run("cluster", source, *dac(make_weights), "--out", f"new/labels.{ending}")
     assert result.exit_code == 0, result.output
-    labels = np.load("new/labels.npy") if ending == "npy" else read_table(f"new/labels.{ending}").values[:, 0]
+    path = folder / "new" / f"labels.{ending}"
+    labels = np.load(path) if ending == "npy" else read_table(path).column("label").to_numpy()
     assert labels.shape == (20,)
     assert os.listdir("new") == [f"labels.{ending}"]
+
+
+def test_columns_are_chosen_and_said(run, data):
+    result = run("cluster", data)
+    assert result.exit_code == 0, result.output
+    (line,) = result.stderr.splitlines()
+    assert line == (
+        "note: column 'name' is set aside: it has a value of its own in nearly every row, like an id; "
+        "use it with --include name."
+    )
+    table = pd.read_csv("data.labels.csv")
+    assert list(table.columns) == [
+        "name",
+        "label",
+        "confidence",
+        "outlier_score",
+    ]  # what looks like an id is it
+    assert table["name"].tolist() == [f"nest {i}" for i in range(60)]
+    assert table["label"].tolist() == [0] * 30 + [1] * 30
+
+
+def test_id_drop_include_and_append(run, folder):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(40, 3)), columns=["a", "b", "c"]).assign(
+        day=pd.date_range("2024-01-01", periods=40), label=[f"old {i % 2}" for i in range(40)]
+    )
+    frame.to_csv("t.csv", index=False)
+    result = run("cluster", "t.csv", "--id", "day", "--drop", "label,a", "--append", "--out", "u.csv")
+    assert result.exit_code == 0, result.output
+    table = pd.read_csv("u.csv")
+    assert list(table.columns) == [*frame.columns, "cluster_label", "confidence", "outlier_score"]
+    np.testing.assert_array_equal(table["a"], frame["a"])
+    assert "(AMCP, amcp-2d" in result.stdout  # two features are left
+    result = run("cluster", "t.csv", "--include", "day", "--dates", "cycle")
+    assert "'day'" not in result.stderr
+    assert "(GaussianSearch, " in result.stdout
+
+
+def test_standard_input(folder):
+    code = "from clusterwise.cli import main; main()"
+    text = "a;b\n" + "\n".join(f"{x},5;{x % 3}" for x in range(30))
+    done = subprocess.run(
+        [sys.executable, "-c", code, "cluster", "-"], input=text, text=True, capture_output=True, check=True
+    )
+    assert "in 30 rows" in done.stdout
+    assert os.listdir(folder) == ["labels.csv"]
 
 
 def test_report_and_posterior_of_act_st(run, data, folder, make_weights):
@@ -109,18 +160,24 @@ def test_warnings_are_one_line_each_and_in_the_report(run, folder, make_weights)
     assert "some rows lie " in (folder / "r.html").read_text()
 
 
-def test_text_column_is_named(run, data):
-    message = only_error(run("cluster", data))
-    assert message == "error: column 'name' holds text (row 0: 'nest 0'); leave it out with --columns."
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["nothing.csv"], "there is no file nothing.csv"),
-        (["data.xlsx"], "use one of .csv, .tsv, .parquet, .npy"),
-        (["data.csv", "--columns", "x,z"], "there is no column 'z'; the file has 'x', 'y', 'name'"),
-        (["data.csv", "--out", "labels.txt"], "use one of .csv, .tsv, .parquet, .npy"),
+        (["data.doc"], "use one of .csv, .txt, .tsv"),
+        (
+            ["data.csv", "--columns", "x,z"],
+            "--columns names 'z', which is no column; there are 'x', 'y', 'name'",
+        ),
+        (["data.csv", "--drop", "z"], "--drop names 'z', which is no column"),
+        (["data.csv", "--id", "z"], "--id names 'z', which is no column; there are 'x', 'y', 'name'"),
+        (
+            ["data.csv", "--columns", "name", "--raw"],
+            "column 'name' holds no numbers; leave it out with --drop",
+        ),
+        (["data.csv", "--drop", "x,y"], "'name' is set aside: it has a value of its own in nearly every row"),
+        (["data.csv", "--out", "labels.txt"], "written to one of .csv, .tsv, .parquet, .arrow, .npy"),
+        (["data.csv", "--out", "labels.npy", "--append"], "choose another ending for --append"),
         (["data.csv", "--report", "report.pdf"], "must end in .html"),
         (["data.csv", "--columns", "x,y", "--weights", "nonesuch"], "There are no weights 'nonesuch'"),
         (["data.csv", "--columns", "x,y", "--weights", "data.csv"], "not a safetensors file"),
@@ -132,9 +189,17 @@ def test_errors_are_one_line(run, data, folder, arguments, message):
     assert os.listdir(folder) == ["data.csv"]
 
 
-def test_missing_values_are_named(run, folder, make_weights):
-    (folder / "holes.csv").write_text("x,y\n1,2\n3,\n5,6\n")
-    message = only_error(run("cluster", "holes.csv", *dac(make_weights)))
+def test_errors_speak_of_options(run, data):
+    message = only_error(run("cluster", data, "--drop", "x,y"))
+    assert message.endswith("use it with --include name. Name those to use with --columns.")
+
+
+def test_missing_values_are_filled_in_or_named(run, folder, make_weights):
+    (folder / "holes.csv").write_text("x,y\n1,2.5\n3,\n5,6\n4,1\n")
+    result = run("cluster", "holes.csv", *dac(make_weights))
+    assert result.exit_code == 0
+    assert "note: 1 gap filled in from the rows that are most alike." in result.stderr
+    message = only_error(run("cluster", "holes.csv", *dac(make_weights), "--raw"))
     assert "NaN at row 1 column 1" in message
 
 

@@ -5,11 +5,19 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import clusterwise as cw
-from clusterwise.cli.methods import METHODS, Filtering, Projection, Refine, Scaling, make_estimator
-from clusterwise.datasets import read_table
+from clusterwise.cli.methods import (
+    METHODS,
+    Filtering,
+    Projection,
+    Refine,
+    Scaling,
+    choose_method,
+    make_estimator,
+)
 from clusterwise.estimators import ESTIMATORS
 from clusterwise.exceptions import ClusterwiseError
 
@@ -22,14 +30,23 @@ def test_names():
     assert sorted(METHODS.values()) == sorted(ESTIMATORS)
 
 
+def test_default_suits_the_table():
+    assert choose_method(None, 2, {}) == "amcp"
+    assert choose_method(None, 7, {}) == "gaussian-search"
+    assert choose_method(None, 7, {"project": Projection.PCA}) == "amcp"
+    assert choose_method(None, 2, {"filtering": Filtering.ANCHORED}) == "dac"
+    assert choose_method("ncp", 7, {}) == "ncp"
+
+
 @pytest.mark.parametrize("method", [*AMORTIZED, *OWN_FIT])
 def test_every_method_does_what_its_estimator_does(run, data, method):
-    result = run("cluster", data, "--columns", "x,y", "--method", method, "--seed", 4, "--out", "labels.npy")
+    options = ["--columns", "x,y", "--method", method, "--seed", 4, "--raw", "--out", "labels.npy"]
+    result = run("cluster", data, *options)
     assert result.exit_code == 0, result.output
     estimator = getattr(cw, METHODS[method])(random_state=4)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # chains of two heaps need not agree on their k
-        labels = estimator.fit_predict(read_table(data, ["x", "y"]).values)
+        labels = estimator.fit_predict(pd.read_csv(data)[["x", "y"]].to_numpy())
     np.testing.assert_array_equal(np.load("labels.npy"), labels)
     head = result.stdout.splitlines()[0]
     assert f"({METHODS[method]}, " in head

@@ -1,45 +1,65 @@
-"""Tables from every format, labels to every format, whole or not at all."""
+"""Tables from every format, results to every format, whole or not at all."""
 
 from __future__ import annotations
 
-import datetime
+import bz2
+import gzip
+import io
 import sys
+import zipfile
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.feather
 import pytest
+import scipy.sparse
 
-from clusterwise.datasets import read_table, write_labels
+from clusterwise.datasets import format_of, output_format_of, read_table, write_table
 from clusterwise.exceptions import InvalidDataError, MissingDependencyError
 
 VALUES = np.array([[1.0, 0.1], [2.0, -3e7], [4.0, 1 / 3]])
+ENDINGS = [".csv", ".tsv", ".parquet", ".arrow", ".npy", ".npz", ".xlsx", ".h5ad"]
 
 
 def save(path, values):
     frame = pd.DataFrame(values, columns=["a", "b"])
     if path.suffix == ".npy":
         np.save(path, values)
+    elif path.suffix == ".npz":
+        np.savez(path, X=values, y=np.zeros(len(values)))
     elif path.suffix == ".parquet":
         frame.to_parquet(path)
+    elif path.suffix == ".arrow":
+        pyarrow.feather.write_feather(pa.table(frame), path)
+    elif path.suffix == ".xlsx":
+        pytest.importorskip("openpyxl")
+        frame.to_excel(path, index=False)
+    elif path.suffix == ".h5ad":
+        with pytest.importorskip("h5py").File(path, "w") as file:
+            file["obsm/X_pca"] = values
+            file["obsm/X_umap"] = values[:, ::-1]
+            file["X"] = np.zeros((len(values), 7))
     else:
         frame.to_csv(path, index=False, sep="\t" if path.suffix == ".tsv" else ",")
 
 
-@pytest.mark.parametrize("ending", [".csv", ".tsv", ".parquet", ".npy"])
+def numbers(table):
+    return np.column_stack([np.asarray(column, dtype=float) for column in table.columns])
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
 def test_every_format_gives_the_same_table(tmp_path, ending):
     path = tmp_path / f"data{ending}"
     save(path, VALUES)
     table = read_table(str(path))
-    np.testing.assert_array_equal(table.values, VALUES)
-    assert table.values.dtype == np.float64
-    assert table.column_names == (("column 0", "column 1") if ending == ".npy" else ("a", "b"))
-    np.testing.assert_array_equal(read_table(path, ["1", "0"]).values, VALUES[:, ::-1])
+    np.testing.assert_array_equal(numbers(table), VALUES)
+    names = {".npy": ["column 0", "column 1"], ".npz": ["column 0", "column 1"], ".h5ad": ["pca0", "pca1"]}
+    assert table.column_names == names.get(ending, ["a", "b"])
 
 
-@pytest.mark.parametrize("ending", [".csv", ".tsv", ".parquet", ".npy"])
-def test_missing_and_empty_files(tmp_path, ending):
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_missing_empty_and_foreign_files(tmp_path, ending):
     path = tmp_path / f"data{ending}"
     with pytest.raises(InvalidDataError, match="there is no file"):
         read_table(path)
@@ -49,27 +69,58 @@ def test_missing_and_empty_files(tmp_path, ending):
     (tmp_path / f"folder{ending}").mkdir()
     with pytest.raises(InvalidDataError, match="there is no file"):
         read_table(tmp_path / f"folder{ending}")
+    if ending not in (".csv", ".tsv"):
+        path.write_text("a,b\n1,2\n")
+        with pytest.raises(InvalidDataError, match=r"truncated|damaged"):
+            read_table(path)
+        save(path, np.random.default_rng(0).normal(size=(500, 2)))
+        path.write_bytes(path.read_bytes()[:-2000])
+        with pytest.raises(InvalidDataError, match=r"truncated|damaged"):
+            read_table(path)
 
 
-@pytest.mark.parametrize("ending", [".parquet", ".npy"])
-def test_truncated_and_foreign_files(tmp_path, ending):
-    path = tmp_path / f"data{ending}"
-    save(path, np.random.default_rng(0).normal(size=(500, 2)))
-    path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(InvalidDataError, match="truncated"):
+def packed(data: bytes, ending: str) -> bytes:
+    if ending == ".gz":
+        return gzip.compress(data)
+    if ending == ".bz2":
+        return bz2.compress(data)
+    if ending == ".zst":
+        sink = pa.BufferOutputStream()
+        with pa.CompressedOutputStream(sink, "zstd") as stream:
+            stream.write(data)
+        return sink.getvalue().to_pybytes()
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("data.csv", data)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".zst", ".zip"])
+def test_compressed_text(tmp_path, ending):
+    path = tmp_path / f"data.csv{ending}"
+    path.write_bytes(packed(b"a;b\n1,5;2\n2,5;3\n", ending))
+    assert read_table(path).to_pydict() == {"a": [1.5, 2.5], "b": [2, 3]}
+    path.write_bytes(b"a;b\n1,5;2\n")
+    with pytest.raises(InvalidDataError, match="truncated or not"):
         read_table(path)
-    path.write_text("a,b\n1,2\n")
-    with pytest.raises(InvalidDataError, match="truncated"):
-        read_table(path)
+    with pytest.raises(InvalidDataError, match="compressed; unpack it first"):
+        format_of(f"data.npy{ending}")
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint64, np.float16, np.bool_])
-def test_numbers_of_all_kinds(tmp_path, dtype):
-    values = np.array([[0, 1], [1, 1]]).astype(dtype)
-    np.save(tmp_path / "x.npy", values)
-    np.testing.assert_array_equal(read_table(tmp_path / "x.npy").values, values.astype(float))
-    pd.DataFrame(values, columns=["a", "b"]).to_parquet(tmp_path / "x.parquet")
-    np.testing.assert_array_equal(read_table(tmp_path / "x.parquet").values, values.astype(float))
+def test_archives_of_several_files_are_named(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("a.csv", "1,2\n")
+        archive.writestr("b.csv", "1,2\n")
+    with pytest.raises(InvalidDataError, match=r"holds 2 files \(a\.csv, b\.csv"):
+        read_table(tmp_path / "x.zip")
+
+
+def test_standard_input(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a,b\n1,2\n3,4\n")))
+    assert read_table("-").to_pydict() == {"a": [1, 3], "b": [2, 4]}
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    with pytest.raises(InvalidDataError, match="standard input is empty"):
+        read_table("-")
 
 
 @pytest.mark.parametrize(
@@ -89,70 +140,87 @@ def test_arrays_that_are_no_table(tmp_path, array, message):
         read_table(tmp_path / "x.npy")
 
 
-def test_archive_under_the_name_of_an_array(tmp_path):
-    np.savez(tmp_path / "x.npz", a=VALUES)
-    (tmp_path / "x.npz").rename(tmp_path / "x.npy")
-    with pytest.raises(InvalidDataError, match="archive"):
-        read_table(tmp_path / "x.npy")
+def test_archives_of_arrays(tmp_path):
+    np.savez(tmp_path / "x.npz", table=VALUES, labels=np.zeros(3))
+    np.testing.assert_array_equal(numbers(read_table(tmp_path / "x.npz")), VALUES)
+    np.savez(tmp_path / "x.npz", p=VALUES, q=VALUES)
+    with pytest.raises(InvalidDataError, match=r"holds 2 tables \(p, q\); call the one to use X"):
+        read_table(tmp_path / "x.npz")
 
 
-def test_parquet_nulls_decimals_and_index(tmp_path):
+def test_parquet_index_is_not_data(tmp_path):
     frame = pd.DataFrame(
         {"a": pd.array([1, None, 3], dtype="Int64"), "b": [True, False, None]}, index=[5, 6, 9]
     )
     frame.to_parquet(tmp_path / "x.parquet")
-    table = read_table(tmp_path / "x.parquet")
-    assert table.column_names == ("a", "b")  # the index of a frame is not data
-    np.testing.assert_array_equal(table.values, [[1, 1], [np.nan, 0], [3, np.nan]])
+    assert read_table(tmp_path / "x.parquet").to_pydict() == {"a": [1, None, 3], "b": [True, False, None]}
+
+
+def test_workbooks_with_gaps_words_and_mixed_cells(tmp_path):
+    pytest.importorskip("openpyxl")
+    frame = pd.DataFrame({"a": [1.5, None, 2.0], "b": ["x", "y", None], "c": [1, "two", 3.0]})
+    frame.to_excel(tmp_path / "x.xlsx", index=False)
+    expected = {"a": [1.5, None, 2.0], "b": ["x", "y", None], "c": ["1", "two", "3"]}
+    assert read_table(tmp_path / "x.xlsx").to_pydict() == expected
+
+
+def test_annotated_matrices(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    matrix = scipy.sparse.random_array((6, 9), density=0.4, rng=np.random.default_rng(0), format="csr")
+    with h5py.File(tmp_path / "x.h5ad", "w") as file:
+        group = file.create_group("X")
+        for part in ("data", "indices", "indptr"):
+            group[part] = getattr(matrix, part)
+        group.attrs["shape"] = matrix.shape
+        group.attrs["encoding-type"] = "csr_matrix"
+    assert (read_table(tmp_path / "x.h5ad") != matrix).nnz == 0
+    with h5py.File(tmp_path / "x.h5ad", "a") as file:
+        file["obsm/X_umap"] = np.ones((6, 2))
+        file["obs/index"] = np.array([f"cell{i}".encode() for i in range(6)])
+        file["obs"].attrs["_index"] = "index"
+    assert read_table(tmp_path / "x.h5ad").column_names == ["cell", "umap0", "umap1"]
 
 
 @pytest.mark.parametrize(
-    ("column", "message"),
-    [
-        (pa.array([None, "Oslo"]), r"column 'b' holds text \(row 1: 'Oslo'\); leave it out with --columns"),
-        (pa.array(["Oslo", "Bergen"]).dictionary_encode(), "holds text"),
-        (pa.array([datetime.date(2020, 1, 2)] * 2), r"holds date32\[day\] values \(row 0: '2020-01-02'\)"),
-    ],
+    ("ending", "package", "extra"),
+    [("csv", "pyarrow", "frames"), ("xlsx", "openpyxl", "excel"), ("h5ad", "h5py", "h5ad")],
 )
-def test_parquet_columns_that_are_no_numbers(tmp_path, column, message):
-    pq.write_table(pa.table({"a": [1, 2], "b": column}), tmp_path / "x.parquet")
-    with pytest.raises(InvalidDataError, match=message):
-        read_table(tmp_path / "x.parquet")
-    np.testing.assert_array_equal(read_table(tmp_path / "x.parquet", ["a"]).values, [[1], [2]])
+def test_missing_packages_are_named(tmp_path, monkeypatch, ending, package, extra):
+    path = tmp_path / f"x.{ending}"
+    path.write_text("a,b\n1,2\n")
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(
+        MissingDependencyError, match=rf"need {package}.*pip install 'clusterwise\[{extra}\]'"
+    ):
+        read_table(path)
 
 
-def test_parquet_without_pyarrow_names_the_extra(tmp_path, monkeypatch):
-    save(tmp_path / "x.parquet", VALUES)
-    for module in ("pyarrow", "pyarrow.parquet"):
-        monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'clusterwise\[frames\]'"):
-        read_table(tmp_path / "x.parquet")
-    with pytest.raises(MissingDependencyError, match=r"pip install 'clusterwise\[frames\]'"):
-        write_labels(tmp_path / "y.parquet", np.zeros(1, int), np.ones(1), np.zeros(1))
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["x.parquet"]
-
-
-@pytest.mark.parametrize("ending", [".csv", ".tsv", ".parquet"])
-def test_labels_come_back(tmp_path, ending):
-    labels, sure, far = np.array([0, 1, 0]), np.array([1.0, 1 / 3, 0.5]), np.array([0.0, 1e-19, 1.0])
-    write_labels(tmp_path / f"labels{ending}", labels, sure, far)
-    table = read_table(tmp_path / f"labels{ending}")
-    assert table.column_names == ("label", "probability", "outlier_score")
-    np.testing.assert_array_equal(table.values, np.column_stack([labels, sure, far]))
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".parquet", ".arrow"])
+def test_results_come_back(tmp_path, ending):
+    table = pa.table({"id": ["a", "b"], "label": [0, 1], "confidence": [1 / 3, 1e-19]})
+    write_table(tmp_path / f"labels{ending}", table)
+    assert read_table(tmp_path / f"labels{ending}").to_pydict() == table.to_pydict()
 
 
 def test_labels_as_array(tmp_path):
-    write_labels(tmp_path / "labels.npy", np.array([0, 1, 0]), np.ones(3), np.zeros(3))
-    loaded = np.load(tmp_path / "labels.npy")
-    np.testing.assert_array_equal(loaded, [0, 1, 0])
-    assert np.issubdtype(loaded.dtype, np.integer)
+    write_table(tmp_path / "labels.npy", pa.table({"row": [0, 1], "label": [5, 7]}))
+    np.testing.assert_array_equal(np.load(tmp_path / "labels.npy"), [5, 7])
 
 
-@pytest.mark.parametrize("ending", [".csv", ".parquet"])
-def test_failed_write_keeps_the_old_file_and_leaves_nothing_else(tmp_path, ending):
-    path = tmp_path / f"labels{ending}"
+def test_failed_write_keeps_the_old_file_and_leaves_nothing_else(tmp_path):
+    path = tmp_path / "labels.npy"
     path.write_text("old")
-    with pytest.raises(ValueError):
-        write_labels(path, np.zeros(3, int), np.ones(2), np.zeros(3))
+    with pytest.raises(KeyError):
+        write_table(path, pa.table({"a": [1]}))
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_endings():
+    assert format_of("A.CSV") == "csv"
+    with pytest.raises(InvalidDataError, match=r"ends in '\.doc'; use one of \.csv"):
+        format_of("a.doc")
+    with pytest.raises(InvalidDataError, match="has no ending"):
+        format_of("a")
+    with pytest.raises(InvalidDataError, match=r"written to one of \.csv, \.tsv, \.parquet, \.arrow, \.npy"):
+        output_format_of("a.xlsx")

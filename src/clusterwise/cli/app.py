@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from clusterwise.cli.clustering import cluster_file
+from clusterwise.cli.clustering import cluster_file, default_output
 from clusterwise.cli.messages import one_line_errors, one_line_warnings
-from clusterwise.cli.methods import METHODS, Filtering, Projection, Refine, Scaling
+from clusterwise.cli.methods import DEFAULT_METHOD, METHODS, Dates, Filtering, Projection, Refine, Scaling
+from clusterwise.cli.tables import Choice
 
 __all__ = ["app"]
 
@@ -47,23 +48,48 @@ def _options(
 
 @app.command()
 def cluster(
-    file: Annotated[Path, typer.Argument(help="csv, tsv, parquet or npy, one row per point.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="csv, tsv (also gz, bz2, zst, zip), parquet, arrow, npy, npz, xlsx, h5ad; - for standard input."
+        ),
+    ],
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="Where labels go (csv, tsv, parquet, npy). Default: FILE's stem + .labels.csv, here."
-        ),
+        typer.Option(help="Where labels go (csv, tsv, parquet, arrow, npy). Default: FILE.labels.csv, here."),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page about the clusters.")] = None,
-    method: Annotated[str, typer.Option(metavar=f"[{'|'.join(METHODS)}]", help="How to cluster.")] = "amcp",
+    append: Annotated[
+        bool, typer.Option("--append", help="Write all columns of FILE before the labels.")
+    ] = False,
+    columns: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Use these columns alone, by name or counted from 0.")
+    ] = None,
+    drop: Annotated[str | None, typer.Option(metavar="A,B", help="Leave these columns out.")] = None,
+    include: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Use these columns although they would be set aside.")
+    ] = None,
+    id: Annotated[
+        str | None,
+        typer.Option(metavar="A", help="The column that names the rows, carried into the results."),
+    ] = None,
+    dates: Annotated[Dates, typer.Option(help="What dates become that are asked for.")] = Dates.NUMBER,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Cluster numbers as they are; no gaps are filled in.")
+    ] = False,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            metavar=f"[{'|'.join(METHODS)}]",
+            help="How to cluster. Default: what suits the table.",
+            show_default=False,
+        ),
+    ] = DEFAULT_METHOD,
     filtering: Annotated[
         Filtering | None, typer.Option(help="DAC only; minimum-loss if not given.", show_default=False)
     ] = None,
     weights: Annotated[
         str | None, typer.Option(help="Name (see `clusterwise models`) or path of a weights file.")
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Columns to use, by name or counted from 0.")
     ] = None,
     project: Annotated[
         Projection | None, typer.Option(help="Bring other numbers of columns to what the weights take.")
@@ -86,8 +112,9 @@ def cluster(
             "scaling": scaling,
             "refine": refine,
         }
-        out = Path(f"{file.stem}.labels.csv") if out is None else out
-        cluster_file(file, out, report, _names(columns), method, options, seed)
+        choice = Choice(_names(columns), _names(drop) or (), _names(include) or (), id, str(dates), raw)
+        out = default_output(file) if out is None else out
+        cluster_file(file, out, report, choice, append, method, options, seed)
 
 
 @app.command()

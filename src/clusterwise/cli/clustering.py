@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +11,36 @@ import numpy as np
 import typer
 
 from clusterwise.cli.messages import one_line_warnings, options_in_remedies
-from clusterwise.cli.methods import make_estimator, require_method
-from clusterwise.datasets import format_of, read_table, write_labels
+from clusterwise.cli.methods import choose_method, make_estimator, require_method
+from clusterwise.cli.results import STDIN, result_table
+from clusterwise.cli.tables import Choice, choose_features
+from clusterwise.datasets import format_of, output_format_of, read_table, write_table
 from clusterwise.exceptions import ClusterwiseError
 
-__all__ = ["cluster_file", "summary_lines"]
+__all__ = ["cluster_file", "default_output", "summary_lines"]
 
 MAX_LINES = 30
 
 
-def _check(file: Path, out: Path, report: Path | None, method: str) -> None:
+def default_output(file: Path) -> Path:
+    """Where labels go if nobody says: beside the working folder's other files, named like the data."""
+    if file == STDIN:
+        return Path("labels.csv")
+    return Path(f"{file.name.partition('.')[0] or file.stem}.labels.csv")
+
+
+def _check(file: Path, out: Path, report: Path | None, method: str | None, append: bool) -> None:
     """Raise an error for what would go wrong only after the work, or would destroy the input."""
-    require_method(method)
-    format_of(out)
+    if method is not None:
+        require_method(method)
+    if file != STDIN:
+        format_of(file)
+    if output_format_of(out) == "npy" and append:
+        raise ClusterwiseError(f"{out} holds labels alone; choose another ending for --append, such as .csv.")
     if report is not None and report.suffix.lower() not in (".html", ".htm"):
         raise ClusterwiseError(f"the report {report} must end in .html; it is an HTML page.")
     for option, path in (("--out", out), ("--report", report)):
-        if path is not None and path.exists() and path.samefile(file):
+        if path is not None and path.exists() and file.exists() and path.samefile(file):
             raise ClusterwiseError(f"{option} would overwrite the data in {file}; choose another name.")
 
 
@@ -58,21 +71,27 @@ def cluster_file(
     file: Path,
     out: Path,
     report: Path | None,
-    columns: Sequence[str] | None,
-    method: str,
+    choice: Choice,
+    append: bool,
+    method: str | None,
     options: Mapping[str, str | None],
     seed: int,
 ) -> None:
-    """Read, cluster, print, write; ``options`` of the method by their names here, None: not given."""
-    _check(file, out, report, method)
-    table = read_table(file, columns)
+    """Read, prepare, cluster, print, write; ``options`` of the method by their names here, None: not set."""
+    _check(file, out, report, method, append)
     with one_line_warnings() as heard:
-        estimator = make_estimator(method, seed, options)
+        table = read_table(file)
         started = time.perf_counter()
         with options_in_remedies():
-            estimator.fit(table.values)
+            chosen = choose_features(table, choice)
+            estimator = make_estimator(
+                choose_method(method, chosen.features.shape[1], options), seed, options
+            )
+            estimator.fit(chosen.features)
         seconds = time.perf_counter() - started
-        write_labels(out, estimator.labels_, estimator.probabilities_, estimator.outlier_scores_)
+        for note in chosen.notes:
+            typer.echo(f"note: {note}", err=True)
+        write_table(out, result_table(table, chosen.id_name, estimator, append))
         for line in summary_lines(estimator, seconds):
             typer.echo(line)
         typer.echo(f"labels: {out}")
@@ -81,10 +100,10 @@ def cluster_file(
 
             write_report(
                 estimator,
-                table.values,
+                chosen.features,
                 report,
                 title=f"Clusters in {file.name}",
-                column_names=table.column_names,
+                column_names=chosen.names,
                 seconds=seconds,
                 warned=list(heard),
             )

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import warnings
 from collections.abc import Iterator
 
 import typer
 
-from clusterwise.exceptions import ClusterwiseError, FeatureCountError
+from clusterwise.exceptions import ClusterwiseError, FeatureCountError, InvalidDataError
 
-__all__ = ["BAD_INPUT", "INTERRUPTED", "one_line_errors", "one_line_warnings", "options_in_remedies"]
+__all__ = [
+    "BAD_INPUT",
+    "INCLUDE",
+    "INTERRUPTED",
+    "one_line_errors",
+    "one_line_warnings",
+    "options_in_remedies",
+]
 
 BAD_INPUT = 2
 INTERRUPTED = 130  # what shells report for Ctrl-C
+
+# How a column that was set aside is forced in.
+INCLUDE = "use it with --include {name}"
+# Parameters of the library in its errors, and what they are called here.
+PARAMETERS = (
+    (r"use it with include=\['(.*?)'\]", r"use it with --include \1"),
+    (r"\b(columns|drop|include) names", r"--\1 names"),
+    (r"with columns=\.", "with --columns."),
+)
 
 # Of no use to somebody who did not write the code that they are about.
 FOR_DEVELOPERS = (
@@ -59,6 +76,11 @@ def options_in_remedies() -> Iterator[None]:
             f"{facts}; choose columns with --columns, add --project pca, or take --method gaussian-search "
             "or dp-mixture, which take any number."
         ) from error
+    except InvalidDataError as error:
+        message = str(error)
+        for pattern, option in PARAMETERS:
+            message = re.sub(pattern, option, message)
+        raise InvalidDataError(message) from error
 
 
 @contextlib.contextmanager

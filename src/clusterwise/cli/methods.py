@@ -11,10 +11,27 @@ from typing import Any
 from clusterwise.estimators import ESTIMATORS
 from clusterwise.exceptions import ClusterwiseError
 
-__all__ = ["METHODS", "Filtering", "Projection", "Refine", "Scaling", "make_estimator", "require_method"]
+__all__ = [
+    "DEFAULT_METHOD",
+    "METHODS",
+    "Dates",
+    "Filtering",
+    "Projection",
+    "Refine",
+    "Scaling",
+    "choose_method",
+    "make_estimator",
+    "require_method",
+]
 
 # amcp, dac, act-st, ...: the file of an estimator, as one writes it on a command line, and its class.
 METHODS = {module.rpartition(".")[2].replace("_", "-"): name for name, module in ESTIMATORS.items()}
+
+# What is used if no method is named; None: by the number of features and the options, see choose_method.
+DEFAULT_METHOD: str | None = None
+# Options that only methods with a trained network have, and the number of features that networks take.
+NETWORK_OPTIONS = ("filtering", "weights", "project", "refine")
+NETWORK_WIDTH = 2
 
 # Options whose parameter has another name than they have.
 PARAMETERS = {"project": "projection"}
@@ -23,6 +40,7 @@ PARAMETERS = {"project": "projection"}
 Filtering = StrEnum("Filtering", {"MINIMUM_LOSS": "minimum-loss", "ANCHORED": "anchored"})
 Projection = StrEnum("Projection", {"PCA": "pca"})
 Scaling = StrEnum("Scaling", {"JOINT": "joint", "FEATURE": "feature"})
+Dates = StrEnum("Dates", {"NUMBER": "number", "CYCLE": "cycle"})
 Refine = StrEnum("Refine", {"SEARCH": "search", "EM": "em", "NONE": "none"})
 
 
@@ -30,6 +48,16 @@ def require_method(method: str) -> None:
     """Raise an error that lists the methods if this is none of them."""
     if method not in METHODS:
         raise ClusterwiseError(f"there is no method {method!r}; choose one of {', '.join(METHODS)}.")
+
+
+def choose_method(method: str | None, n_features: int, options: Mapping[str, str | None]) -> str:
+    """The method that was named, or the one to take for so many features."""
+    if method is not None or DEFAULT_METHOD is not None:
+        return method or DEFAULT_METHOD or ""
+    if options.get("filtering") is not None:
+        return "dac"
+    about_networks = any(options.get(option) is not None for option in NETWORK_OPTIONS)
+    return "amcp" if about_networks or n_features == NETWORK_WIDTH else "gaussian-search"
 
 
 def _class_of(method: str) -> Any:

@@ -6,8 +6,6 @@ from importlib import resources
 
 import numpy as np
 
-from clusterwise.datasets.files import read_table
-
 __all__ = ["load_demo"]
 
 
@@ -31,5 +29,5 @@ def load_demo() -> tuple[np.ndarray, np.ndarray]:
     ((1500, 2), 7)
     """
     with resources.as_file(resources.files("clusterwise.datasets") / "colonies.csv") as path:
-        table = read_table(path, ["easting", "northing", "colony"])
-    return table.values[:, :2].copy(), table.values[:, 2].astype(np.int64)
+        table = np.genfromtxt(path, delimiter=",", names=True)
+    return np.column_stack([table["easting"], table["northing"]]), table["colony"].astype(np.int64)

@@ -1,140 +1,128 @@
-"""Delimited text (csv, tsv): find the separator and the header, then read numbers block by block."""
+"""Delimited text (csv, tsv) by pyarrow's reader; numbers written with commas or separators of thousands."""
 
 from __future__ import annotations
 
 import csv
 import io
-import itertools
-from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-
-from clusterwise.datasets.tables import Table, choose_columns, text_column_error, unnamed_columns
+from clusterwise.datasets.tables import import_or_say
+from clusterwise.datasets.text import as_utf8, column_names_of, find_separator, first_rows
 from clusterwise.exceptions import InvalidDataError
 
-__all__ = ["find_separator", "has_header", "parse_cell", "read_delimited", "write_delimited"]
+__all__ = ["read_delimited", "write_delimited"]
 
-SEPARATORS = (",", ";", "\t")
-MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
-TRUTH = {"true": 1.0, "false": 0.0}
-LINES_TO_SNIFF = 50
-ROWS_AT_ONCE = 50_000  # keeps the strings of a large file from being in memory all at once
-
-
-def parse_cell(cell: str) -> float | None:
-    """Return the number in a cell, NaN for a missing one, None for text."""
-    cell = cell.strip()
-    word = cell.lower()
-    if word in MISSING:
-        return float("nan")
-    if word in TRUTH:
-        return TRUTH[word]
-    if "_" in cell:  # Python reads 12_34 as a number; in a file it is a name
-        return None
-    try:
-        return float(cell)
-    except ValueError:
-        return None
-
-
-def find_separator(lines: Sequence[str]) -> str:
-    """Return the separator that cuts the lines into equally many cells, at least two if any does."""
-    by_separator = {s: [len(row) for row in csv.reader(lines, delimiter=s) if row] for s in SEPARATORS}
-    regular = {s: w[0] for s, w in by_separator.items() if w and w[0] > 1 and len(set(w)) == 1}
-    # If none is regular the file is ragged: the most frequent separator lets the error say where.
-    candidates = regular or {s: sum(w) for s, w in by_separator.items()}
-    return max(candidates, key=lambda separator: candidates[separator])
+NULLS = [
+    "",
+    " ",
+    "NA",
+    "N/A",
+    "n/a",
+    "na",
+    "nan",
+    "NaN",
+    "NAN",
+    "null",
+    "NULL",
+    "Null",
+    "none",
+    "None",
+    "NONE",
+]
+NULLS += ["?", "-", "#N/A", "#NA", "<NA>"]
+# Ways to write numbers: signs between thousands, and the sign before decimals.
+SPACES = "[ '\u00a0\u202f]"
+STYLES = {
+    "1,234.5": ("[,]", "[.]"),
+    "1.234,5": ("[.]", "[,]"),
+    "1 234,5": (SPACES, "[,]"),
+    "1 234.5": (SPACES, "[.]"),
+}
+LONGEST_LINE = 1 << 28
 
 
-def has_header(first: Sequence[str], second: Sequence[str] | None) -> bool:
-    """Tell whether the first row names the columns.
-
-    It does if none of its cells is a number, or if one is text above a number.
-    """
-    numbers = [parse_cell(cell) for cell in first]
-    is_text = [number is None for number in numbers]
-    if not any(is_text):
-        return False
-    if all(number is None or np.isnan(number) for number in numbers):
-        return True
-    below = [parse_cell(cell) for cell in second or ()]
-    return any(text and number is not None for text, number in zip(is_text, below, strict=False))
-
-
-def _numbers(cells: Sequence[str], name: str, first_row: int) -> np.ndarray:
-    """Convert the cells (m,) of one column; the fast path is for columns without missing values."""
-    if "_" not in "".join(cells):
-        try:
-            return np.array(cells, dtype=np.float64)
-        except ValueError:
-            pass
-    numbers = [parse_cell(cell) for cell in cells]
-    for row, (number, cell) in enumerate(zip(numbers, cells, strict=True), start=first_row):
-        if number is None:
-            raise text_column_error(name, row, cell.strip())
-    return np.array(numbers, dtype=np.float64)
-
-
-def _rows(path: Path, text: Iterator[str], separator: str) -> Iterator[list[str]]:
-    """Yield the rows that hold something; a row of another length than the first is an error."""
-    reader = csv.reader(text, delimiter=separator)
-    width = None
-    for row in reader:
-        if not row:
-            continue
-        if width is None:
-            width = len(row)
-        if len(row) != width:
-            raise InvalidDataError(
-                f"line {reader.line_num} of {path} has {len(row)} cells where the first has {width}; "
-                "give every line the same number."
-            )
-        yield row
-
-
-def _read(path: Path, columns: Sequence[str] | None, separator: str | None) -> Table:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        start = list(itertools.islice(file, LINES_TO_SNIFF))
-        if separator is None:
-            separator = find_separator(start)
-        rows = _rows(path, itertools.chain(start, file), separator)
-        top = list(itertools.islice(rows, 2))
-        if not top:
-            raise InvalidDataError(f"{path} is empty; it must hold at least one row of numbers.")
-        headed = has_header(top[0], top[1] if len(top) > 1 else None)
-        names = unnamed_columns(len(top[0]))
-        if headed:
-            names = tuple(name.strip() or spare for name, spare in zip(top[0], names, strict=True))
-        places = choose_columns(names, columns)
-        data = itertools.chain(top[1:] if headed else top, rows)
-        blocks: list[np.ndarray] = []
-        n_rows = 0
-        while block := list(itertools.islice(data, ROWS_AT_ONCE)):
-            cells = list(zip(*block, strict=True))
-            blocks.append(np.column_stack([_numbers(cells[p], names[p], n_rows) for p in places]))
-            n_rows += len(block)
-    if not blocks:
+def read_delimited(data: bytes, name: str, separator: str | None = None) -> Any:
+    """Read text (bytes of a file) as a pyarrow table; the separator is found if it is not given."""
+    arrow, reader = import_or_say("pyarrow", "csv files"), import_or_say("pyarrow.csv", "csv files")
+    data = as_utf8(data, name)
+    text = data[: 4 * LONGEST_LINE].decode("utf-8", errors="ignore")
+    if separator is None:
+        separator = find_separator(text)
+    rows = first_rows(text, separator)
+    if not rows:
+        raise InvalidDataError(f"{name} is empty; it must hold at least one row of numbers.")
+    names, headed = column_names_of(rows)
+    if headed and len(rows) == 1:
         raise InvalidDataError(
-            f"{path} holds a header and no rows; it must hold at least one row of numbers."
+            f"{name} holds a header and no rows; it must hold at least one row of numbers."
         )
-    return Table(np.concatenate(blocks), tuple(names[p] for p in places))
+    wrong: list[Any] = []
 
+    def note(row: Any) -> str:
+        wrong.append(row)
+        return "skip"
 
-def read_delimited(path: Path, columns: Sequence[str] | None = None, separator: str | None = None) -> Table:
-    """Read delimited text; the separator is found among comma, semicolon and tab if it is not given."""
+    read = reader.ReadOptions(
+        use_threads=False,  # only then lines are counted
+        column_names=names,
+        skip_rows_after_names=1 if headed else 0,
+        block_size=min(LONGEST_LINE, max(1 << 20, len(data))),
+    )
+    parse = reader.ParseOptions(
+        delimiter=separator, newlines_in_values=True, invalid_row_handler=note, ignore_empty_lines=True
+    )
+    convert = reader.ConvertOptions(
+        null_values=NULLS, strings_can_be_null=True, quoted_strings_can_be_null=True
+    )
     try:
-        return _read(path, columns, separator)
-    except UnicodeDecodeError as error:
-        raise InvalidDataError(f"{path} is not UTF-8 text; save it as UTF-8 csv.") from error
-    except csv.Error as error:
-        raise InvalidDataError(f"{path} is not valid csv ({error}); save it again as csv.") from error
+        table = reader.read_csv(arrow.BufferReader(data), read, parse, convert)
+    except arrow.ArrowInvalid as error:
+        raise InvalidDataError(
+            f"{name} is not valid csv ({_first_line(error)}); save it again as csv."
+        ) from error
+    if wrong:
+        first = wrong[0]
+        where = f"line {first.number}" if first.number is not None else f"the line {first.text[:40]!r}"
+        raise InvalidDataError(
+            f"{where} of {name} has {first.actual_columns} cells where the first has "
+            f"{first.expected_columns}; give every line the same number."
+        )
+    columns = [_numbers_if_written_so(column, separator) for column in table.columns]
+    return arrow.table(columns, names=names)
 
 
-def write_delimited(path: Path, columns: dict[str, np.ndarray], separator: str = ",") -> None:
-    """Write columns (n,) of numbers under their names; floats keep every digit."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, delimiter=separator, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*(values.tolist() for values in columns.values()), strict=True))
-    path.write_text(buffer.getvalue(), encoding="utf-8")
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0][:200]
+
+
+def _numbers_if_written_so(column: Any, separator: str) -> Any:
+    """A column of strings as numbers, if all of them are numbers in one way of writing."""
+    arrow, compute = import_or_say("pyarrow", "csv files"), import_or_say("pyarrow.compute", "csv files")
+    if not arrow.types.is_string(column.type):
+        return column
+    present = column.drop_null()
+    if len(present) == 0:
+        return column
+    # 1,234 alone may be either; where the semicolon separates cells, the comma is for decimals.
+    order = ["1.234,5", "1,234.5"] if separator == ";" else ["1,234.5", "1.234,5"]
+    for style in [*order, "1 234,5", "1 234.5"]:
+        thousands, decimal = STYLES[style]
+        pattern = rf"^\s*[+-]?(\d{{1,3}}({thousands}\d{{3}})+|\d*)({decimal}\d*)?([eE][+-]?\d+)?\s*$"
+        has_digit = compute.match_substring_regex(present, r"\d")
+        fits = compute.and_(compute.match_substring_regex(present, pattern), has_digit)
+        if compute.all(fits).as_py():
+            plain = compute.replace_substring_regex(column, thousands, "")
+            plain = compute.utf8_trim_whitespace(compute.replace_substring_regex(plain, decimal, "."))
+            return compute.utf8_ltrim(plain, "+").cast(arrow.float64())
+    return column
+
+
+def write_delimited(path: Path, table: Any, separator: str = ",") -> None:
+    """Write a pyarrow table as text; floats keep every digit."""
+    writer = import_or_say("pyarrow.csv", "csv files")
+    header = io.StringIO()  # pyarrow would put every name in quotes
+    csv.writer(header, delimiter=separator, lineterminator="\n").writerow(table.column_names)
+    with path.open("wb") as file:
+        file.write(header.getvalue().encode("utf-8"))
+        writer.write_csv(table, file, writer.WriteOptions(include_header=False, delimiter=separator))

@@ -1,9 +1,9 @@
-"""Read tables from the files that users bring, and write labels to files that they can open."""
+"""Read tables from the files that users bring, and write results to files that they can open."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Sequence
+import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -11,115 +11,150 @@ import numpy as np
 
 from clusterwise._files import whole_or_nothing
 from clusterwise.datasets.delimited import read_delimited, write_delimited
-from clusterwise.datasets.tables import Table, choose_columns, format_of, text_column_error, unnamed_columns
-from clusterwise.exceptions import InvalidDataError, MissingDependencyError
+from clusterwise.datasets.spreadsheets import read_annotated, read_workbook
+from clusterwise.datasets.tables import (
+    COMPRESSIONS,
+    format_of,
+    import_or_say,
+    output_format_of,
+    unnamed_columns,
+)
+from clusterwise.exceptions import InvalidDataError
 
-__all__ = ["read_table", "write_labels"]
+__all__ = ["STDIN", "read_table", "write_table"]
+
+STDIN = Path("-")
 
 
-def _import_pyarrow(module: str) -> Any:
+def _unpacked(path: Path) -> bytes:
+    """The bytes of a file, without its compression."""
+    kind = COMPRESSIONS.get(path.suffix.lower())
+    if kind is None:
+        return path.read_bytes()
     try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise MissingDependencyError(
-            "parquet files need pyarrow, which is not installed; run: pip install 'clusterwise[frames]'"
-        ) from error
+        if kind == "zip":
+            with zipfile.ZipFile(path) as archive:
+                names = [name for name in archive.namelist() if not name.endswith("/")]
+                if len(names) != 1:
+                    raise InvalidDataError(
+                        f"{path} holds {len(names)} files ({', '.join(names[:3])}...); pack the table alone."
+                    )
+                return archive.read(names[0])
+        arrow = import_or_say("pyarrow", "compressed files")
+        with arrow.CompressedInputStream(arrow.OSFile(str(path)), kind) as stream:
+            return stream.read()
+    except (OSError, EOFError, zipfile.BadZipFile) as error:
+        raise InvalidDataError(f"{path} is truncated or not {kind}; pack it again.") from error
 
 
-def _arrow_column(column: Any, name: str) -> np.ndarray:
-    """Convert one arrow column to float64 (n,), null to NaN."""
-    arrow = _import_pyarrow("pyarrow")
-    types, kind = arrow.types, column.type
-    numeric = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
-    if any(is_kind(kind) for is_kind in numeric):
-        # Unsafe: beyond 2**53 an integer loses digits as float64, here as in every other reader.
-        return np.asarray(column.cast(arrow.float64(), safe=False).to_numpy())
-    row, cell = next(((i, v) for i, v in enumerate(column.to_pylist()) if v is not None), (0, None))
-    text = types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind)
-    raise text_column_error(name, row, str(cell), "text" if text else f"{kind} values")
-
-
-def _read_parquet(path: Path, columns: Sequence[str] | None) -> Table:
-    parquet = _import_pyarrow("pyarrow.parquet")
-    arrow = _import_pyarrow("pyarrow")
+def _read_arrow(path: Path, format: str) -> Any:
+    arrow = import_or_say("pyarrow", f"{format} files")
+    reader = import_or_say("pyarrow.parquet" if format == "parquet" else "pyarrow.feather", f"{format} files")
     try:
-        frame = parquet.read_table(path)
+        frame = reader.read_table(path)
     except (arrow.ArrowInvalid, OSError) as error:
-        raise InvalidDataError(f"{path} is truncated or not a parquet file; write it again.") from error
+        raise InvalidDataError(f"{path} is truncated or not a {format} file; write it again.") from error
     # pandas stores the index of a frame as columns and names them in the metadata: they are not data.
     index = (frame.schema.pandas_metadata or {}).get("index_columns", ())
-    frame = frame.select([place for place, name in enumerate(frame.column_names) if name not in index])
-    names = frame.column_names
-    places = choose_columns(names, columns)
+    names = [name for name in frame.column_names if name not in index]
+    if len(set(names)) < len(names):
+        raise InvalidDataError(f"{path} has two columns of the same name; rename one.")
+    frame = frame.select(names)
     if frame.num_rows == 0 or not names:
         raise InvalidDataError(f"{path} is empty; it must hold at least one row of numbers.")
-    values = [_arrow_column(frame.column(place), names[place]) for place in places]
-    return Table(np.column_stack(values), tuple(names[place] for place in places))
+    return frame
 
 
-def _read_npy(path: Path, columns: Sequence[str] | None) -> Table:
+def _read_numpy(path: Path) -> Any:
     try:
-        array = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
+        with path.open("rb") as file:  # numpy leaves a damaged archive open
+            loaded = np.load(file, allow_pickle=False)
+            if not isinstance(loaded, np.ndarray):
+                loaded = _array_of_archive(path, {name: loaded[name] for name in loaded.files})
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+        if isinstance(error, InvalidDataError):
+            raise
         raise InvalidDataError(
-            f"{path} is truncated, holds Python objects, or is no npy file; save a 2-D array of numbers."
+            f"{path} is truncated, holds Python objects, or is no numpy file; save a 2-D array of numbers."
         ) from error
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
-        found = array.dtype if isinstance(array, np.ndarray) else "an archive of arrays"
-        raise InvalidDataError(f"{path} holds {found}, not numbers; save a 2-D array of numbers.")
-    if array.ndim != 2:
+    if loaded.dtype.kind not in "biuf":
+        raise InvalidDataError(f"{path} holds {loaded.dtype}, not numbers; save a 2-D array of numbers.")
+    if loaded.ndim != 2:
         raise InvalidDataError(
-            f"{path} holds an array of shape {array.shape}; save a 2-D array with one row per point."
+            f"{path} holds an array of shape {loaded.shape}; save a 2-D array with one row per point."
         )
-    if array.size == 0:
+    if loaded.size == 0:
         raise InvalidDataError(
-            f"{path} is empty (shape {array.shape}); it must hold at least one row of numbers."
+            f"{path} is empty (shape {loaded.shape}); it must hold at least one row of numbers."
         )
-    names = unnamed_columns(array.shape[1])
-    places = choose_columns(names, columns)
-    return Table(array[:, places].astype(np.float64), tuple(names[place] for place in places))
+    arrow = import_or_say("pyarrow", "tables")
+    if loaded.dtype.kind == "f":
+        loaded = loaded.astype(np.float64)
+    return arrow.table(list(map(arrow.array, loaded.T)), names=unnamed_columns(loaded.shape[1]))
 
 
-def read_table(path: str | Path, columns: Sequence[str] | None = None) -> Table:
-    """Read numbers from a csv, tsv, parquet or npy file.
+def _array_of_archive(path: Path, arrays: dict[str, np.ndarray]) -> np.ndarray:
+    """The array called X, or the only one that is a table."""
+    if "X" in arrays:
+        return arrays["X"]
+    tables = [array for array in arrays.values() if array.ndim == 2]
+    if len(tables) != 1:
+        raise InvalidDataError(
+            f"{path} holds {len(tables)} tables ({', '.join(list(arrays)[:5])}); call the one to use X."
+        )
+    return tables[0]
 
-    A csv may have a header or not, and commas, semicolons or tabs between its cells. Booleans
-    become 0 and 1, missing cells NaN. Rows are counted from 0, without the header.
+
+def read_table(path: str | Path) -> Any:
+    """Read a table from a file.
+
+    Text (csv, tsv; also gz, bz2, zst, zip) may have a header or not, commas, semicolons, tabs or bars
+    between its cells, decimal commas, separators of thousands, and be UTF-8, UTF-16 or Latin-1. Parquet,
+    Arrow and Feather files, numpy's npy and npz; Excel workbooks and AnnData files with the extras
+    ``excel`` and ``h5ad``.
 
     Parameters
     ----------
     path : str or Path
-        The ending of the name says what the file is.
-    columns : list of str, optional
-        Columns to take, in this order, by name or counted from 0; all of them when left out.
+        The ending of the name says what the file is; "-" is text on standard input.
+
+    Returns
+    -------
+    pyarrow.Table
+        Which ``clusterwise.TablePreparation`` takes, and ``.to_pandas()`` turns into a data frame. A sparse
+        matrix for an AnnData file without embeddings.
     """
     path = Path(path)
+    if path == STDIN:
+        data = sys.stdin.buffer.read()
+        if not data.strip():
+            raise InvalidDataError("standard input is empty; it must hold at least one row of numbers.")
+        return read_delimited(data, "standard input")
     format = format_of(path)
     if not path.is_file():
         raise InvalidDataError(f"there is no file {path}; check the name and the folder.")
     if path.stat().st_size == 0:
         raise InvalidDataError(f"{path} is empty; it must hold at least one row of numbers.")
-    if format == "parquet":
-        return _read_parquet(path, columns)
-    if format == "npy":
-        return _read_npy(path, columns)
-    return read_delimited(path, columns, "\t" if format == "tsv" else None)
+    if format in ("parquet", "arrow"):
+        return _read_arrow(path, format)
+    if format in ("npy", "npz"):
+        return _read_numpy(path)
+    if format == "xlsx":
+        return read_workbook(path)
+    if format == "h5ad":
+        return read_annotated(path)
+    return read_delimited(_unpacked(path), str(path), "\t" if format == "tsv" else None)
 
 
-def write_labels(
-    path: str | Path, labels: np.ndarray, probabilities: np.ndarray, outlier_scores: np.ndarray
-) -> None:
-    """Write one row per point: label, probability, outlier score; an npy file holds the labels alone.
-
-    The three arrays are (n,). The file appears whole or not at all.
-    """
-    format = format_of(path)
-    columns = {"label": labels, "probability": probabilities, "outlier_score": outlier_scores}
+def write_table(path: str | Path, table: Any) -> None:
+    """Write a pyarrow table as csv, tsv, parquet or arrow, whole or not at all."""
+    format = output_format_of(path)
     with whole_or_nothing(path) as temporary:
-        if format == "npy":
-            np.save(temporary, labels)
-        elif format == "parquet":
-            arrow = _import_pyarrow("pyarrow")
-            _import_pyarrow("pyarrow.parquet").write_table(arrow.table(columns), temporary)
+        if format == "parquet":
+            import_or_say("pyarrow.parquet", "parquet files").write_table(table, temporary)
+        elif format == "arrow":
+            import_or_say("pyarrow.feather", "arrow files").write_feather(table, temporary)
+        elif format == "npy":
+            np.save(temporary, table.column("label").to_numpy())
         else:
-            write_delimited(temporary, columns, "\t" if format == "tsv" else ",")
+            write_delimited(temporary, table, "\t" if format == "tsv" else ",")

@@ -60,7 +60,7 @@ def require_table(X: Any, name: str = "X") -> None:
     if isinstance(X, (str, Path)):
         raise InvalidDataError(
             f"{name} is the name of a file ({str(X)[:60]!r}); read it first: "
-            "clusterwise.datasets.read_frame(path)."
+            "clusterwise.datasets.read_table(path)."
         )
     if isinstance(X, Mapping):
         raise InvalidDataError(f"{name} is a dict; make a data frame of it first: pandas.DataFrame({name}).")

@@ -27,4 +27,6 @@ def redundancy_weights(features: np.ndarray) -> np.ndarray:
     centred /= np.where(lengths > 0, lengths, 1.0)
     alike = np.abs(centred.T @ centred) > SAME
     np.fill_diagonal(alike, True)
+    if alike.all():  # to count all of them less changes nothing
+        return np.ones(f)
     return np.asarray(1 / np.sqrt(alike.sum(axis=0)))

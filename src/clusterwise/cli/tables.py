@@ -1,0 +1,79 @@
+"""The table of a file on the command line: which columns are clustered, which one names the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from clusterwise.cli.messages import INCLUDE
+from clusterwise.exceptions import InvalidDataError
+
+__all__ = ["Choice", "Chosen", "choose_features"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was asked for about columns."""
+
+    columns: Sequence[str] | None = None
+    drop: Sequence[str] = ()
+    include: Sequence[str] = ()
+    id: str | None = None
+    dates: str = "number"
+    raw: bool = False  # numbers as they are
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Features of a table, (n, f), and what was done to its columns."""
+
+    features: np.ndarray
+    names: tuple[str, ...]  # of the features
+    notes: tuple[str, ...]
+    id_name: str | None  # the column that names the rows
+
+
+def choose_features(table: Any, choice: Choice) -> Chosen:
+    """Turn a pyarrow table, or a sparse matrix, into features."""
+    from clusterwise.tables import TablePreparation
+
+    sparse = scipy.sparse.issparse(table)
+    if choice.id is not None and (sparse or choice.id not in table.column_names):
+        names = "no names" if sparse else ", ".join(map(repr, table.column_names[:20]))
+        raise InvalidDataError(f"--id names {choice.id!r}, which is no column; there are {names}.")
+    drop = [*choice.drop, *([] if choice.id is None else [choice.id])]
+    preparation = TablePreparation(
+        columns=None if choice.columns is None else list(choice.columns),
+        drop=drop,
+        include=list(choice.include),
+        dates=choice.dates,  # type: ignore[arg-type]
+    )
+    features = preparation.fit_transform(table)
+    names = tuple(map(str, preparation.get_feature_names_out()))
+    notes = tuple(preparation.notes(INCLUDE))
+    id_name = choice.id
+    if id_name is None:  # the first column that looks like one
+        like = [name for name, reason in preparation.set_aside_.items() if "like an id" in reason]
+        id_name = like[0] if like else None
+    if choice.raw:
+        features, names = _as_they_are(table, preparation.used_)
+        notes = tuple(note for note in notes if "set aside" in note)
+    return Chosen(features, names, notes, id_name)
+
+
+def _as_they_are(table: Any, used: Sequence[str]) -> tuple[np.ndarray, tuple[str, ...]]:
+    from clusterwise.tables.columns import read_columns
+
+    if scipy.sparse.issparse(table):
+        raise InvalidDataError("a sparse matrix cannot be clustered as it is; leave out --raw.")
+    by_name = {column.name: column for column in read_columns(table).columns}
+    for name in used:
+        if by_name[name].kind != "number":
+            raise InvalidDataError(
+                f"column {name!r} holds no numbers; leave it out with --drop, or leave out --raw."
+            )
+    return np.column_stack([by_name[name].values for name in used]), tuple(used)

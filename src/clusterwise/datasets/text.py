@@ -1,0 +1,134 @@
+"""From the bytes of a text file to UTF-8, its separator, and whether its first row names the columns."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import re
+import warnings
+from collections.abc import Sequence
+
+from clusterwise.exceptions import FileFormatWarning, InvalidDataError
+
+__all__ = ["as_utf8", "column_names_of", "find_separator", "first_rows"]
+
+SEPARATORS = (",", ";", "\t", "|")
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-"})
+NUMBER = re.compile(r"[+-]?(\d[\d.,' ]*|\.\d+)([eE][+-]?\d+)?$|[+-]?(inf|infinity)$", re.I)
+CHARACTERS_TO_SNIFF = 2_000_000
+LINES_TO_SNIFF = 50
+BYTE_ORDER_MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+
+
+def as_utf8(data: bytes, name: str) -> bytes:
+    """Return text in UTF-8 without a byte order mark; other text is taken for Latin-1, and that is said."""
+    for mark, encoding in BYTE_ORDER_MARKS.items():
+        if data.startswith(mark):
+            if encoding == "utf-8-sig":
+                return data[len(mark) :]
+            try:
+                return data.decode(encoding).encode("utf-8")
+            except UnicodeDecodeError as error:
+                raise InvalidDataError(f"{name} is damaged UTF-16 text; save it as UTF-8.") from error
+    head = data[:1000]
+    if head.count(0) > len(head) // 4:  # Latin letters in UTF-16: every second byte is zero
+        encoding = "utf-16-le" if head[1::2].count(0) > head[::2].count(0) else "utf-16-be"
+        try:
+            text = data.decode(encoding)
+        except UnicodeDecodeError:
+            text = "\0"
+        if "\0" not in text:
+            return text.encode("utf-8")
+    if b"\0" in data:
+        raise InvalidDataError(
+            f"{name} is not text; its name should say what it is, such as .parquet or .npy."
+        )
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        warnings.warn(
+            f"{name} is not UTF-8 (line {line}) and is read as Latin-1; save it as UTF-8 if letters look "
+            "wrong.",
+            FileFormatWarning,
+            stacklevel=2,
+        )
+        return data.decode("latin-1").encode("utf-8")
+    return data
+
+
+def _without_quoted(text: str) -> str:
+    """The text with quoted cells replaced by a word: they may hold separators and line ends."""
+    return re.sub(r'"(?:[^"]|"")*"', "q", text)
+
+
+def find_separator(text: str) -> str:
+    """Return the separator that cuts the first lines into equally many cells, at least two if any does."""
+    lines = [line for line in _without_quoted(text[:CHARACTERS_TO_SNIFF]).splitlines() if line.strip()]
+    lines = lines[:LINES_TO_SNIFF]
+    if len(text) > CHARACTERS_TO_SNIFF and len(lines) > 1:
+        lines = lines[:-1]  # cut off in the middle, perhaps
+    counts = {separator: [line.count(separator) for line in lines] for separator in SEPARATORS}
+    regular = {s: n[0] for s, n in counts.items() if n and n[0] > 0 and len(set(n)) == 1}
+    # In a file with decimal commas both may be regular; semicolons and tabs are never part of a number.
+    for separator in (";", "\t"):
+        if separator in regular:
+            return separator
+    # If none is regular the file is ragged: the most frequent separator lets the error say where.
+    candidates = regular or {s: sum(n) for s, n in counts.items()}
+    return max(candidates, key=lambda separator: candidates[separator])
+
+
+def first_rows(text: str, separator: str, count: int = 2) -> list[list[str]]:
+    """Return the cells of the first rows that hold something."""
+    csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
+    rows = (row for row in csv.reader(io.StringIO(text), delimiter=separator) if any(map(str.strip, row)))
+    return [row for row, _ in zip(rows, range(count), strict=False)]
+
+
+def _is_number(cell: str) -> bool:
+    return NUMBER.match(cell.strip()) is not None
+
+
+def _names_columns(first: Sequence[str], second: Sequence[str] | None) -> bool:
+    """Tell whether the first row names the columns.
+
+    It does if none of its cells is a number, if one is text above a number, or if its cells count on from
+    one to the next, as years or numbers of columns do, and those of the second row do not.
+    """
+    cells = [cell.strip() for cell in first]
+    present = [cell for cell in cells if cell.lower() not in MISSING]
+    if not present:
+        return second is not None and any(cell.strip() for cell in second)
+    if not any(_is_number(cell) for cell in present):
+        return True
+    below = [cell.strip() for cell in second or ()]
+    if any(
+        cell.lower() not in MISSING and not _is_number(cell) and _is_number(under)
+        for cell, under in zip(cells, below, strict=False)
+    ):
+        return True
+    return _counts_on(cells) and second is not None and not _counts_on(below)
+
+
+def _counts_on(cells: Sequence[str]) -> bool:
+    cells = cells[1:] if cells and cells[0] == "" else cells  # an index without a name
+    if len(cells) < 2 or not all(cell.isdecimal() for cell in cells):
+        return False
+    return all(int(after) - int(before) == 1 for before, after in itertools.pairwise(cells))
+
+
+def column_names_of(rows: Sequence[Sequence[str]]) -> tuple[list[str], bool]:
+    """Names of the columns, no two the same, and whether the first row holds them."""
+    headed = _names_columns(rows[0], rows[1] if len(rows) > 1 else None)
+    names = [cell.strip() if headed else "" for cell in rows[0]]
+    taken: set[str] = set()
+    for place, name in enumerate(names):
+        name = name or f"column {place}"
+        base, count = name, 2
+        while name in taken:
+            name, count = f"{base} ({count})", count + 1
+        taken.add(name)
+        names[place] = name
+    return names, headed
