@@ -51,7 +51,7 @@ def cluster(
     file: Annotated[
         Path,
         typer.Argument(
-            help="csv, tsv (also gz, bz2, zst, zip), parquet, arrow, npy, npz, xlsx, h5ad; - for standard input."
+            help="csv, tsv (or gz, bz2, zst, zip), parquet, arrow, npy, npz, xlsx, h5ad; - is standard input"
         ),
     ],
     out: Annotated[
