@@ -11,7 +11,7 @@ from clusterwise.exceptions import RecipeError
 from clusterwise.priors.broad import NOISE, BroadPrior, LabelledTable
 from clusterwise.priors.broad.arrangements import ARRANGEMENTS
 
-N_TABLES = 1200
+N_TABLES = 800
 
 
 @cache

@@ -24,6 +24,9 @@ __all__ = [
 ]
 
 
+_CATEGORIES_FROM = 4  # features
+
+
 def _spreads(points: np.ndarray) -> np.ndarray:
     """Standard deviation of each column, 1 for a constant one; shape (d,)."""
     spreads = points.std(axis=0)
@@ -40,14 +43,17 @@ def bend(rng: np.random.Generator, points: np.ndarray) -> np.ndarray:
 
 
 def draw_noise_rows(rng: np.random.Generator, points: np.ndarray, n_noise: int) -> np.ndarray:
-    """Draw rows that belong to no cluster, uniform or outliers; shape (n_noise, d)."""
-    d = points.shape[1]
+    """Draw rows that belong to no cluster, uniform or outliers; shape (n_noise, d).
+
+    Many rows are always uniform: a crowd of outliers would look like a cluster of its own.
+    """
+    n, d = points.shape
+    if n_noise < 0.05 * n and rng.random() < 0.6:
+        shifts = rng.standard_normal((n_noise, d)) * _spreads(points) * rng.uniform(1.0, 3.0)
+        return points[rng.integers(0, n, n_noise)] + shifts
     low, high = points.min(axis=0), points.max(axis=0)
-    if rng.random() < 0.7:
-        margin = (high - low) * rng.uniform(0, 0.2)
-        return rng.uniform(low - margin, high + margin, (n_noise, d))
-    reach = np.clip(rng.standard_t(3, (n_noise, 1)), -4, 4) * rng.uniform(0.8, 1.6)
-    return points.mean(axis=0) + reach * _spreads(points) * rng.standard_normal((n_noise, d))
+    margin = (high - low) * rng.uniform(0, 0.2)
+    return rng.uniform(low - margin, high + margin, (n_noise, d))
 
 
 def label_noise(points: np.ndarray, labels: np.ndarray, noise: np.ndarray) -> np.ndarray:
@@ -70,22 +76,23 @@ def label_noise(points: np.ndarray, labels: np.ndarray, noise: np.ndarray) -> np
 def add_columns(
     rng: np.random.Generator, points: np.ndarray, labels: np.ndarray, n_columns: int
 ) -> np.ndarray:
-    """Append columns that say nothing, repeat others, or are categories, up to n_columns of them."""
-    n = len(points)
+    """Append n_columns columns that say nothing, repeat others, or are categories.
+
+    Categories come to tables of some width only: in the plane, the levels of one would be clusters.
+    """
+    n, d = points.shape
     spread = float(np.median(_spreads(points)))
     size = spread * rng.uniform(0.2, 1.1)
-    what = (
-        rng.choice(4, n_columns, p=[0.5, 0.3, 0.1, 0.1])
-        if rng.random() < 0.5
-        else np.full(n_columns, rng.choice(4, p=[0.6, 0.25, 0.08, 0.07]))
-    )
+    shares = [0.5, 0.3, 0.1, 0.1] if d >= _CATEGORIES_FROM else [0.65, 0.35]
+    what = rng.choice(len(shares), n_columns if rng.random() < 0.5 else 1, p=shares)
+    what = np.broadcast_to(what, n_columns)
     columns = np.empty((n, n_columns))
     for j, law in enumerate(what):
         if law == 0:
             draws = rng.standard_normal(n) if rng.random() < 0.7 else rng.uniform(-1.7, 1.7, n)
             columns[:, j] = size * draws
         elif law == 1:
-            mixed = points @ (rng.standard_normal(points.shape[1]) / np.sqrt(points.shape[1]))
+            mixed = points @ (rng.standard_normal(d) / np.sqrt(d))
             columns[:, j] = mixed + rng.uniform(0, 0.3) * spread * rng.standard_normal(n)
         else:
             columns[:, j] = size * _categories(rng, labels, depends=law == 2)
@@ -111,7 +118,10 @@ def correlate_columns(rng: np.random.Generator, points: np.ndarray) -> np.ndarra
 
 
 def warp_columns(rng: np.random.Generator, points: np.ndarray) -> np.ndarray:
-    """Warp some columns by an increasing function: exp, cube, sinh, or a root."""
+    """Warp some columns by an increasing function: exp, cube, sinh or log.
+
+    None of them tears a cluster in two, as a function that is steep in the middle would.
+    """
     warped = points.copy()
     centred = (points - points.mean(axis=0)) / _spreads(points)
     share = rng.uniform(0.2, 1.0)
@@ -127,7 +137,7 @@ def warp_columns(rng: np.random.Generator, points: np.ndarray) -> np.ndarray:
         elif law == 2:
             warped[:, j] = np.sinh(strength * 1.5 * column)
         else:
-            warped[:, j] = np.cbrt(column + rng.uniform(-0.5, 0.5))
+            warped[:, j] = np.log(column - column.min() + rng.uniform(0.5, 2.0))
     return warped
 
 

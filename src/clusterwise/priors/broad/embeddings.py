@@ -69,7 +69,7 @@ def _as_recorded(rng: np.random.Generator, features: np.ndarray) -> np.ndarray:
     if law < 0.70:
         return np.maximum(features, 0.0)
     if law < 0.76:
-        return 1.0 / (1.0 + np.exp(-np.clip(rng.uniform(1, 3) * features, -30, 30)))
+        return 1.0 / (1.0 + np.exp(-np.clip(rng.uniform(0.7, 1.7) * features, -30, 30)))
     return features
 
 

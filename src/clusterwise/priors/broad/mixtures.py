@@ -46,6 +46,26 @@ def _place(points: np.ndarray, sizes: np.ndarray, centres: np.ndarray, separatio
     return points + np.repeat(centres, sizes, axis=0)
 
 
+def _bridge(rng: np.random.Generator, points: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Join pairs of near clusters by thin bridges of their own rows, each up to the middle."""
+    k = len(sizes)
+    first = np.cumsum(sizes) - sizes
+    means = np.add.reduceat(points, first, axis=0) / sizes[:, None]
+    gaps = np.linalg.norm(means[:, None] - means[None], axis=2)
+    np.fill_diagonal(gaps, np.inf)
+    points = points.copy()
+    share, width = rng.uniform(0.03, 0.12), rng.uniform(0.01, 0.04)
+    for i in rng.permutation(k)[: max(1, k // 4)]:
+        j = int(gaps[i].argmin())
+        for start, end in ((i, j), (j, i)):
+            m = int(share * sizes[start])
+            place = rng.uniform(0, 0.5, (m, 1))
+            between = means[start] + place * (means[end] - means[start])
+            spread = width * gaps[i, j] * rng.standard_normal(between.shape)
+            points[first[start] : first[start] + m] = between + spread
+    return points
+
+
 def draw_mixture(rng: np.random.Generator, sizes: np.ndarray, d: int, ease: float = 1.0) -> np.ndarray:
     """Clusters of one family or of several, anywhere; shape (n, d), sorted by cluster."""
     k = len(sizes)
@@ -59,7 +79,9 @@ def draw_mixture(rng: np.random.Generator, sizes: np.ndarray, d: int, ease: floa
     points = _draw_clusters(rng, sizes, d, families, styles)
     scales = _draw_scales(rng, k)
     points *= np.repeat(scales, sizes)[:, None]
-    return _place(points, sizes, draw_centres(rng, scales, d), ease * draw_separation(rng))
+    centres = draw_centres(rng, scales, d)
+    points = _place(points, sizes, centres, ease * draw_separation(rng))
+    return _bridge(rng, points, sizes) if k > 1 and rng.random() < 0.08 else points
 
 
 def draw_gaussians(rng: np.random.Generator, sizes: np.ndarray, d: int, ease: float = 1.0) -> np.ndarray:
@@ -70,7 +92,7 @@ def draw_gaussians(rng: np.random.Generator, sizes: np.ndarray, d: int, ease: fl
     scales = np.exp(rng.choice([0.0, 0.15, 0.3]) * rng.standard_normal(k).clip(-2, 2))
     points *= np.repeat(scales, sizes)[:, None]
     centres = draw_centres(rng, scales, d, side_by_side=True)
-    return _place(points, sizes, centres, ease * log_uniform(rng, 2.6, 5.0))
+    return _place(points, sizes, centres, ease * log_uniform(rng, 2.4, 4.5))
 
 
 def draw_grid(rng: np.random.Generator, sizes: np.ndarray, d: int, ease: float = 1.0) -> np.ndarray:

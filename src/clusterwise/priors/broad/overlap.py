@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-__all__ = ["confusion", "hopeless_groups", "link_counts", "purity"]
+__all__ = ["clarity", "confusion", "hopeless_groups", "link_counts"]
 
 _N_NEIGHBOURS = 4
 _TREE_UP_TO = 5  # a k-d tree is the faster search up to this many dimensions
@@ -38,9 +38,11 @@ def link_counts(rng: np.random.Generator, points: np.ndarray, labels: np.ndarray
     return np.bincount(codes.ravel(), minlength=k * k).reshape(k, k)
 
 
-def purity(links: np.ndarray) -> float:
-    """Share of the neighbours that belong to the same cluster."""
-    return float(np.trace(links) / max(links.sum(), 1))
+def clarity(links: np.ndarray) -> float:
+    """Share of the neighbours that belong to the same cluster, from 0 for labels at random to 1 for all."""
+    total = max(links.sum(), 1)
+    by_chance = float(np.square(links.sum(axis=1) / total).sum())
+    return float((np.trace(links) / total - by_chance) / max(1.0 - by_chance, 1e-12))
 
 
 def confusion(links: np.ndarray) -> np.ndarray:

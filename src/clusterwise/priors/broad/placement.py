@@ -8,6 +8,7 @@ from clusterwise.priors.broad.geometry import frame
 from clusterwise.priors.broad.sizes import log_uniform
 
 __all__ = [
+    "best_candidates",
     "draw_centres",
     "draw_separation",
     "grid",
@@ -21,9 +22,9 @@ _HOPELESS = 2.2  # two Gaussians nearer than this many standard deviations look 
 
 
 def draw_separation(rng: np.random.Generator) -> float:
-    """Draw how many standard deviations neighbours are apart: mostly 3 to 6, up to 14."""
+    """Draw how many standard deviations neighbours are apart: mostly 2.5 to 6, up to 14."""
     if rng.random() < 0.75:
-        return log_uniform(rng, 2.7, 6.5)
+        return log_uniform(rng, 2.5, 6.0)
     return log_uniform(rng, 5.0, 14.0)
 
 
@@ -75,11 +76,11 @@ def draw_centres(
     evenness = 12 if side_by_side else (1, 2, 5, 12)[rng.integers(4)]
     unit = rng.standard_normal if rng.random() < 0.5 else lambda shape: rng.uniform(-1.7, 1.7, shape)
     candidates = unit((k, evenness, m)) * (radii.mean() * k ** (1 / m))
-    centres = candidates[:, 0] if evenness == 1 else _best_candidates(candidates, radii)
+    centres = candidates[:, 0] if evenness == 1 else best_candidates(candidates, radii)
     return centres if m == d else centres @ frame(rng, m, d)
 
 
-def _best_candidates(candidates: np.ndarray, radii: np.ndarray) -> np.ndarray:
+def best_candidates(candidates: np.ndarray, radii: np.ndarray) -> np.ndarray:
     """Of the candidates (k, c, m) of each centre take the one farthest from the centres before it; (k, m)."""
     k = len(candidates)
     centres = candidates[:, 0].copy()
@@ -116,6 +117,21 @@ def nearest_separations(centres: np.ndarray, scatters: np.ndarray) -> np.ndarray
 
     ``centres`` (k, d), ``scatters`` (k, d, d).
     """
+    d = centres.shape[1]
+    if d > _DISCRIMINANT_UP_TO:
+        offsets = centres[:, None] - centres[None]  # (k, k, d)
+        along = np.einsum("ijd,ijd->ij", offsets @ scatters, offsets)  # by the first cluster's scatter
+        lengths = np.einsum("ijd,ijd->ij", offsets, offsets)
+        squares = lengths**2 / np.maximum(0.5 * (along + along.T), 1e-12)
+        np.fill_diagonal(squares, np.inf)
+    else:
+        squares = _discriminant_squares(centres, scatters)
+    separations: np.ndarray = np.sqrt(squares.min(axis=1))
+    return separations
+
+
+def _discriminant_squares(centres: np.ndarray, scatters: np.ndarray) -> np.ndarray:
+    """Squared Mahalanobis distances of each centre to a few near ones, by pooled scatters; shape (k, m)."""
     k, d = centres.shape
     gaps = np.linalg.norm(centres[:, None] - centres[None], axis=2)
     radii = np.sqrt(np.einsum("kii->k", scatters) / d)
@@ -125,16 +141,10 @@ def nearest_separations(centres: np.ndarray, scatters: np.ndarray) -> np.ndarray
     near = np.argpartition(crowding, m - 1, axis=1)[:, :m]  # (k, m)
     offsets = centres[:, None] - centres[near]  # (k, m, d)
     pooled = 0.5 * (scatters[:, None] + scatters[near])  # (k, m, d, d)
-    if d <= _DISCRIMINANT_UP_TO:
-        ridge = 1e-6 * np.einsum("kmii->km", pooled)[..., None, None] * np.eye(d) + 1e-12 * np.eye(d)
-        solved = np.linalg.solve(pooled + ridge, offsets[..., None])[..., 0]
-        squares = np.einsum("kmd,kmd->km", offsets, solved)
-    else:
-        lengths = np.einsum("kmd,kmd->km", offsets, offsets)
-        along = np.einsum("kmd,kmde,kme->km", offsets, pooled, offsets, optimize=True)
-        squares = lengths**2 / np.maximum(along, 1e-12)
-    separations: np.ndarray = np.sqrt(squares.min(axis=1))
-    return separations
+    ridge = 1e-6 * np.einsum("kmii->km", pooled)[..., None, None] * np.eye(d) + 1e-12 * np.eye(d)
+    solved = np.linalg.solve(pooled + ridge, offsets[..., None])[..., 0]
+    squares: np.ndarray = np.einsum("kmd,kmd->km", offsets, solved)
+    return squares
 
 
 def spread_apart(centres: np.ndarray, scatters: np.ndarray, separation: float) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 from clusterwise.exceptions import RecipeError
 from clusterwise.priors.broad import disturbances as disturb
 from clusterwise.priors.broad.arrangements import ARRANGEMENTS, draw_arrangement
+from clusterwise.priors.broad.composites import draw_composite
 from clusterwise.priors.broad.embeddings import draw_embedding
 from clusterwise.priors.broad.geometry import lift, rotate
 from clusterwise.priors.broad.mixtures import (
@@ -19,22 +20,26 @@ from clusterwise.priors.broad.mixtures import (
     draw_mixture,
     draw_single,
 )
-from clusterwise.priors.broad.overlap import hopeless_groups, link_counts, purity
+from clusterwise.priors.broad.overlap import clarity, hopeless_groups, link_counts
+from clusterwise.priors.broad.records import draw_records
 from clusterwise.priors.broad.sizes import draw_n_clusters, draw_n_features, draw_n_rows, draw_sizes
-from clusterwise.priors.broad.table import LabelledTable
+from clusterwise.priors.broad.table import NOISE, LabelledTable
 from clusterwise.priors.options import check_options
 
 __all__ = ["BroadPrior"]
 
 _LEAST_ROWS = 20
 _TRIES = 5
+_FEW = 15
 _EASIER = 1.35  # how much farther apart clusters are in each new try
-_LEAST_PURITY = 0.6  # share of the near neighbours of rows that belong to the same cluster
+_LEAST_CLARITY = 0.45  # of tables that are no arrangement
+_OWN_FORM = ("embedding", "records")  # kinds with disturbances of their own
 _KINDS: dict[str, Callable[[np.random.Generator, np.ndarray, int, float], np.ndarray]] = {
     "mixture": draw_mixture,
     "gaussians": draw_gaussians,
     "grid": draw_grid,
     "densities": draw_densities,
+    "records": draw_records,
     "embedding": draw_embedding,
 }
 
@@ -72,10 +77,14 @@ class BroadPrior:
         n = draw_n_rows(rng, self.least_rows, self.most_rows) if n_rows is None else n_rows
         k = draw_n_clusters(rng, n, self.most_clusters)
         d = draw_n_features(rng, max(self.most_features, self.most_embedding_features))
-        kind = _draw_kind(rng, k, d)
-        if kind != "embedding":
+        if rng.random() < _embedding_share(d):
+            kind = "embedding"
+            d = min(d, self.most_embedding_features)
+        else:
             d = min(d, self.most_features)
-        n_noise = round(n * rng.uniform(0.01, 0.12)) if rng.random() < 0.3 and kind != "embedding" else 0
+            kind = _draw_kind(rng, n, k, d)
+        has_noise = kind not in _OWN_FORM and rng.random() < 0.3
+        n_noise = round(n * rng.uniform(0.01, 0.12)) if has_noise else 0
         n_extra = _draw_n_extra(rng, kind, d)
         kind, points, labels = _draw_clusters(rng, kind, n - n_noise, k, d - n_extra)
         points, labels = _disturb(rng, kind, points, labels, n_noise, n_extra)
@@ -84,35 +93,43 @@ class BroadPrior:
         return LabelledTable(points[order][:, columns], labels[order], kind)
 
 
-def _draw_kind(rng: np.random.Generator, k: int, d: int) -> str:
-    """Draw the arrangement of k clusters in d features."""
-    if d > 16:
-        if rng.random() < 0.75:
-            return "embedding"
-    elif d >= 4 and rng.random() < 0.12:
-        return "embedding"
+def _embedding_share(d: int) -> float:
+    """Share of the embeddings among tables of d features."""
+    return 0.75 if d > 16 else 0.12 if d >= 4 else 0.0
+
+
+def _draw_kind(rng: np.random.Generator, n: int, k: int, d: int) -> str:
+    """Draw the arrangement of n rows in k clusters in d features, if it is no embedding."""
     if k == 1:
         return "single"
     u = rng.random()
-    if 2 <= d <= 16 and u < 0.38:
-        special = draw_arrangement(rng, k, d) if k <= 8 or u < 0.12 else None
+    if d >= 4 and k <= _FEW and u < 0.25:
+        return "records"
+    u = rng.random()
+    if 2 <= d <= 16 and u < (0.5 if k <= 5 else 0.2):
+        if 3 <= k <= n // 25 and u < 0.07:
+            return "composite"
+        special = draw_arrangement(rng, k, d)
         if special is not None:
             return special
-    if u < 0.70:
+    u = rng.random()
+    if u < 0.55:
         return "mixture"
-    if u < 0.83:
+    if u < 0.74:
         return "gaussians"
-    if u < 0.90:
+    if u < 0.86:
         return "grid"
     return "densities"
 
 
 def _draw_n_extra(rng: np.random.Generator, kind: str, d: int) -> int:
     """Draw how many of d columns do not carry the clusters."""
+    if kind == "records":
+        return 0
     if kind == "embedding":
         return int(rng.integers(1, max(2, d // 8))) if rng.random() < 0.1 else 0
     if d < 3:
-        return int(d == 2 and kind not in ARRANGEMENTS and rng.random() < 0.03)
+        return int(d == 2 and kind not in ("composite", *ARRANGEMENTS) and rng.random() < 0.03)
     if rng.random() < 0.3:
         least = 3 if kind in ("shells", "links") else 2
         return int(rng.integers(0, min(d - least, max(1, d // 2)) + 1))
@@ -135,8 +152,8 @@ def _draw_clusters(
         points, labels = _draw_once(rng, kind, n, k, d, _EASIER**attempt)
         links = link_counts(rng, points, labels, k)
         groups = hopeless_groups(links)
-        least = ARRANGEMENTS[kind].least_purity if kind in ARRANGEMENTS else _LEAST_PURITY
-        if purity(links) >= least and groups.max() + 1 >= max(2, 0.8 * k):
+        least = ARRANGEMENTS[kind].least_clarity if kind in ARRANGEMENTS else _LEAST_CLARITY
+        if clarity(links) >= least and groups.max() + 1 >= max(2, 0.8 * k):
             break
     merged = groups[labels]
     order = np.argsort(merged, kind="stable")
@@ -149,6 +166,9 @@ def _draw_once(
     """Draw clusters of one kind as they come."""
     if kind in ARRANGEMENTS:
         points, labels = ARRANGEMENTS[kind].draw(rng, n, k)
+        return _to_dimensions(rng, points, d), labels
+    if kind == "composite":
+        points, labels = draw_composite(rng, n, k, ease)
         return _to_dimensions(rng, points, d), labels
     if kind == "single":
         return draw_single(rng, n, d), np.zeros(n, dtype=np.intp)
@@ -181,17 +201,28 @@ def _disturb(
         noise = disturb.draw_noise_rows(rng, points, n_noise)
         labels = np.concatenate([labels, disturb.label_noise(points, labels, noise)])
         points = np.concatenate([points, noise])
-    clean = kind == "embedding"
-    if not clean and points.shape[1] > 1 and rng.random() < 0.2:
+    own_form = kind in _OWN_FORM
+    if not own_form and points.shape[1] > 1 and rng.random() < 0.2:
         points = disturb.correlate_columns(rng, points)
     if n_extra:
         points = disturb.add_columns(rng, points, labels, n_extra)
-    if not clean and rng.random() < 0.12:
+    if not own_form and rng.random() < 0.12:
         points = disturb.warp_columns(rng, points)
-    if not clean and rng.random() < 0.1:
-        points = disturb.round_columns(rng, points, labels)
+    if not own_form and rng.random() < 0.12:
+        rounded = disturb.round_columns(rng, points, labels)
+        points = rounded if _are_clear(rng, rounded, labels) else points
     if rng.random() < 0.06:
         points = disturb.repeat_rows(rng, points, labels)
     if rng.random() < 0.5:
         points = disturb.change_units(rng, points)
     return points, labels
+
+
+def _are_clear(rng: np.random.Generator, points: np.ndarray, labels: np.ndarray) -> bool:
+    """Say whether the clusters can still be told apart, all of them."""
+    own = labels != NOISE
+    k = int(labels.max()) + 1
+    if k == 1:
+        return True
+    links = link_counts(rng, points[own] / (points[own].std(axis=0) + 1e-12), labels[own], k)
+    return clarity(links) >= _LEAST_CLARITY and int(hopeless_groups(links).max()) + 1 == k

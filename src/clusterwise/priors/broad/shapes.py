@@ -71,6 +71,16 @@ def _ball(rng: np.random.Generator, n: int, d: int, style: Style) -> np.ndarray:
     return _stretch(rng, radii * directions(rng, n, d), style)
 
 
+def _wedge(rng: np.random.Generator, n: int, d: int, style: Style) -> np.ndarray:
+    """A box that is filled more and more densely toward one side, or tapers toward it."""
+    points = rng.uniform(-1.7, 1.7, (n, d))
+    along = rng.random(n) ** rng.uniform(0.35, 0.8)
+    points[:, 0] = 3.4 * along - 1.7
+    if d > 1 and rng.random() < 0.4:
+        points[:, 1:] *= along[:, None]
+    return _stretch(rng, points, style)
+
+
 def _exponential(rng: np.random.Generator, n: int, d: int, style: Style) -> np.ndarray:
     return _stretch(rng, rng.standard_exponential((n, d)) - 1, style)
 
@@ -176,6 +186,7 @@ BLOBS: dict[str, ShapeLaw] = {
     "student": _student,
     "box": _box,
     "ball": _ball,
+    "wedge": _wedge,
     "exponential": _exponential,
     "lognormal": _lognormal,
 }
@@ -195,6 +206,7 @@ _WEIGHTS = {
     "student": 0.10,
     "box": 0.08,
     "ball": 0.05,
+    "wedge": 0.04,
     "exponential": 0.05,
     "lognormal": 0.05,
     "arc": 0.08,
