@@ -46,21 +46,25 @@ def _select(suite: Suite, wanted: Sequence[str] | None) -> list[Method]:
 
 
 class _Patience:
-    """Counts time-outs and dead processes in a row, per method and group of data."""
+    """Counts time-outs and dead processes in a row, over the data sets of a kind or of a group."""
 
     def __init__(self, suite: Suite) -> None:
         self._suite = suite
         self._streaks: dict[tuple[str, str], int] = {}
 
-    def is_over(self, method: str, data: Data) -> bool:
-        return self._streaks.get((method, data.group or data.name), 0) >= self._suite.patience
+    @staticmethod
+    def _key(method: str, data: Data, index: int) -> tuple[str, str]:
+        return method, f"{data.group}, {index}" if data.group else data.name
+
+    def is_over(self, method: str, data: Data, index: int) -> bool:
+        return self._streaks.get(self._key(method, data, index), 0) >= self._suite.patience
 
     def note(self, data: Data, row: Row) -> None:
         if row["status"].startswith("skipped"):
             return
         hopeless = row["status"] == "timeout" or row["status"].startswith("error: the process ended")
         hopeless |= float(row["seconds"]) > self._suite.too_long
-        key = row["method"], data.group or data.name
+        key = self._key(row["method"], data, int(row["index"]))
         self._streaks[key] = self._streaks.get(key, 0) + 1 if hopeless else 0
 
 
@@ -108,7 +112,7 @@ def _measure(
                 except MissingDataError as error:
                     write(f"{name}: {data.name} is left out: {error}")
                     break
-                if patience.is_over(method.name, data):
+                if patience.is_over(method.name, data, index):
                     reply = Reply("skipped: too slow on the data sets before")
                 elif method.max_points is not None and len(case.points) > method.max_points:
                     reply = Reply(f"skipped: more than {method.max_points:,} rows")

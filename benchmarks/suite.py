@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -102,7 +102,7 @@ class Data:
     draw: Callable[[int], Case]  # the same case for the same index, always
     n_sets: int = 1
     methods: tuple[str, ...] | None = None  # by name, if not all of the suite
-    group: str = ""  # a battery, or sizes that grow
+    group: str = ""  # kinds that belong together, such as sizes that grow: see ``Suite.patience``
 
 
 @dataclass(frozen=True)
@@ -116,9 +116,11 @@ class Suite:
     metrics: tuple[str, ...] = ("ARI", "k error")  # of ``benchmarks.scores``
     columns: tuple[str, ...] = ()  # names of further cells, which ``score`` makes
     score: Callable[[Case, np.ndarray, Mapping[str, Any]], Mapping[str, object]] | None = None
-    time_limit: float = 120.0  # seconds for one method on one data set
-    patience: int = 5  # time-outs in a row, within a group of data sets, before a method is spared the rest
-    too_long: float = field(default=float("inf"))  # seconds that count like a time-out for the next in turn
+    time_limit: float = 120.0  # seconds of CPU time for one method on one data set
+    # Time-outs in a row before a method is spared the rest: over the data sets of a kind, or, with the same
+    # index, over the kinds of a group.
+    patience: int = 5
+    too_long: float = float("inf")  # seconds that count like a time-out
 
     def measures(self, method: Method, data: Data, index: int) -> bool:
         """Whether a method is measured on data set ``index`` of a kind."""

@@ -6,6 +6,7 @@ that this process notices the end of the runner even while a method is busy or h
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import queue
@@ -23,7 +24,16 @@ import numpy as np
 from benchmarks.memory import peak_memory_mb, reset_peak_memory
 from benchmarks.suite import Case, Method, Run
 
-__all__ = ["WARM_UP_FEATURES", "WARM_UP_POINTS", "Question", "Reply", "measure", "one_line", "serve"]
+__all__ = [
+    "WARM_UP_FEATURES",
+    "WARM_UP_POINTS",
+    "Question",
+    "Reply",
+    "limit_cpu",
+    "measure",
+    "one_line",
+    "serve",
+]
 
 WARM_UP_POINTS, WARM_UP_FEATURES = 64, 10
 NAN = float("nan")
@@ -35,6 +45,7 @@ class Question:
 
     name: str
     case: Case
+    limit: float = float("inf")  # seconds of CPU time, after which the system ends the process
     method: Method | None = None
 
 
@@ -90,6 +101,18 @@ def _build(method: Method, case: Case) -> tuple[Reply, Run | None]:
     return Reply("ok"), run
 
 
+def limit_cpu(seconds: float) -> None:
+    """Let the system end this process after so many more seconds of CPU time, where it can."""
+    try:
+        import resource
+    except ImportError:  # Windows: the runner's wall clock remains
+        return
+    most = resource.RLIM_INFINITY
+    soft = most if seconds == float("inf") else math.ceil(time.process_time() + seconds)
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, most))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
 def _read(source: BinaryIO, inbox: queue.SimpleQueue[bytes]) -> None:
     try:
         while True:
@@ -113,6 +136,7 @@ def serve() -> None:
         except Exception as error:  # a method that cannot be imported here
             reply = Reply(one_line(error))
         else:
+            limit_cpu(question.limit)
             if question.method is not None:
                 reply, run = _build(question.method, question.case)
                 if run is not None:

@@ -71,7 +71,10 @@ def troubled() -> Run:
             if case.seed == 2:
                 return Outcome(np.zeros(3, dtype=int))
             if case.seed == 3:
-                time.sleep(3600)
+                while True:  # busy, so that the limit of CPU time is reached
+                    sum(range(100_000))
+            if case.seed == 4:
+                time.sleep(0.1)
             if case.seed == 5:
                 os.write(2, b"planted last words\n")
                 os._exit(7)

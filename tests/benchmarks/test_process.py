@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import time
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 
+from benchmarks import process
 from benchmarks.memory import peak_memory_mb, reset_peak_memory
 from benchmarks.process import Processes, ThisProcess, thread_environment
 from benchmarks.suite import Case, Method, Outcome, Run
@@ -66,6 +70,27 @@ def test_threads_are_the_same_for_all_libraries(monkeypatch: pytest.MonkeyPatch)
     assert limited["OMP_NUM_THREADS"] == "3"
     assert "OMP_NUM_THREADS" not in free
     assert limited["SOMETHING_ELSE"] == free["SOMETHING_ELSE"] == "kept"
+
+
+def hanging() -> Run:
+    def run(case: Case) -> Outcome:
+        if len(case.points) > 64:
+            time.sleep(3600)
+        return Outcome(np.zeros(len(case.points), dtype=int))
+
+    return run
+
+
+def test_a_process_that_does_nothing_is_ended_by_the_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "PATIENCE", 1.0)
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    processes = process.Processes()
+    method = Method("hanging", importlib.import_module("test_process").hanging)
+    try:
+        reply = processes.run(method, Case(np.zeros((100, 2))), 1.0)
+    finally:
+        processes.close()
+    assert (reply.status, reply.cpu_seconds) == ("timeout", 1.0)
 
 
 def test_memory_in_use_shows_in_the_peak() -> None:
