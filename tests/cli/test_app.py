@@ -84,13 +84,14 @@ def test_interrupted_training_says_how_to_go_on(run, recipe, monkeypatch):
     assert result.stderr == "interrupted; resume with --resume\n"
 
 
-def test_ctrl_c_ends_after_the_step_and_the_run_goes_on(run, recipe, folder, monkeypatch):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_after_the_step_and_the_run_goes_on(run, recipe, folder, monkeypatch, number):
     from clusterwise.training import loop
 
     train_steps = loop.train_steps
 
     def train_steps_with_ctrl_c(recipe, state, prior, callbacks):
-        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(number)
         train_steps(recipe, state, prior, callbacks)
 
     with monkeypatch.context() as patch:
@@ -100,6 +101,7 @@ def test_ctrl_c_ends_after_the_step_and_the_run_goes_on(run, recipe, folder, mon
     assert result.stderr.splitlines()[-1] == "interrupted; resume with --resume"
     assert os.listdir("trained") == ["tiny.checkpoint.safetensors"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     assert run("train", recipe, "--resume").exit_code == 0
     run("train", recipe, "--out", "straight")
     assert (folder / "trained/tiny.safetensors").exists()

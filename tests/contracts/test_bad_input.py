@@ -108,6 +108,43 @@ def test_what_is_not_a_table_of_numbers(
         make_each().fit(X)
 
 
+def test_dates_are_named(make_each: Make, heaps: np.ndarray) -> None:
+    days = np.arange("2020-01-01", "2020-05-20", dtype="datetime64[D]")
+    with pytest.raises(InvalidDataError, match="X holds dates; drop it or turn it into numbers"):
+        make_each().fit(days[:, None])
+    for library in ("pandas", "polars"):
+        frame = pytest.importorskip(library).DataFrame({"x": heaps[:, 0], "day": days})
+        with pytest.raises(InvalidDataError, match="Column 'day' of X holds dates; drop it"):
+            make_each().fit(frame)
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        ("data.csv", "X is the name of a file .'data.csv'.; read it first"),
+        (Path("data.csv"), "X is the name of a file"),
+        ({"a": [1.0, 2.0]}, "X is a dict; make a data frame of it first"),
+    ],
+)
+def test_what_stands_for_a_table(make_each: Make, X: Any, message: str) -> None:
+    with pytest.raises(InvalidDataError, match=message):
+        make_each().fit(X)
+
+
+def test_lazy_frames(make_each: Make) -> None:
+    lazy = pytest.importorskip("polars").LazyFrame({"a": [1.0, 2.0], "b": [2.0, 3.0]})
+    with pytest.raises(InvalidDataError, match=r"X is a lazy frame.*X\.collect"):
+        make_each().fit(lazy)
+
+
+def test_masked_values_are_missing(make_each: Make, heaps: np.ndarray) -> None:
+    masked = np.ma.masked_array(heaps, mask=np.zeros_like(heaps, dtype=bool))
+    np.testing.assert_array_equal(make_each().fit_predict(masked), make_each().fit_predict(heaps))
+    masked[17, 1] = np.ma.masked
+    with pytest.raises(InvalidDataError, match="NaN at row 17 column 1"):
+        make_each().fit(masked)
+
+
 # -- number of features --------------------------------------------------------------------------
 
 

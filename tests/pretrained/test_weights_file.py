@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from clusterwise.exceptions import WeightsFileError
 from clusterwise.models.registry import make_model
-from clusterwise.pretrained import weights_file
+from clusterwise.pretrained import list_weights, weights_file, weights_path
 from clusterwise.pretrained.header import FORMAT, Weights
 from clusterwise.pretrained.weights_file import load_weights, read_tensors, save_weights, write_tensors
 from clusterwise.training.checkpoint import TrainingState, save_checkpoint
@@ -85,6 +85,40 @@ def test_file_that_is_a_few_bytes_short(path: Path, last: int) -> None:
     path.write_bytes(path.read_bytes()[:-last])
     with pytest.raises(WeightsFileError, match="truncated"):
         load_weights(path)
+
+
+@pytest.mark.parametrize("place", [1, 100, 777])
+def test_one_flipped_bit(path: Path, place: int) -> None:
+    damaged = bytearray(path.read_bytes())
+    damaged[-place] ^= 1  # the tensors come last
+    path.write_bytes(bytes(damaged))
+    with pytest.raises(WeightsFileError, match=r"small\.safetensors is damaged.*copy it again"):
+        load_weights(path)
+
+
+def test_files_without_a_digest_are_read(path: Path) -> None:
+    tensors, header = read_tensors(path)
+    assert "digest" not in header
+    save_file(tensors, path, {key: json.dumps(value) for key, value in header.items()})
+    found = load_weights(path).model.state_dict()
+    assert all(torch.equal(found[name], tensors[name]) for name in tensors)
+
+
+def test_weights_that_are_no_numbers(path: Path) -> None:
+    tensors, header = read_tensors(path)
+    name = next(name for name, tensor in tensors.items() if tensor.is_floating_point())
+    tensors[name].reshape(-1)[0] = float("nan")
+    write_tensors(path, tensors, header)
+    with pytest.raises(WeightsFileError, match=r"small\.safetensors holds NaN or infinity"):
+        load_weights(path)
+
+
+def test_shipped_files_have_a_digest() -> None:
+    from safetensors import safe_open
+
+    for name in list_weights():
+        with safe_open(weights_path(name), framework="np") as file:
+            assert "digest" in file.metadata(), name
 
 
 @pytest.mark.parametrize(

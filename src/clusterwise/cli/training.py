@@ -1,4 +1,4 @@
-"""``clusterwise train``: nothing is lost to Ctrl-C, and no earlier run to a new one."""
+"""``clusterwise train``: nothing is lost to Ctrl-C or SIGTERM, and no earlier run to a new one."""
 
 from __future__ import annotations
 
@@ -30,18 +30,22 @@ class _StopWhenAsked(Callback):
 
 @contextlib.contextmanager
 def _stop_on_interrupt() -> Iterator[_StopWhenAsked]:
-    """Let the first Ctrl-C end the training after its step, with a checkpoint; a second one at once."""
+    """Let the first Ctrl-C or SIGTERM end the training after its step, with a checkpoint; the next now."""
     stop = _StopWhenAsked()
+
+    def restore() -> None:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
     def ask(number: int, frame: FrameType | None) -> None:
         stop.asked = True
-        signal.signal(signal.SIGINT, previous)
+        restore()
 
-    previous = signal.signal(signal.SIGINT, ask)
+    previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
     finally:
-        signal.signal(signal.SIGINT, previous)
+        restore()
 
 
 def train_recipe(recipe: Path, out: Path, resume: bool, minutes: float | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array
@@ -11,6 +12,7 @@ from sklearn.utils.validation import check_array
 from clusterwise._arrays import require_finite
 from clusterwise.components.niw import CovarianceType
 from clusterwise.exceptions import ClusterwiseError, FeatureCountError, InvalidDataError
+from clusterwise.tables.columns import require_table
 
 __all__ = [
     "as_points",
@@ -24,6 +26,10 @@ __all__ = [
 
 def as_points(X: Any, estimator: BaseEstimator, name: str = "X") -> np.ndarray:
     """Return X as float64, (n, d), all finite."""
+    require_table(X, name)
+    _require_no_dates(X, name)
+    if isinstance(X, np.ma.MaskedArray):  # its masked cells would count as the numbers below the mask
+        X = np.ma.filled(X.astype(np.float64), np.nan)
     try:
         points: np.ndarray = check_array(
             X, dtype=np.float64, order="C", ensure_all_finite=False, estimator=estimator, input_name=name
@@ -36,6 +42,20 @@ def as_points(X: Any, estimator: BaseEstimator, name: str = "X") -> np.ndarray:
     return points
 
 
+def _require_no_dates(X: Any, name: str) -> None:
+    """Raise an error that names the first column of dates, which numpy would take for numbers."""
+    frame = nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        found = [label for label, kind in frame.schema.items() if kind.is_temporal()]
+        where = f"Column {found[0]!r} of {name}" if found else None
+    else:
+        where = name if getattr(getattr(X, "dtype", None), "kind", "") in ("M", "m") else None
+    if where is not None:
+        raise InvalidDataError(
+            f"{where} holds dates; drop it or turn it into numbers (clusterwise.TablePreparation does)."
+        )
+
+
 def _text_error(X: Any, name: str) -> InvalidDataError:
     """Name the first cell that is not a number."""
     cells = np.asarray(X, dtype=object)
@@ -45,7 +65,7 @@ def _text_error(X: Any, name: str) -> InvalidDataError:
                 label = getattr(X, "columns", range(cells.shape[1]))[column]
                 return InvalidDataError(
                     f"Column {label!r} of {name} holds text (row {row}: {str(cell)[:40]!r}); "
-                    "drop it or turn it into numbers."
+                    "drop it or turn it into numbers (clusterwise.TablePreparation does)."
                 )
     return InvalidDataError(f"{name} holds text; pass numbers only.")
 

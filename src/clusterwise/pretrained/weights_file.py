@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from clusterwise._files import whole_or_nothing
+from clusterwise.exceptions import WeightsFileError
 from clusterwise.models.base import AmortizedModel
 from clusterwise.models.registry import make_model
 from clusterwise.pretrained.header import (
@@ -28,10 +30,24 @@ from clusterwise.pretrained.header import (
 __all__ = ["load_untrained", "load_weights", "read_tensors", "save_weights", "write_tensors"]
 
 
+DIGEST = "digest"  # the entry of the header that a file's tensors are checked by
+
+
+def _digest(tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 of names, types, shapes and values."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
 def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
-    """Write tensors and a JSON header, whole or not at all."""
+    """Write tensors and a JSON header, whole or not at all; a digest of the tensors goes with them."""
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    metadata = {key: json.dumps(value, sort_keys=True) for key, value in header.items()}
+    entries = {**header, DIGEST: _digest(contiguous)}
+    metadata = {key: json.dumps(value, sort_keys=True) for key, value in entries.items()}
     with whole_or_nothing(path) as temporary:
         save_file(contiguous, temporary, metadata)
 
@@ -41,7 +57,13 @@ def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     with readable(path), safe_open(str(path), framework="pt") as file:
         metadata = file.metadata()
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    return tensors, parse_metadata(metadata)
+    header = parse_metadata(metadata)
+    digest = header.pop(DIGEST, None)  # files of earlier versions have none
+    if digest is not None and digest != _digest(tensors):
+        raise WeightsFileError(
+            f"{path} is damaged: its numbers are not those that were written; copy it again."
+        )
+    return tensors, header
 
 
 def save_weights(path: str | Path, weights: Weights) -> None:
@@ -62,6 +84,10 @@ def load_weights(path: str | Path) -> Weights:
     """Read a network from its file, ready for inference."""
     tensors, values = read_tensors(path)
     header = Header.from_dict(values, path)
+    if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors.values()):
+        raise WeightsFileError(
+            f"{path} holds NaN or infinity where weights should be; train or copy it again."
+        )
     with fits_this_version(path):
         model = _build(header.recipe)
         model.load_state_dict(tensors)
