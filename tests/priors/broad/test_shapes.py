@@ -93,3 +93,9 @@ def test_composites_use_all_their_clusters(k: int) -> None:
         assert points.shape == (600, 2)
         assert len(np.bincount(labels)) == k
         assert np.bincount(labels).min() >= 3
+
+
+def test_records_are_of_one_scale() -> None:
+    for seed in range(100):
+        spreads = draw_records(np.random.default_rng(seed), np.array([9, 5, 8]), 30).std(axis=0)
+        np.testing.assert_allclose(spreads[spreads > 1e-9], 1.0)

@@ -85,7 +85,7 @@ class BroadPrior:
             kind = _draw_kind(rng, n, k, d)
         has_noise = kind not in _OWN_FORM and rng.random() < 0.3
         n_noise = round(n * rng.uniform(0.01, 0.12)) if has_noise else 0
-        n_extra = _draw_n_extra(rng, kind, d)
+        n_extra = _draw_n_extra(rng, kind, k, d)
         kind, points, labels = _draw_clusters(rng, kind, n - n_noise, k, d - n_extra)
         points, labels = _disturb(rng, kind, points, labels, n_noise, n_extra)
         order = rng.permutation(n)
@@ -122,17 +122,19 @@ def _draw_kind(rng: np.random.Generator, n: int, k: int, d: int) -> str:
     return "densities"
 
 
-def _draw_n_extra(rng: np.random.Generator, kind: str, d: int) -> int:
-    """Draw how many of d columns do not carry the clusters."""
+def _draw_n_extra(rng: np.random.Generator, kind: str, k: int, d: int) -> int:
+    """Draw how many of d columns do not carry the clusters; few where many clusters would drown in them."""
     if kind == "records":
         return 0
     if kind == "embedding":
         return int(rng.integers(1, max(2, d // 8))) if rng.random() < 0.1 else 0
     if d < 3:
-        return int(d == 2 and kind not in ("composite", *ARRANGEMENTS) and rng.random() < 0.03)
+        flat = ("composite", *ARRANGEMENTS)  # already of two features
+        return int(d == 2 and k <= _FEW and kind not in flat and rng.random() < 0.03)
     if rng.random() < 0.3:
         least = 3 if kind in ("shells", "links") else 2
-        return int(rng.integers(0, min(d - least, max(1, d // 2)) + 1))
+        most = max(1, d // 2) if k <= _FEW else d // 4
+        return int(rng.integers(0, min(d - least, most) + 1))
     return 0
 
 

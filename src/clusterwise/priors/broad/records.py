@@ -31,7 +31,7 @@ def _as_types(rng: np.random.Generator, columns: np.ndarray) -> np.ndarray:
 
 
 def draw_records(rng: np.random.Generator, sizes: np.ndarray, d: int, ease: float = 1.0) -> np.ndarray:
-    """Draw records (n, d), sorted by cluster, with columns of variance 1."""
+    """Draw records (n, d), sorted by cluster, with columns of variance 1 or constant."""
     k, n = len(sizes), int(sizes.sum())
     n_factors = int(rng.integers(0, 4))
     noise = rng.standard_normal((n, d))
@@ -47,4 +47,5 @@ def draw_records(rng: np.random.Generator, sizes: np.ndarray, d: int, ease: floa
     means = spread_apart(means, scatter_matrices(noise, sizes), ease * log_uniform(rng, 2.4, 7.0))
     columns = noise + np.repeat(means, sizes, axis=0)
     typed = _as_types(rng, columns)
-    return typed / (typed.std(axis=0) + 1e-12)
+    spreads = typed.std(axis=0)
+    return typed / np.where(spreads > 1e-9, spreads, 1.0)  # a category may have one level only
