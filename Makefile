@@ -48,9 +48,9 @@ lint: $(VENV)/.installed types  ## ruff, the import contracts, mypy
 types: $(VENV)/.installed  ## mypy
 	$(BIN)/mypy
 
-bench: $(VENV)/.installed  ## measure ourselves and our peers (hours); NAME=speed for one benchmark
-	for name in $(or $(NAME),mog crp chigac scales one-gaussian speed busy bayesian ncp amcp-ablations chigac-inference calibration posteriors growth dp-speed); do \
-		$(BIN)/clusterwise bench $$name --out benchmarks/results || exit 1; done
+bench: $(VENV)/.installed  ## measure ourselves and our peers (hours); NAME=speed for one suite
+	for name in $(or $(NAME),mog crp chigac scales one-gaussian tables speed busy bayesian ncp amcp-ablations chigac-inference calibration posteriors growth dp-speed); do \
+		$(BIN)/python -m benchmarks $$name || exit 1; done
 
 docs: $(VENV)/.installed-docs  ## build the documentation; warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -117,7 +118,7 @@ def _measure(
                 elif method.max_points is not None and len(case.points) > method.max_points:
                     reply = Reply(f"skipped: more than {method.max_points:,} rows")
                 else:
-                    reply = processes.run(method, case, suite.time_limit)
+                    reply = processes.run(method, case, min(suite.time_limit, method.time_limit or math.inf))
                 cells = _cells(suite, case, reply) | {"version": versions[method.name]}
                 row = store.add(dict(zip(("data", "method", "index"), key, strict=True)) | cells)
                 if row["status"].startswith("error"):

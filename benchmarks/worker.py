@@ -97,7 +97,8 @@ def _build(method: Method, case: Case) -> tuple[Reply, Run | None]:
         run = method.build()
     except Exception as error:
         return Reply(one_line(error)), None
-    measure(run, case)  # first calls pay for lazy imports; a failure shows again on a real data set
+    if method.warm_up:
+        measure(run, case)  # first calls pay for lazy imports; a failure shows again on a real data set
     return Reply("ok"), run
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from clusterwise.estimators import ESTIMATORS
 
 if TYPE_CHECKING:
-    from clusterwise import bench, datasets, metrics, plotting, pretrained, report
+    from clusterwise import datasets, metrics, plotting, pretrained, report
     from clusterwise.deepdpm.variants import ImageVariants
     from clusterwise.estimators import ACTST, AMCP, DAC, NCP, CHiGac, DeepDPM, DPMixture, GaussianSearch
     from clusterwise.partition import Partition
@@ -40,7 +40,6 @@ __all__ = [
     "PartitionPosterior",
     "TablePreparation",
     "__version__",
-    "bench",
     "datasets",
     "list_weights",
     "metrics",
@@ -62,7 +61,7 @@ _MODULE_OF = {
     "read_recipe": "clusterwise.training",
     "train": "clusterwise.training",
 }
-_SUBMODULES = {"bench", "datasets", "metrics", "plotting", "pretrained", "report"}
+_SUBMODULES = {"datasets", "metrics", "plotting", "pretrained", "report"}
 
 
 def __getattr__(name: str) -> Any:

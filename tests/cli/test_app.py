@@ -20,7 +20,7 @@ from clusterwise.pretrained import get_weights
 def test_version_and_help(run):
     assert run("--version").stdout == f"clusterwise {clusterwise.__version__}\n"
     text = run("--help").stdout
-    assert all(command in text for command in ("cluster", "train", "bench", "models"))
+    assert all(command in text for command in ("cluster", "train", "models"))
 
 
 def test_unknown_options_and_values(run):
@@ -109,18 +109,6 @@ def test_signals_end_after_the_step_and_the_run_goes_on(run, recipe, folder, mon
     assert all(torch.equal(resumed[name], straight[name]) for name in straight)
 
 
-def test_bench_passes_its_options_on(run, monkeypatch):
-    from clusterwise import bench
-
-    calls = []
-    monkeypatch.setattr(bench, "run_benchmark", lambda *args, **kwargs: calls.append((args, kwargs)))
-    assert run("bench", "mog", "--quick", "--out", "here", "--methods", "dac, hdbscan").exit_code == 0
-    (((name, out), options),) = calls
-    assert (name, str(out)) == ("mog", "here")
-    assert options["quick"] is True
-    assert options["methods"] == ("dac", "hdbscan")
-
-
 def test_unexpected_errors_keep_their_traceback(run, recipe, monkeypatch):
     from clusterwise import training
 
@@ -149,6 +137,4 @@ def test_help_needs_none_of_the_heavy_packages():
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
-    assert not {"matplotlib", "jinja2", "pyarrow", "pandas", "clusterwise.bench", "clusterwise.report"} & set(
-        loaded
-    )
+    assert not {"matplotlib", "jinja2", "pyarrow", "pandas", "clusterwise.report"} & set(loaded)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Bernoulli, Independent, Normal, kl_divergence
 
-from clusterwise.bench.inference_figures import importance_weighted
+from benchmarks.inference import importance_weighted
 from clusterwise.models.chigac_inference import (
     SIGMA_0,
     STRATEGIES,

@@ -10,7 +10,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 import clusterwise as cw
-from clusterwise.bench.registry import Case, Truth
+from benchmarks.suite import Case
 from clusterwise.exceptions import CapReachedWarning
 from clusterwise.pretrained import untrained
 from clusterwise.priors import MixtureOfGaussians
@@ -20,8 +20,7 @@ def draw_case(n_max: int, k_max: int, index: int) -> Case:
     """Draw a data set of DAC's Eq 13 with a seed of its own: no benchmark's and no training's."""
     rng = np.random.default_rng([2**20, n_max, k_max, index])
     drawn = MixtureOfGaussians(k_max=k_max).draw_set(rng, int(rng.integers(0.3 * n_max, n_max)))
-    truth = Truth((drawn.labels,), drawn.oracle_labels(), drawn.oracle_log_likelihood())
-    return Case(drawn.points, index, truth)
+    return Case(drawn.points, index, (drawn.labels,), drawn.oracle_labels(), drawn.oracle_log_likelihood())
 
 
 @pytest.fixture(scope="module")
@@ -32,11 +31,11 @@ def cases() -> list[Case]:
 
 def mean_ari(cases: list[Case], labels: list[np.ndarray]) -> float:
     pairs = zip(cases, labels, strict=True)
-    return float(np.mean([adjusted_rand_score(case.truth.references[0], of_case) for case, of_case in pairs]))
+    return float(np.mean([adjusted_rand_score(case.references[0], of_case) for case, of_case in pairs]))
 
 
 def oracle_ari(cases: list[Case]) -> float:
-    return mean_ari(cases, [case.truth.oracle_labels for case in cases])
+    return mean_ari(cases, [case.oracle_labels for case in cases])
 
 
 @pytest.mark.parametrize("name", cw.list_weights())

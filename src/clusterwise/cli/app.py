@@ -134,22 +134,6 @@ def train(
 
 
 @app.command()
-def bench(
-    name: Annotated[str, typer.Argument(help="Which benchmark; an unknown name lists them.")],
-    quick: Annotated[bool, typer.Option("--quick", help="Only a few data sets of each setting.")] = False,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the results go.")] = Path(
-        "benchmarks/results"
-    ),
-    methods: Annotated[str | None, typer.Option(metavar="A,B", help="Only these methods.")] = None,
-) -> None:
-    """Measure ourselves and our peers; a run that was killed goes on when it is repeated."""
-    with one_line_errors("interrupted; the same command goes on from here"), one_line_warnings():
-        from clusterwise.bench import run_benchmark
-
-        run_benchmark(name, out, quick=quick, methods=_names(methods), write=typer.echo)
-
-
-@app.command()
 def models() -> None:
     """List the weights that come with the package."""
     with one_line_errors():

@@ -1,1 +1,0 @@
-"""Every benchmark: one file each, which registers it."""

@@ -1,0 +1,88 @@
+"""Posteriors side by side, on tiny chains and a tiny network."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.runner import run_suite
+from benchmarks.suite import Case, find_suite
+from benchmarks.suites import posteriors
+from benchmarks.suites.posteriors import (
+    NAMES,
+    Compared,
+    Forecast,
+    chain,
+    figures_of,
+    network,
+    packed,
+    total_variation,
+    unpacked,
+)  # fmt: skip
+
+
+def test_a_run_leaves_a_page_with_all_posteriors(
+    tmp_path: Path, tiny_networks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"SIZES": (6, 9), "N_WARM_UP": 4, "N_DRAWS": 6, "N_PARTITIONS": 8}.items():
+        monkeypatch.setattr(posteriors, name, value)
+    suite = find_suite("posteriors", quick=True)
+    tiny = partial(network, str(tiny_networks / "tiny-ncp.safetensors"))
+    methods = [
+        replace(method, build=tiny, identity=None) if method.name == "NCP" else method
+        for method in suite.methods
+    ]
+    page = run_suite(
+        "posteriors", tmp_path, suite=replace(suite, methods=methods), here=True, write=lambda line: None
+    )
+    text = page.read_text()
+    assert "Not finished" not in text
+    for name in NAMES.values():
+        assert text.count(f"| {name} |") + text.count(f" {name} |") >= 2
+    assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_known_model_is_the_true_posterior() -> None:
+    """Of two points P(one cluster) has a closed form; a mixture told something else would miss it."""
+    points = np.array([[3.0, -1.0], [5.5, 0.5]])
+
+    def log_normal(x: np.ndarray, variances: np.ndarray) -> float:
+        return float((-0.5 * np.log(2 * np.pi * variances) - x**2 / (2 * variances)).sum())
+
+    prior, noise = posteriors.MEAN_SD**2, posteriors.SD**2
+    apart = sum(log_normal(point, np.full(2, prior + noise)) for point in points)
+    mean, difference = points.mean(axis=0), (points[0] - points[1]) / np.sqrt(2)
+    together = log_normal(np.sqrt(2) * mean, np.full(2, 2 * prior + noise)) + log_normal(
+        difference, np.full(2, noise)
+    )
+    odds = np.exp(together - apart) / posteriors.ALPHA  # of one cluster against two
+    expected = odds / (1 + odds)
+    found = []
+    for seed in range(4):
+        more = chain(True, 1)(Case(points, seed)).more
+        assert more is not None
+        found.append(more()["k"].get(1, 0.0))
+    error = np.sqrt(expected * (1 - expected) / (4 * posteriors.N_DRAWS))
+    assert abs(np.mean(found) - expected) < 8 * error  # draws of a chain are correlated
+
+
+def test_counts_of_pairs_survive_a_cell() -> None:
+    counts = np.random.default_rng(0).integers(0, 601, 45)
+    np.testing.assert_array_equal(unpacked(packed(counts)), counts)
+
+
+def test_figures_of_forecasts_that_are_right_and_wrong() -> None:
+    labels = np.array([0, 0, 1])
+    together = np.array([1.0, 0.0, 0.0])
+    right, wrong = Forecast({2: 1.0}, together, 1.0), Forecast({3: 1.0}, np.zeros(3), 2.0)
+    case = Case(np.zeros((3, 2)), 0, (labels,))
+    found = figures_of(Compared(case, (right, right), {"known": right, "inferred": right, "NCP": wrong}))
+    assert (found["tv_floor"], found["tv_inferred"], found["tv_NCP"]) == (0.0, 0.0, 1.0)
+    assert found["pairs_NCP"] == pytest.approx(1 / 3)
+    assert (found["p_true_k_known"], found["p_true_k_NCP"]) == (1.0, 0.0)
+    assert found["brier_known"] == 0.0
+    assert total_variation({1: 0.25, 2: 0.75}, {1: 0.5, 2: 0.5}) == 0.25

@@ -1,0 +1,30 @@
+"""The command: options reach the runner, errors are one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import __main__ as command
+
+
+def test_options_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+    monkeypatch.setattr(command, "run_suite", lambda *args, **options: calls.append((args, options)))
+    assert command.main(["mog", "--quick", "--out", "here", "--methods", "GMM + BIC; oracle", "--redo"]) == 0
+    assert command.main(["mog"]) == 0
+    (name, out, quick, methods, _), options = calls[0]
+    assert (name, out, quick, methods) == ("mog", Path("here"), True, ["GMM + BIC", "oracle"])
+    assert options == {"redo": True, "here": False}
+    assert calls[1][0][1].parts[-2:] == ("benchmarks", "results")
+    assert calls[1][0][3] is None
+
+
+def test_errors_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert command.main(["nothing", "--out", str(tmp_path)]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: There is no suite 'nothing': choose one of ")
+    assert error.count("\n") == 1
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,130 @@
+"""The rows of our networks: what each asks of its estimator, and which weights it takes."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import clusterwise as cw
+from benchmarks import ours
+from benchmarks.ours import (
+    FAMILIES,
+    OURS,
+    Family,
+    alone,
+    amortized,
+    find_weights,
+    untrained,
+    untrained_alone,
+    weights_identity,
+    with_search,
+)  # fmt: skip
+from benchmarks.suite import BenchmarkError, Case, Method
+from benchmarks.suites.mixtures import ABLATIONS, AS_PRINTED, BASE, METHODS, NETWORKS, ORDERS, TABLE
+
+
+def build_of(method: Method) -> partial[Any]:
+    assert isinstance(method.build, partial)
+    return method.build
+
+
+def options_of(name: str) -> dict[str, Any]:
+    """Arguments of the estimator behind a row."""
+    return build_of(METHODS[name]).keywords
+
+
+WITH_NETWORKS = [name for name, method in METHODS.items() if method.group == "networks"]
+
+
+@pytest.mark.parametrize("name", WITH_NETWORKS)
+def test_the_estimator_takes_these_options(name: str) -> None:
+    estimator, weights, _ = build_of(METHODS[name]).args
+    made = getattr(cw, estimator)(weights=find_weights(weights), **options_of(name))
+    made._validate_params()  # raises where scikit-learn would refuse them in ``fit``
+    assert made.get_params().items() >= options_of(name).items()
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_rows_of_a_family_differ_in_one_thing(family: Family) -> None:
+    name = family.name
+    assert options_of(with_search(name)) == family.options | {"refine": "search"}
+    assert options_of(untrained(name)) == options_of(with_search(name))
+    assert options_of(alone(name)) == options_of(untrained_alone(name)) == family.options | {"refine": None}
+    assert options_of(f"{alone(name)}, all rows") == options_of(alone(name)) | ours.ALL_ROWS
+    rows = (alone, with_search, untrained, untrained_alone)
+    assert [build_of(OURS[row(name)]).args[2] for row in rows] == [True, True, False, False]
+    assert [OURS[row(name)].kind for row in rows] == ["ours", "ours", "control", "control"]
+    # A user who names no weights gets the same ones.
+    assert getattr(cw, family.estimator)(**family.options)._default_weights() == family.weights
+
+
+def test_the_table_has_the_same_rows_for_all_and_the_network_alone_first() -> None:
+    for family in FAMILIES:
+        places = [NETWORKS.index(row(family.name)) for row in (alone, untrained, with_search)]
+        assert places == sorted(places)
+    assert TABLE.count("GaussianSearch") == 1
+    assert len(set(TABLE)) == len(TABLE)
+
+
+@pytest.mark.parametrize("name", ABLATIONS)
+def test_an_ablation_changes_one_thing(name: str) -> None:
+    base, changed = options_of(BASE), options_of(name)
+    differences = {key: value for key, value in changed.items() if value != base[key]}
+    assert differences == {key: value for key, value in ABLATIONS[name].items() if value != base[key]}
+    assert len(differences) == {BASE: 0, "AMCP*, Sinkhorn, balanced": 2}.get(name, 1)
+    assert changed.keys() == base.keys()
+    assert ("*" in name) == changed["update"]
+    assert changed["refine"] is None
+
+
+def test_other_loops_are_the_networks_own() -> None:
+    assert [options_of(name)["n_orders"] for name in ORDERS] == [1, 10, 50]
+    for name in (*ORDERS, AS_PRINTED):
+        assert options_of(name)["refine"] is None
+        assert options_of(name)["max_network_points"] >= 10_000
+    assert options_of(AS_PRINTED)["stop"] == "empty"
+
+
+def three_blobs() -> Case:
+    rng = np.random.default_rng(3)
+    points = rng.normal(size=(150, 2)) + np.repeat([[0, 0], [9, 0], [0, 9]], 50, axis=0)
+    return Case(points, 5)
+
+
+@pytest.mark.parametrize("refine", ["search", None])
+def test_outcomes_are_the_estimators(refine: str | None) -> None:
+    case = three_blobs()
+    outcome = amortized("AMCP", "amcp-2d", refine=refine)(case)
+    estimator = cw.AMCP(refine=refine, random_state=5).fit(case.points)
+    np.testing.assert_array_equal(outcome.labels, estimator.labels_)
+    assert outcome.log_likelihood is not None
+    assert outcome.log_likelihood() == pytest.approx(estimator.score(case.points))
+
+
+def test_an_untrained_network_is_another_one() -> None:
+    case, weights = three_blobs(), "amcp-2d"
+    trained, control = (amortized("AMCP", weights, is_it, refine=None)(case) for is_it in (True, False))
+    assert not np.array_equal(trained.labels, control.labels)
+    assert weights_identity(weights) + ", untrained" == weights_identity(weights, trained=False)
+
+
+def test_weights_for_comparisons_are_beside_the_benchmarks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert find_weights("amcp-2d") == "amcp-2d"
+    assert Path(find_weights("ncp-2d-mog")).is_file()
+    assert weights_identity("ncp-2d-mog").startswith("ncp-2d-mog ")
+    monkeypatch.setattr(ours, "WEIGHTS", tmp_path)
+    with pytest.raises(BenchmarkError, match="train them"):
+        find_weights("ncp-2d-mog")
+
+
+def test_the_search_needs_no_network() -> None:
+    outcome = OURS["GaussianSearch"].build()(three_blobs())
+    assert len(np.unique(outcome.labels)) == 3
+    assert outcome.log_likelihood is not None
+    assert np.isfinite(outcome.log_likelihood())
