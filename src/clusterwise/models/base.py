@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-__all__ = ["AmortizedModel", "Inference", "Step", "TrainingTask"]
+__all__ = ["AmortizedModel", "Inference", "Step", "TrainedModel", "TrainingTask"]
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Inference:
     log_probability: float | None = None  # of the partition in ``labels``, where a method gives one
 
 
-class AmortizedModel(nn.Module, ABC):
-    """A network trained once on many labelled data sets, which maps a set to its partition."""
+class TrainedModel(nn.Module, ABC):
+    """A network with a name, a config and a loss: what the trainer and the weights format need."""
 
     method: ClassVar[str]
     config_class: ClassVar[type[Any]]
@@ -57,8 +57,12 @@ class AmortizedModel(nn.Module, ABC):
         return int(self.config.n_features)
 
     @abstractmethod
-    def loss(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
+    def loss(self, task: Any, generator: torch.Generator) -> Tensor:
         """Return the training loss, a scalar."""
+
+
+class AmortizedModel(TrainedModel):
+    """A network trained once on many labelled data sets, which maps a set to its partition."""
 
     @abstractmethod
     def infer(

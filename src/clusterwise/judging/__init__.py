@@ -1,0 +1,1 @@
+"""Candidate partitions of a table and what trained judges say about them."""

@@ -1,0 +1,138 @@
+"""The linkage trees that candidate clusters are taken from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numba import njit
+from scipy.cluster.hierarchy import linkage
+from scipy.sparse import csr_matrix
+
+from clusterwise.trees.neighbourhood import Edges, Neighbourhood
+from clusterwise.trees.paris import paris_linkage
+from clusterwise.trees.tree import Tree, tree_of_merges
+
+__all__ = ["LINKAGES", "gini_linkage", "neighbour_graph", "trees_of"]
+
+# Neighbours in the graph that Paris and Leiden see.
+GRAPH_NEIGHBOURS = 15
+
+
+def _of_distances(kind: str) -> Callable[[Neighbourhood], tuple[np.ndarray, np.ndarray]]:
+    def merges(near: Neighbourhood) -> tuple[np.ndarray, np.ndarray]:
+        found = linkage(near.distances, kind)
+        return found[:, :2], found[:, 2]
+
+    return merges
+
+
+def _of_edges(
+    edges: Callable[[Neighbourhood], Edges], threshold: float
+) -> Callable[[Neighbourhood], tuple[np.ndarray, np.ndarray]]:
+    return lambda near: gini_linkage(edges(near), threshold)
+
+
+def _paris(near: Neighbourhood) -> tuple[np.ndarray, np.ndarray]:
+    return paris_linkage(neighbour_graph(near, GRAPH_NEIGHBOURS).toarray())
+
+
+def neighbour_graph(near: Neighbourhood, n_neighbours: int) -> csr_matrix:
+    """Symmetric unweighted graph (m, m) of the nearest neighbours."""
+    m = len(near.points)
+    indices = near.indices[:, : min(n_neighbours, m - 1)]
+    rows = np.repeat(np.arange(m), indices.shape[1])
+    graph = csr_matrix((np.ones(indices.size), (rows, indices.ravel())), shape=(m, m))
+    graph = graph.maximum(graph.T).tocsr()
+    graph.sort_indices()
+    graph.indices, graph.indptr = graph.indices.astype(np.int32), graph.indptr.astype(np.int32)
+    return graph
+
+
+def _plain(near: Neighbourhood) -> Edges:
+    return near.plain
+
+
+def _reachability(near: Neighbourhood) -> Edges:
+    return near.reachability
+
+
+LINKAGES: Mapping[str, Callable[[Neighbourhood], tuple[np.ndarray, np.ndarray]]] = {
+    "ward": _of_distances("ward"),
+    "average": _of_distances("average"),
+    "single": _of_edges(_reachability, 1.0),
+    "gini-.3": _of_edges(_plain, 0.3),
+    "gini-.1-reachability": _of_edges(_reachability, 0.1),
+    "gini-.5-reachability": _of_edges(_reachability, 0.5),
+    "paris": _paris,
+}
+
+
+def trees_of(near: Neighbourhood, kinds: tuple[str, ...] = tuple(LINKAGES)) -> list[Tree]:
+    """The trees of one data set."""
+    return [tree_of_merges(kind, *LINKAGES[kind](near)) for kind in kinds]
+
+
+def gini_linkage(edges: Edges, threshold: float) -> tuple[np.ndarray, np.ndarray]:
+    """Merges (m - 1, 2) and heights of the Gini-corrected single linkage (Gagolewski et al., 2016).
+
+    Clusters are joined by the shortest edge of the spanning tree, but as long as their sizes are more
+    unequal than ``threshold``, by the Gini index, one of the smallest must take part. A threshold of 1
+    is single linkage.
+    """
+    return _gini(edges.ends, edges.lengths, threshold)
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _root(parents: np.ndarray, node: int) -> int:
+    while parents[node] != node:
+        parents[node] = parents[parents[node]]
+        node = parents[node]
+    return node
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _gini(ends: np.ndarray, lengths: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
+    m = len(ends) + 1
+    parents = np.arange(m)
+    names = np.arange(m)  # node of the tree that a root stands for
+    sizes = np.ones(m, dtype=np.int64)
+    counts = np.zeros(m + 1, dtype=np.int64)  # clusters of each size
+    counts[1] = m
+    alive = np.ones(m - 1, dtype=np.bool_)
+    merges, heights = np.empty((m - 1, 2), dtype=np.int64), np.empty(m - 1)
+    first = 0
+    largest = 1
+    for step in range(m - 1):
+        n_clusters = m - step
+        while not alive[first]:
+            first += 1
+        edge = first
+        if threshold < 1.0:
+            seen, index, smallest = 0, 0.0, 0
+            for size in range(1, largest + 1):
+                count = counts[size]
+                if count > 0:
+                    if smallest == 0:
+                        smallest = size
+                    seen += count
+                    index += size * count * (2.0 * seen - count - n_clusters)
+            if n_clusters > 1 and index > threshold * (n_clusters - 1.0) * m:
+                for other in range(first, m - 1):
+                    if alive[other] and (
+                        sizes[_root(parents, ends[other, 0])] == smallest
+                        or sizes[_root(parents, ends[other, 1])] == smallest
+                    ):
+                        edge = other
+                        break
+        alive[edge] = False
+        a, b = _root(parents, ends[edge, 0]), _root(parents, ends[edge, 1])
+        merges[step, 0], merges[step, 1], heights[step] = names[a], names[b], lengths[edge]
+        counts[sizes[a]] -= 1
+        counts[sizes[b]] -= 1
+        parents[b] = a
+        sizes[a] += sizes[b]
+        counts[sizes[a]] += 1
+        largest = max(largest, sizes[a])
+        names[a] = m + step
+    return merges, heights

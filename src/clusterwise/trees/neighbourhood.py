@@ -1,0 +1,138 @@
+"""Nearest neighbours and minimum spanning trees of the rows that trees are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from scipy.spatial import cKDTree
+from scipy.spatial.distance import pdist, squareform
+
+__all__ = ["Edges", "Neighbourhood", "nearest", "neighbourhood_of"]
+
+N_NEIGHBOURS = 20
+# The distance to this neighbour stands for the density at a row, as HDBSCAN's core distance does.
+CORE_NEIGHBOUR = 5
+# Distances below this part of the median core distance count as this part: copies of a row are no clusters.
+LEAST_DISTANCE = 0.02
+# Up to this many features a k-d tree finds neighbours faster than comparing all rows.
+FEATURES_OF_KD_TREE = 6
+# Entries of a block of distances between rows.
+BLOCK = 4_000_000
+
+
+@dataclass(frozen=True)
+class Edges:
+    """The m - 1 edges of a spanning tree, shortest first."""
+
+    ends: np.ndarray  # (m - 1, 2)
+    lengths: np.ndarray  # (m - 1,)
+    log_lengths: np.ndarray  # (m - 1,) with a floor
+
+
+@dataclass(frozen=True)
+class Neighbourhood:
+    """What features of nodes are made from, for m rows with f features."""
+
+    points: np.ndarray  # (m, f)
+    indices: np.ndarray  # (m, N_NEIGHBOURS) nearest first, without the row itself; -1 where m is too small
+    log_distances: np.ndarray  # (m, N_NEIGHBOURS) with a floor
+    core: np.ndarray  # (m,) core distances
+    log_core: np.ndarray  # (m,) with a floor
+    distances: np.ndarray  # (m (m - 1) / 2,) condensed
+    plain: Edges  # spanning tree of the distances
+    reachability: Edges  # spanning tree of the mutual reachability distances
+
+
+def neighbourhood_of(points: np.ndarray) -> Neighbourhood:
+    """Measure points (m, f), m >= 2."""
+    distances = pdist(points)
+    square = squareform(distances)
+    indices, near = _nearest_in(square, min(N_NEIGHBOURS, len(points) - 1))
+    core = near[:, min(CORE_NEIGHBOUR, near.shape[1]) - 1]
+    positive = core[core > 0]
+    floor = max(LEAST_DISTANCE * float(np.median(positive)) if len(positive) else 0.0, 1e-300)
+    full = np.full((len(points), N_NEIGHBOURS), -1)
+    full[:, : indices.shape[1]] = indices
+    logs = np.zeros((len(points), N_NEIGHBOURS))
+    logs[:, : near.shape[1]] = np.log(np.maximum(near, floor))
+    return Neighbourhood(
+        points,
+        full,
+        logs,
+        core,
+        np.log(np.maximum(core, floor)),
+        distances,
+        _edges(square, np.zeros(len(points)), floor),
+        _edges(square, core, floor),
+    )
+
+
+def _nearest_in(square: np.ndarray, n_neighbours: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nearest rows (m, n_neighbours) and their distances, of a matrix (m, m) of distances."""
+    square = square.copy()
+    np.fill_diagonal(square, np.inf)
+    if n_neighbours < len(square) - 1:
+        some = np.argpartition(square, n_neighbours - 1, axis=1)[:, :n_neighbours]
+    else:
+        some = np.argsort(square, axis=1, kind="stable")[:, :n_neighbours]
+    near = np.take_along_axis(square, some, axis=1)
+    order = np.lexsort((some, near), axis=1)
+    return np.take_along_axis(some, order, axis=1), np.take_along_axis(near, order, axis=1)
+
+
+def nearest(points: np.ndarray, among: np.ndarray, n_neighbours: int) -> tuple[np.ndarray, np.ndarray]:
+    """The nearest rows of ``among`` (m, f) to points (n, f): indices and distances (n, n_neighbours)."""
+    if points.shape[1] <= FEATURES_OF_KD_TREE:
+        distances, indices = cKDTree(among).query(points, k=n_neighbours)
+        return indices.reshape(len(points), -1), distances.reshape(len(points), -1)
+    indices = np.empty((len(points), n_neighbours), dtype=np.int64)
+    squares = np.empty((len(points), n_neighbours))
+    norms = np.square(among).sum(axis=1)
+    step = max(1, BLOCK // len(among))
+    for start in range(0, len(points), step):
+        some = points[start : start + step]
+        block = norms - 2 * some @ among.T
+        found = np.argpartition(block, n_neighbours - 1, axis=1)[:, :n_neighbours]
+        far = np.take_along_axis(block, found, axis=1)
+        order = np.argsort(far, axis=1, kind="stable")
+        indices[start : start + step] = np.take_along_axis(found, order, axis=1)
+        far = np.take_along_axis(far, order, axis=1) + np.square(some).sum(axis=1, keepdims=True)
+        squares[start : start + step] = far
+    return indices, np.sqrt(np.maximum(squares, 0))
+
+
+def _edges(square: np.ndarray, core: np.ndarray, floor: float) -> Edges:
+    ends, lengths = _prim(square, core)
+    order = np.argsort(lengths, kind="stable")
+    lengths = lengths[order]
+    return Edges(ends[order], lengths, np.log(np.maximum(lengths, floor)))
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _prim(square: np.ndarray, core: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Spanning tree of max(d_ij, core_i, core_j) by Prim's algorithm."""
+    m = len(square)
+    best = np.full(m, np.inf)
+    origin = np.zeros(m, dtype=np.int64)
+    inside = np.zeros(m, dtype=np.bool_)
+    ends = np.empty((m - 1, 2), dtype=np.int64)
+    lengths = np.empty(m - 1)
+    current = 0
+    for step in range(m - 1):
+        inside[current] = True
+        nearest, shortest = -1, np.inf
+        for j in range(m):
+            if inside[j]:
+                continue
+            length = max(square[current, j], core[current], core[j])
+            if length < best[j]:
+                best[j] = length
+                origin[j] = current
+            if best[j] < shortest or nearest < 0:
+                nearest, shortest = j, best[j]
+        ends[step, 0], ends[step, 1] = origin[nearest], nearest
+        lengths[step] = shortest
+        current = nearest
+    return ends, lengths

@@ -1,0 +1,43 @@
+"""Columns in comparable units, and not too many of them, before distances are measured."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clusterwise._arrays import fit_scaling
+
+__all__ = ["in_one_unit", "reduced", "standardized"]
+
+# From this many columns on, with spreads no more unequal than this, they count as measured in one unit: pixels,
+# counts, coordinates of an embedding. Small ones are then small for a reason.
+COLUMNS_OF_ONE_UNIT = 16
+MOST_UNEQUAL = 30.0
+# Distances are taken between at most this many leading principal components.
+MOST_COMPONENTS = 50
+
+
+def in_one_unit(points: np.ndarray) -> bool:
+    """Whether the columns of points (n, d) seem to have one unit."""
+    if points.shape[1] < COLUMNS_OF_ONE_UNIT:
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        spreads = points.std(axis=0)
+    spreads = spreads[spreads > 0]
+    if len(spreads) == 0 or not np.isfinite(spreads).all():
+        return False
+    low, high = np.quantile(spreads, [0.1, 0.9])
+    return bool(high <= MOST_UNEQUAL * low)
+
+
+def standardized(points: np.ndarray) -> np.ndarray:
+    """Points (n, d), each column with unit spread, or all together if they have one unit."""
+    return fit_scaling(points, per_feature=not in_one_unit(points)).apply(points)
+
+
+def reduced(features: np.ndarray) -> np.ndarray:
+    """Leading principal components (n, at most MOST_COMPONENTS) of features; themselves if they are few."""
+    if features.shape[1] <= MOST_COMPONENTS:
+        return features
+    centred = features - features.mean(axis=0)
+    _, vectors = np.linalg.eigh(centred.T @ centred)
+    return centred @ vectors[:, ::-1][:, :MOST_COMPONENTS]
