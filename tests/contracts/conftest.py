@@ -13,10 +13,10 @@ import pytest
 
 import clusterwise as cw
 from clusterwise.estimators import ESTIMATORS
-from clusterwise.estimators.clusterer import Clusterer
+from clusterwise.estimators.base import BaseClusterer
 from clusterwise.exceptions import NotConvergedWarning, OneClusterWarning
 
-Make = Callable[..., Clusterer]
+Make = Callable[..., BaseClusterer]
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def _hasty() -> None:
 def make_variant(tiny_networks: Path) -> Make:
     """Return a maker of estimators by the name of their variant; options change the defaults."""
 
-    def make(name: str, **options: Any) -> Clusterer:
+    def make(name: str, **options: Any) -> BaseClusterer:
         variant = VARIANTS[name]
         defaults = {"random_state": 0, **variant.options}
         if variant.network is not None:

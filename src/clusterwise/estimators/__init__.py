@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from clusterwise.estimators.act_st import ACTST
     from clusterwise.estimators.amcp import AMCP
     from clusterwise.estimators.chigac import CHiGac
+    from clusterwise.estimators.clusterer import Clusterer
     from clusterwise.estimators.dac import DAC
     from clusterwise.estimators.deep_dpm import DeepDPM
     from clusterwise.estimators.dp_mixture import DPMixture
@@ -22,6 +23,7 @@ __all__ = [
     "ESTIMATORS",
     "NCP",
     "CHiGac",
+    "Clusterer",
     "DPMixture",
     "DeepDPM",
     "GaussianSearch",
@@ -30,6 +32,7 @@ __all__ = [
 # The one list of estimators: the class and the module that holds it. The package and the command line
 # read it; those that need no network must do without torch, which takes seconds to import.
 ESTIMATORS: dict[str, str] = {
+    "Clusterer": "clusterwise.estimators.clusterer",
     "AMCP": "clusterwise.estimators.amcp",
     "DAC": "clusterwise.estimators.dac",
     "ACTST": "clusterwise.estimators.act_st",

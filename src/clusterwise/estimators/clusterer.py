@@ -1,138 +1,231 @@
-"""What all estimators have in common once they are fitted: Gaussian clusters in some space of features."""
+"""The estimator to type for any table: any number of features, clusters of any shape."""
 
 from __future__ import annotations
 
-import warnings
-from abc import ABCMeta, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Integral
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin, clone
-from sklearn.utils import check_random_state
+import scipy.sparse
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from clusterwise._threads import one_thread
-from clusterwise.components.clusters import Clusters
-from clusterwise.estimators.validation import as_points, require_features, require_positive
-from clusterwise.exceptions import NotConvergedWarning
-from clusterwise.pipeline.describe import Assigner
-from clusterwise.pipeline.propose import ClusteringStep
-from clusterwise.pipeline.space import FeatureSpace
+from clusterwise.estimators.pipelined import PipelinedClusterer
+from clusterwise.estimators.validation import as_points, require_features
+from clusterwise.exceptions import ClusterwiseError
+from clusterwise.pipeline.columns import fit_columns
+from clusterwise.pipeline.describe import Description
+from clusterwise.pipeline.judged import JudgedPipeline, JudgedProposal, JudgedProposer, describe_judged, layer
+from clusterwise.pipeline.prepare import Prepared
+from clusterwise.pipeline.propose import Proposal
+from clusterwise.pretrained import Weights, get_weights
+from clusterwise.tables import TablePreparation
+from clusterwise.trees.points import COLUMNS_OF_ONE_UNIT, in_one_unit
 
 __all__ = ["Clusterer"]
 
-# Warnings point to the line that called ``fit``: above _say, _warn, fit and scikit-learn's wrapper of it.
-CALLER = 5
+# Rows that the judges look at; tables with many columns need more of them to show their structure.
+CONTEXT_ROWS = 2_000
+CONTEXT_ROWS_OF_MANY_COLUMNS = 4_000
 
 
-class Clusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
-    """Base of all estimators. Not for direct use."""
+class Clusterer(PipelinedClusterer):
+    """Finds clusters of any shape in any table, and how many there are.
 
-    _space: FeatureSpace
-    _clusters: Clusters
-    _assigner: Assigner
+    Linkage trees, communities of the neighbour graph and Gaussian mixtures propose partitions; a network
+    that was trained on tens of thousands of labelled tables judges every node of the trees, cuts each tree where
+    the expected overlap with true clusters is largest, and a second network chooses among all candidates.
 
-    @abstractmethod
-    def fit(self, X: Any, y: Any = None) -> Clusterer:
-        """Find the clusters of X, (n, d), and how many there are; ``y`` is ignored."""
+    Parameters
+    ----------
+    preparation : {"auto"}, TablePreparation or None
+        "auto": data frames, sparse matrices and arrays with gaps or words pass through
+        :class:`TablePreparation`; arrays of numbers are taken as they are. None: numbers only.
+    max_clusters : int
+        Partitions with more clusters are not considered.
+    max_context : int, optional
+        Number of rows that the judges look at; the others join their nearest neighbours among these. 2,000 by
+        default, 4,000 for tables with 16 or more columns.
+    weights : pair of str, path or Weights, optional
+        The networks that judge nodes and partitions; None: those that come with the package.
+    random_state : int, RandomState or None
+        Seed of the choice of rows where there are more than ``max_context``, of ``sample`` and
+        ``sample_partitions``.
+    verbose : int
+        Print one line about the fit.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n,)
+        Cluster of each row, 0 .. ``n_clusters_`` - 1, numbered by first appearance.
+    n_clusters_ : int
+    membership_ : ndarray of shape (n, K)
+        Probability of each cluster for each row, from how the candidates agree and where its neighbours are.
+    probabilities_ : ndarray of shape (n,)
+        Probability of the label.
+    outlier_scores_ : ndarray of shape (n,)
+        How much emptier it is around a row than is usual in its cluster: 0 not at all, near 1 far out.
+    k_posterior_ : dict
+        Probability of each number of clusters.
+    expected_ari_ : float
+        Adjusted Rand index with the true clusters that the judge expects: how far to trust the answer.
+    preparation_ : TablePreparation or None
+        How the table became numbers, where that was needed; ``preparation_.notes_`` says what was done.
+    means_, covariances_, proportions_
+        Of the rows of each cluster; of the prepared features where a table was prepared.
+
+    Examples
+    --------
+    >>> import clusterwise as cw
+    >>> from sklearn.datasets import make_moons
+    >>> X, y = make_moons(400, noise=0.05, random_state=0)
+    >>> int(cw.Clusterer().fit(X).n_clusters_)
+    2
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "preparation": [StrOptions({"auto"}), TablePreparation, None],
+        "max_clusters": [Interval(Integral, 1, None, closed="left")],
+        "max_context": [Interval(Integral, 8, None, closed="left"), None],
+        "weights": [tuple, list, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        *,
+        preparation: Any = "auto",
+        max_clusters: int = 100,
+        max_context: int | None = None,
+        weights: tuple[str | Path | Weights, str | Path | Weights] | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.preparation = preparation
+        self.max_clusters = max_clusters
+        self.max_context = max_context
+        self.weights = weights
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # -- stages ----------------------------------------------------------------------------------
+
+    def _judges(self) -> tuple[Weights, Weights]:
+        pair = ("node-judge", "partition-judge") if self.weights is None else tuple(self.weights)
+        if len(pair) != 2:
+            raise ClusterwiseError(
+                f"weights must be a pair, of a node judge and of a partition judge; got {len(pair)}."
+            )
+        return get_weights(pair[0], "node-judge"), get_weights(pair[1], "partition-judge")
+
+    def _pipeline(self) -> JudgedPipeline:
+        nodes, partitions = self._judges()
+        return JudgedPipeline(
+            self._fit_space,
+            JudgedProposer(nodes.model, partitions.model, self.max_clusters),
+            self._most_rows,
+            self.max_clusters,
+        )
+
+    def _fit_space(self, points: np.ndarray) -> Any:
+        # Prepared features have their weights already.
+        return fit_columns(points, joint=self.preparation_ is not None or in_one_unit(points))
+
+    def _most_rows(self, points: np.ndarray) -> int:
+        if self.max_context is not None:
+            return self.max_context
+        wide = points.shape[1] >= COLUMNS_OF_ONE_UNIT
+        return CONTEXT_ROWS_OF_MANY_COLUMNS if wide else CONTEXT_ROWS
+
+    # -- tables ----------------------------------------------------------------------------------
+
+    def _points(self, X: Any, name: str = "X") -> np.ndarray:
+        self.preparation_ = self._preparation_for(X)
+        if self.preparation_ is None:
+            return as_points(X, self, name)
+        points: np.ndarray = self.preparation_.fit_transform(X)
+        return points
+
+    def _preparation_for(self, X: Any) -> TablePreparation | None:
+        if isinstance(self.preparation, TablePreparation):
+            return TablePreparation(**self.preparation.get_params())
+        if self.preparation is None or not _needs_preparation(X):
+            return None
+        return TablePreparation()
 
     def fit_predict_many(self, Xs: Sequence[Any]) -> list[np.ndarray]:
-        """Cluster many data sets one after the other; return the labels of each. Nothing is stored."""
-        points = [as_points(X, self, f"Xs[{index}]") for index, X in enumerate(Xs)]
-        return [clone(self).fit_predict(of_set) for of_set in points]
-
-    def _draw_seed(self) -> int:
-        if isinstance(self.random_state, Integral):  # setting up a RandomState takes a while
-            return int(np.random.default_rng(int(self.random_state)).integers(2**31 - 1))
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
-
-    def _store_clusters(
-        self,
-        space: FeatureSpace,
-        clusters: Clusters,
-        assigner: Assigner,
-        membership: np.ndarray,
-        outlier_scores: np.ndarray,
-    ) -> None:
-        """Keep clusters, all in use, with the memberships (n, K) and scores (n,) of the rows of ``fit``."""
-        self._space, self._clusters, self._assigner = space, clusters, assigner
-        self.membership_ = membership
-        self.labels_ = membership.argmax(axis=1)
-        self.n_clusters_ = clusters.n_clusters
-        self.probabilities_ = membership.max(axis=1)
-        self.outlier_scores_ = outlier_scores
-        self.means_ = space.undo(clusters.means)
-        self.proportions_ = clusters.proportions
-
-    def _say(self, message: str, category: type[Warning] = NotConvergedWarning) -> None:
-        """Warn about how the fit ended; to be called by ``_warn``, which ``fit`` calls."""
-        warnings.warn(message, category, stacklevel=CALLER)
-
-    # -- what was fitted -------------------------------------------------------------------------
-
-    @property
-    def covariances_(self) -> np.ndarray:
-        """Covariances of the clusters, (K, d, d), made when they are asked for: d may be large."""
-        check_is_fitted(self)
-        return self._space.undo_covariances(self._clusters.covariances)
-
-    @property
-    def steps_(self) -> tuple[ClusteringStep, ...]:
-        """The path from cluster to cluster, where there is one."""
-        check_is_fitted(self)
-        return ()
-
-    @property
-    def pioneers_(self) -> np.ndarray:
-        """Rows that stand for the clusters, (K,), where a method has them; otherwise empty."""
-        check_is_fitted(self)
-        return np.empty(0, dtype=np.int64)
-
-    @property
-    def weights_name_(self) -> str | None:
-        """Name of the weights behind the clusters; None where no network was trained beforehand."""
-        check_is_fitted(self)
-        return None
-
-    # -- new points ------------------------------------------------------------------------------
+        """Cluster many tables one after the other; return the labels of each. Nothing is stored."""
+        twin = type(self)(**self.get_params())
+        return [twin.fit(X).labels_ for X in Xs]
 
     def _features(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        points = as_points(X, self)
-        name = self.weights_name_
-        require_features(points, self, "" if name is None else f" (weights {name!r})")
-        validate_data(self, X, reset=False, skip_check_array=True)  # names of columns
+        if self.preparation_ is None:
+            points = as_points(X, self)
+            require_features(points, self)
+        else:
+            points = self.preparation_.transform(X)
+        if not scipy.sparse.issparse(X):
+            validate_data(self, X, reset=False, skip_check_array=True)  # names of columns
         return self._space.apply(points)
 
-    @one_thread()
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Probability of each cluster for each row of X, (n, K); each row is treated by itself."""
-        features = self._features(X)
-        return self._assigner.memberships(features)
+    # -- what was found --------------------------------------------------------------------------
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Cluster of each row of X, (n,)."""
-        return self.predict_proba(X).argmax(axis=1)
+    def _store(self, prepared: Prepared, proposal: Proposal, description: Description, seed: int) -> None:
+        super()._store(prepared, proposal, description, seed)
+        scores = self._judged.expected_scores
+        self.expected_ari_ = 1.0 if scores is None else float(scores[0])
+        self._weights_name = " and ".join(one.name for one in self._judges())
 
-    @one_thread()
-    def score_samples(self, X: Any) -> np.ndarray:
-        """Log predictive density of each row of X in its own units, (n,), given the clusters.
+    @property
+    def _judged(self) -> JudgedProposal:
+        proposal = self._proposal
+        assert isinstance(proposal, JudgedProposal)
+        return proposal
 
-        Columns that are constant in the data of ``fit`` may not count. Where features are projected or
-        learned it is their density.
-        """
-        features = self._features(X)
-        return self._clusters.log_density(features) - self._space.log_volume
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean log predictive density per row of X; ``y`` is ignored."""
-        return float(self.score_samples(X).mean())
-
-    def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """Draw new rows (n_samples, d) from the predictive mixture, with their clusters (n_samples,)."""
+    @property
+    def weights_name_(self) -> str:
+        """Names of the weights of the judges."""
         check_is_fitted(self)
-        require_positive(n_samples)
-        features, labels = self._clusters.sample(np.random.default_rng(self._draw_seed()), n_samples)
-        return self._space.undo(features), labels
+        return self._weights_name
+
+    def labels_at(self, n_clusters: int) -> np.ndarray:
+        """Labels (n,) of the best partition into ``n_clusters``: the same tree, cut finer or coarser.
+
+        The candidates with that many clusters come first; if there are none, the trees are cut so that
+        the judge's scores are as large as they can be.
+        """
+        check_is_fitted(self)
+        if not 1 <= n_clusters <= len(self._prepared.shown):
+            raise ClusterwiseError(
+                f"n_clusters must be from 1 to {len(self._prepared.shown)}, the rows that were looked at; "
+                f"got {n_clusters}."
+            )
+        answer = layer(self._judged, n_clusters)
+        labels = describe_judged(self._prepared, self._judged, answer).labels
+        return labels if n_clusters > 1 else np.zeros(len(labels), dtype=np.int64)
+
+    def _notes(self, prepared: Prepared, cap_reached: bool) -> Iterator[tuple[type[Warning], str]]:
+        yield from super()._notes(prepared, cap_reached)
+
+    def _is_capped(self, proposal: Proposal, description: Description) -> bool:
+        # Candidates beyond the cap are left out; that matters if the answer is at the cap.
+        return proposal.cap_reached and description.clusters.n_clusters >= self.max_clusters
+
+
+def _needs_preparation(X: Any) -> bool:
+    """Whether X is more than an array of numbers without gaps."""
+    if scipy.sparse.issparse(X) or hasattr(X, "columns") or hasattr(X, "column_names"):
+        return True
+    try:
+        array = np.asarray(X)
+    except (ValueError, TypeError):
+        return False  # ragged: the usual checks say so
+    if array.ndim != 2:
+        return False
+    if array.dtype.kind in "OUSMm":
+        return True
+    return array.dtype.kind == "f" and bool(np.isnan(array).any())

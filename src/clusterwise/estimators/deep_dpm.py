@@ -26,7 +26,7 @@ from clusterwise.deepdpm.history import History
 from clusterwise.deepdpm.moves import k_after_moves
 from clusterwise.deepdpm.net_clusters import outputs_in_use
 from clusterwise.deepdpm.settings import ClusterLoss, Settings, Subclusters
-from clusterwise.estimators.clusterer import Clusterer
+from clusterwise.estimators.base import BaseClusterer
 from clusterwise.estimators.deep_dpm_prior import prior_of_clusters
 from clusterwise.estimators.feature_space import Space, Variants, vary_features
 from clusterwise.estimators.progress import epoch_progress
@@ -36,7 +36,7 @@ from clusterwise.exceptions import CapReachedWarning, ClusterwiseError, OneClust
 __all__ = ["DeepDPM"]
 
 
-class DeepDPM(Clusterer):
+class DeepDPM(BaseClusterer):
     """Deep Dirichlet-process mixture (Ronen et al. 2022): a network learns who belongs where, k included.
 
     For one data set, large rather than small, when no trained network fits it. A clustering net gives each

@@ -20,7 +20,7 @@ from clusterwise.dp.chain import Chain, Sampler, run_chain
 from clusterwise.dp.convergence import summarize
 from clusterwise.dp.hyper import HyperParameters, HyperPrior, LogNormal
 from clusterwise.dp.state import statistics_of
-from clusterwise.estimators.clusterer import Clusterer
+from clusterwise.estimators.base import BaseClusterer
 from clusterwise.estimators.progress import chain_progress
 from clusterwise.estimators.tables import Table, read_table
 from clusterwise.estimators.validation import by_feature, require_degrees_of_freedom, require_positive
@@ -39,7 +39,7 @@ LABELS_COMPARED = 4_000_000
 WEAK = {"kappa": LogNormal(1e-4, 0.0), "degrees": LogNormal(3.0, 0.0), "variance": LogNormal(0.005, 0.0)}
 
 
-class DPMixture(Clusterer):
+class DPMixture(BaseClusterer):
     """Dirichlet-process mixture of Gaussians, sampled by Markov chain Monte Carlo.
 
     Nothing needs tuning: the concentration alpha and the hyper-parameters of the Normal-Inverse-Wishart prior

@@ -13,7 +13,7 @@ from sklearn.base import _fit_context
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from clusterwise._threads import one_thread
-from clusterwise.estimators.clusterer import Clusterer
+from clusterwise.estimators.base import BaseClusterer
 from clusterwise.estimators.validation import as_points, require_positive
 from clusterwise.exceptions import CapReachedWarning
 from clusterwise.pipeline.describe import Description, network_labels
@@ -31,7 +31,7 @@ DRAWS_OF_POSTERIOR = 20
 CALLER = 4
 
 
-class PipelinedClusterer(Clusterer):
+class PipelinedClusterer(BaseClusterer):
     """Base of the estimators that name a proposer. Not for direct use."""
 
     @abstractmethod

@@ -10,7 +10,7 @@ import torch
 
 from clusterwise.models.node_judge import NodeJudge, pack_nodes
 from clusterwise.partition import canonical_labels
-from clusterwise.search.cells import first_partition
+from clusterwise.search.cells import likeliest_partition
 from clusterwise.search.climb import climb
 from clusterwise.search.evidence import Sample
 from clusterwise.search.settings import DEFAULT
@@ -20,12 +20,12 @@ from clusterwise.trees.features import Measured, Nodes, measure, nodes_of
 from clusterwise.trees.linkages import LINKAGES, trees_of
 from clusterwise.trees.neighbourhood import Neighbourhood, nearest, neighbourhood_of
 
-__all__ = ["ORIGINS", "Candidates", "candidates_of"]
+__all__ = ["ORIGINS", "Candidates", "candidates_of", "filled"]
 
 # How a candidate was made; the partition judge knows these by their number.
 ORIGINS = (*LINKAGES, "decisions", "em", "search", "communities")
 # EM is not tried from more clusters than this.
-MOST_CLUSTERS_OF_EM = 60
+MOST_CLUSTERS_OF_EM = 40
 
 
 @dataclass(frozen=True)
@@ -86,17 +86,18 @@ def _proposed(
     yield "decisions", -1, np.zeros(m, dtype=np.int64)
     cuts = []
     for i, (nodes, score, decision) in enumerate(zip(trees, scores, whole, strict=True)):
-        cut = _filled(near, labels_of_cut(nodes, best_cut(nodes.sizes, nodes.children, score[:, 0])))
+        cut = filled(near, labels_of_cut(nodes, best_cut(nodes.sizes, nodes.children, score[:, 0])))
         cuts.append(cut)
         yield nodes.tree.kind, i, cut
         # Top-down: a node above zero is left whole, and what is below it does not count.
-        yield "decisions", i, _filled(near, labels_of_cut(nodes, _decided(nodes, decision)))
+        yield "decisions", i, filled(near, labels_of_cut(nodes, _decided(nodes, decision)))
     sample = Sample(measured.directions, "full", DEFAULT)
     distinct = {labels.tobytes(): labels for labels in map(canonical_labels, cuts)}
     some = [labels for labels in distinct.values() if 1 < labels.max() + 1 <= MOST_CLUSTERS_OF_EM]
     for state in climb(sample, some, with_moves=False):
         yield "em", -1, state.memberships.argmax(axis=0)
-    found = climb(sample, [first_partition(sample)], with_moves=True)
+    # The whole search would take most of the time, and the judge looks beyond Gaussians anyway.
+    found = climb(sample, [likeliest_partition(sample)], with_moves=False)
     yield "search", -1, found[0].memberships.argmax(axis=0)
     for resolution in RESOLUTIONS:
         yield "communities", -1, communities(near, resolution)
@@ -114,7 +115,7 @@ def _decided(nodes: Nodes, whole: np.ndarray) -> np.ndarray:
     return np.flatnonzero(reached)
 
 
-def _filled(near: Neighbourhood, labels: np.ndarray) -> np.ndarray:
+def filled(near: Neighbourhood, labels: np.ndarray) -> np.ndarray:
     """Let rows without a label join the cluster of the nearest row that has one."""
     empty = labels < 0
     if not empty.any():

@@ -97,14 +97,15 @@ class _Round(nn.Module):
         # The last rows stand for a parent, a sibling, a child that is not there.
         table = torch.cat([seen, self.absent])
         v = len(states)
-        left, right = (table[_or(children[:, side], v + 2)] for side in (0, 1))
-        messages = [seen, table[_or(parents, v)], table[_or(siblings, v + 1)], left + right, left.maximum(right)]
+
+
+        def state_of(indices: Tensor, absent: int) -> Tensor:
+            return table.index_select(0, torch.where(indices >= 0, indices, v + absent))
+
+        left, right = state_of(children[:, 0], 2), state_of(children[:, 1], 2)
+        messages = [seen, state_of(parents, 0), state_of(siblings, 1), left + right, left.maximum(right)]
         mixed: Tensor = self.mix(torch.cat(messages, dim=1))
         return states + mixed
-
-
-def _or(indices: Tensor, absent: int) -> Tensor:
-    return torch.where(indices >= 0, indices, absent)
 
 
 class NodeJudge(TrainedModel):

@@ -11,7 +11,7 @@ from clusterwise.exceptions import RecipeError
 from clusterwise.priors.options import check_options
 
 if TYPE_CHECKING:
-    from clusterwise.models.base import AmortizedModel
+    from clusterwise.models.base import TrainedModel
 
 __all__ = ["MODELS", "make_model", "model_class"]
 
@@ -22,19 +22,21 @@ MODELS: dict[str, tuple[str, str]] = {
     "dac": ("clusterwise.models.dac", "DAC"),
     "act-st": ("clusterwise.models.act_st", "ACTST"),
     "ncp": ("clusterwise.models.ncp", "NCP"),
+    "node-judge": ("clusterwise.models.node_judge", "NodeJudge"),
+    "partition-judge": ("clusterwise.models.partition_judge", "PartitionJudge"),
 }
 
 
-def model_class(method: str) -> type[AmortizedModel]:
+def model_class(method: str) -> type[TrainedModel]:
     """Load the class of a method's network."""
     if method not in MODELS:
         raise RecipeError(f"There is no method {method!r}; the methods are {', '.join(sorted(MODELS))}.")
     module, name = MODELS[method]
-    model: type[AmortizedModel] = getattr(import_module(module), name)
+    model: type[TrainedModel] = getattr(import_module(module), name)
     return model
 
 
-def make_model(method: str, options: Mapping[str, Any]) -> AmortizedModel:
+def make_model(method: str, options: Mapping[str, Any]) -> TrainedModel:
     """Build an untrained network from the name of its method and the options of its config."""
     model = model_class(method)
     known = [f.name for f in dataclasses.fields(model.config_class)]

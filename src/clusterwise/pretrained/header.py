@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from clusterwise.exceptions import RecipeError, WeightsFileError
 
 if TYPE_CHECKING:
-    from clusterwise.models.base import AmortizedModel
+    from clusterwise.models.base import TrainedModel
 
 __all__ = ["FORMAT", "Header", "Weights", "fits_this_version", "parse_metadata", "read_header", "readable"]
 
@@ -27,7 +27,7 @@ class Weights:
     """A trained network and what its file says about it; estimators show it by its name."""
 
     name: str
-    model: AmortizedModel = field(repr=False)
+    model: TrainedModel = field(repr=False)
     recipe: dict[str, Any] = field(repr=False)
     # Steps done, seconds, validation figures, the range of the training data.
     facts: dict[str, Any] = field(repr=False)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from clusterwise._files import whole_or_nothing
 from clusterwise.exceptions import WeightsFileError
-from clusterwise.models.base import AmortizedModel
+from clusterwise.models.base import TrainedModel
 from clusterwise.models.registry import make_model
 from clusterwise.pretrained.header import (
     FORMAT,
@@ -72,7 +72,7 @@ def save_weights(path: str | Path, weights: Weights) -> None:
     write_tensors(path, weights.model.state_dict(), header)
 
 
-def _build(recipe: Mapping[str, Any], seed: int = 0) -> AmortizedModel:
+def _build(recipe: Mapping[str, Any], seed: int = 0) -> TrainedModel:
     """Build the network of a recipe, ready for inference; the user's random numbers stay as they are."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

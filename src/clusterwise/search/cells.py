@@ -18,7 +18,7 @@ from clusterwise.components.niw import sum_by_label
 from clusterwise.search.evidence import Sample, hyper_of, judge
 from clusterwise.search.mergers import near_pairs
 
-__all__ = ["cells", "first_partition", "put_together"]
+__all__ = ["cells", "first_partition", "likeliest_partition", "put_together"]
 
 LLOYD_STEPS = 8
 
@@ -77,11 +77,20 @@ def _round(sample: Sample, statistics: np.ndarray) -> np.ndarray:
     return np.unique(name[name], return_inverse=True)[1]
 
 
-def first_partition(sample: Sample) -> np.ndarray:
-    """Labels (n,) of sorted points to start a search from, with more clusters than there may be."""
+def _path(sample: Sample) -> list[tuple[float, np.ndarray]]:
     settings = sample.settings
     n = len(sample.points)
     n_cells = min(n // settings.points_per_cell + settings.spare_clusters, n // 2, settings.most_cells)
-    path = put_together(sample, cells(sample.points, max(1, n_cells)))
+    return put_together(sample, cells(sample.points, max(1, n_cells)))
+
+
+def first_partition(sample: Sample) -> np.ndarray:
+    """Labels (n,) of sorted points to start a search from, with more clusters than there may be."""
+    path = _path(sample)
     best = max(path, key=lambda step: step[0])[1].max() + 1
-    return next(labels for _, labels in path if labels.max() + 1 <= best + settings.spare_clusters)
+    return next(labels for _, labels in path if labels.max() + 1 <= best + sample.settings.spare_clusters)
+
+
+def likeliest_partition(sample: Sample) -> np.ndarray:
+    """Labels (n,) of sorted points: of all rounds of putting cells together the one with most evidence."""
+    return max(_path(sample), key=lambda step: step[0])[1]

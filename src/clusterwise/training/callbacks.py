@@ -18,7 +18,21 @@ from clusterwise.training.checkpoint import TrainingState, save_checkpoint
 from clusterwise.training.recipe import Recipe
 from clusterwise.training.tasks import VALIDATION, draw_task, rng_of_step
 
-__all__ = ["Callback", "Checkpoint", "Progress", "TimeLimit", "Validation"]
+__all__ = ["FIGURES", "Callback", "Checkpoint", "Measured", "Progress", "TimeLimit", "Validation"]
+
+
+# How figures of a validation are called; those that are none.
+FIGURES = {
+    "ari": "ARI",
+    "best_ari": "best ARI",
+    "k_mae": "k-MAE",
+    "right_k": "exact k",
+    "calibration_error": "ECE",
+    "cut": "cut",
+    "best_cut": "best cut",
+    "squared_error": "squared error",
+}
+OTHERS = ("step", "loss")
 
 
 class Callback(ABC):
@@ -61,8 +75,23 @@ class Validation(Callback):
         return {"ari": float(np.mean(aris)), "k_mae": float(np.mean(errors))}
 
 
+class Measured(Callback):
+    """Figures of the averaged weights, by a function of the network."""
+
+    def __init__(self, recipe: Recipe, measure: Callable[[torch.nn.Module], dict[str, float]]) -> None:
+        self.every = recipe.validation.every
+        self.last_step = recipe.optimizer.steps
+        self.measure = measure
+
+    def after_step(self, state: TrainingState) -> bool:
+        if state.step % self.every == 0 or state.step == self.last_step:
+            entry = {"step": state.step, "loss": state.running_loss}
+            state.history.append(entry | self.measure(state.averaged))
+        return False
+
+
 class Progress(Callback):
-    """One line every few seconds: step, loss, running ARI, time left."""
+    """One line every few seconds: step, loss, running figures, time left."""
 
     def __init__(
         self, n_steps: int, interval: float = 10.0, write: Callable[[str], object] | None = None
@@ -85,7 +114,8 @@ class Progress(Callback):
         validation = ""
         if state.history:
             latest = state.history[-1]
-            validation = f"  ARI {latest['ari']:.4f}  k-MAE {latest['k_mae']:.3f} (step {latest['step']:.0f})"
+            figures = [f"{FIGURES.get(key, key)} {latest[key]:.4f}" for key in latest if key not in OTHERS]
+            validation = f"  {'  '.join(figures)} (step {latest['step']:.0f})"
         left = f"  {pace * (self.n_steps - state.step) / 60:.1f} min left" if done else ""
         self.write(f"step {state.step}/{self.n_steps}  loss {state.running_loss:.4f}{validation}{left}")
         return False

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
 from clusterwise.pretrained.header import Weights
+from clusterwise.training.callbacks import FIGURES, OTHERS
 
 __all__ = ["card_text"]
 
@@ -25,18 +29,36 @@ def card_text(weights: Weights) -> str:
         "",
         "Fresh data sets from the training prior, the network alone, nothing refined:",
         "",
-        "| step | loss | ARI | k-MAE |",
-        "|---|---|---|---|",
-        *(f"| {h['step']:.0f} | {h['loss']:.3f} | {h['ari']:.4f} | {h['k_mae']:.3f} |" for h in history),
-        "",
-        f"Training data reach {facts['largest_coordinate']:.1f} spreads from their centre (99.9th percentile "
-        "over data sets); data that reach farther bring a warning.",
+        *_history(history),
+        *_reach(facts),
         "",
         "Figures on the test sets, beside peers and the oracle: `docs/benchmarks.md`.",
         "",
         "## Recipe",
     ]
-    for section in ("model", "prior", "sizes", "optimizer", "validation"):
+    sections = ["model", "prior", "sizes", "optimizer", "validation"]
+    if recipe["method"].endswith("-judge"):
+        sections[2] = "tables"
+    for section in sections:
         lines += ["", f"### {section}", "", "| option | value |", "|---|---|"]
         lines += [f"| {name} | {value} |" for name, value in recipe[section].items()]
     return "\n".join(lines) + "\n"
+
+
+def _history(history: Sequence[Mapping[str, float]]) -> Iterator[str]:
+    keys = [key for key in history[-1] if key not in OTHERS]
+    yield "| step | loss | " + " | ".join(FIGURES.get(key, key) for key in keys) + " |"
+    yield "|---|---|" + "---|" * len(keys)
+    for entry in history:
+        yield f"| {entry['step']:.0f} | {entry['loss']:.3f} | " + " | ".join(
+            f"{entry[key]:.4f}" for key in keys
+        ) + " |"
+
+
+def _reach(facts: Mapping[str, Any]) -> Iterator[str]:
+    if "largest_coordinate" in facts:
+        yield ""
+        yield (
+            f"Training data reach {facts['largest_coordinate']:.1f} spreads from their centre (99.9th percentile "
+            "over data sets); data that reach farther bring a warning."
+        )

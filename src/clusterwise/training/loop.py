@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from torch import nn
 
 from clusterwise._files import whole_or_nothing
 from clusterwise.exceptions import RecipeError
+from clusterwise.models.base import AmortizedModel, TrainingTask
 from clusterwise.models.registry import make_model
 from clusterwise.pretrained.header import Weights
 from clusterwise.pretrained.weights_file import save_weights
@@ -22,9 +24,10 @@ from clusterwise.training.callbacks import Callback, Checkpoint, Progress, TimeL
 from clusterwise.training.card import card_text
 from clusterwise.training.checkpoint import TrainingState, load_checkpoint
 from clusterwise.training.recipe import OptimizerOptions, Recipe, read_recipe
+from clusterwise.training.sources import Source, source_of_tables
 from clusterwise.training.tasks import LOSS, VALIDATION, draw_task, rng_of_step, task_of_step
 
-__all__ = ["learning_rate_at", "train", "train_steps"]
+__all__ = ["PriorSource", "learning_rate_at", "train", "train_steps"]
 
 
 def learning_rate_at(step: int, options: OptimizerOptions) -> float:
@@ -33,7 +36,29 @@ def learning_rate_at(step: int, options: OptimizerOptions) -> float:
     return options.learning_rate * warm_up * 0.5 * (1 + math.cos(math.pi * step / options.steps))
 
 
-def train_steps(recipe: Recipe, state: TrainingState, prior: Prior, callbacks: Sequence[Callback]) -> None:
+class PriorSource:
+    """Data sets drawn from a prior, anew for each step; see ``Source``."""
+
+    def __init__(self, recipe: Recipe, prior: Prior) -> None:
+        self.recipe, self.prior = recipe, prior
+
+    def start(self, model: nn.Module) -> None:
+        """Nothing: data sets come with unit spread."""
+
+    def task(self, step: int) -> TrainingTask:
+        return task_of_step(self.prior, self.recipe.sizes, self.recipe.seed, step)
+
+    def validation(self) -> Callback:
+        return Validation(self.recipe, self.prior)
+
+    def facts(self, model: nn.Module) -> dict[str, Any]:
+        """How far from the centre training data reach: the 99.9th percentile over data sets of max |x|."""
+        rng = rng_of_step(self.recipe.seed, VALIDATION, 1)
+        task = draw_task(self.prior, rng, 2000, max(self.recipe.sizes.n_points))
+        return {"largest_coordinate": float(np.quantile(task.points.abs().amax(dim=(1, 2)).numpy(), 0.999))}
+
+
+def train_steps(recipe: Recipe, state: TrainingState, source: Source, callbacks: Sequence[Callback]) -> None:
     """Run the steps that are left, calling every callback after each."""
     options = recipe.optimizer
     parameters, averaged = tuple(state.model.parameters()), tuple(state.averaged.parameters())
@@ -42,7 +67,7 @@ def train_steps(recipe: Recipe, state: TrainingState, prior: Prior, callbacks: S
         started = time.monotonic()
         for group in state.optimizer.param_groups:
             group["lr"] = learning_rate_at(state.step, options)
-        task = task_of_step(prior, recipe.sizes, recipe.seed, state.step)
+        task = source.task(state.step)
         loss_seed = rng_of_step(recipe.seed, LOSS, state.step).integers(2**63)
         loss = state.model.loss(task, loss_generator.manual_seed(int(loss_seed)))  # type: ignore[operator]
         value = loss.item()
@@ -65,11 +90,19 @@ def train_steps(recipe: Recipe, state: TrainingState, prior: Prior, callbacks: S
             return
 
 
-def _largest_coordinate(recipe: Recipe, prior: Prior) -> float:
-    """How far from the centre training data reach: the 99.9th percentile over data sets of max |x|."""
-    rng = rng_of_step(recipe.seed, VALIDATION, 1)
-    task = draw_task(prior, rng, 2000, max(recipe.sizes.n_points))
-    return float(np.quantile(task.points.abs().amax(dim=(1, 2)).numpy(), 0.999))
+def _source(
+    recipe: Recipe, model: nn.Module, directory: Path, verbose: bool, deadline: float | None
+) -> Source | None:
+    """Where the data come from; None if they are made beforehand, and time was up before they were."""
+    if not isinstance(model, AmortizedModel):
+        return source_of_tables(recipe, directory / f"{recipe.name}-tables", verbose, deadline)
+    prior = make_prior(**recipe.prior)
+    if prior.n_features != model.n_features:
+        raise RecipeError(
+            f"[prior] draws {prior.n_features} features and [model] takes {model.n_features}; "
+            "give both the same n_features."
+        )
+    return PriorSource(recipe, prior)
 
 
 def train(
@@ -91,27 +124,27 @@ def train(
     if not isinstance(recipe, Recipe):
         recipe = read_recipe(recipe)
     directory = Path(directory)
-    prior = make_prior(**recipe.prior)
+    deadline = None if minutes is None else time.monotonic() + 60 * minutes
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         model = make_model(recipe.method, recipe.model)
-    if prior.n_features != model.n_features:
-        raise RecipeError(
-            f"[prior] draws {prior.n_features} features and [model] takes {model.n_features}; "
-            "give both the same n_features."
-        )
+    source = _source(recipe, model, directory, verbose, deadline)
+    if source is None:
+        return None
+    source.start(model)
     averaged = copy.deepcopy(model).eval().requires_grad_(False)
-    state = TrainingState(model, averaged, torch.optim.Adam(model.parameters()))
+    optimizer = torch.optim.AdamW(model.parameters(), weight_decay=recipe.optimizer.weight_decay)
+    state = TrainingState(model, averaged, optimizer)
     checkpoint = directory / f"{recipe.name}.checkpoint.safetensors"
     if resume and checkpoint.exists():
         load_checkpoint(checkpoint, recipe, state)
-    everything: list[Callback] = [Validation(recipe, prior)]
+    everything: list[Callback] = [source.validation()]
     if verbose:
         everything.append(Progress(recipe.optimizer.steps))
-    if minutes is not None:
-        everything.append(TimeLimit(minutes))
+    if deadline is not None:
+        everything.append(TimeLimit(max(0.0, (deadline - time.monotonic()) / 60)))
     everything += [*callbacks, Checkpoint(checkpoint, recipe, checkpoint_every)]
-    train_steps(recipe, state, prior, everything)
+    train_steps(recipe, state, source, everything)
     # Not after an error or Ctrl-C: a step cut in half must not become the checkpoint.
     for callback in everything:
         callback.at_end(state)
@@ -121,9 +154,8 @@ def train(
         "steps": state.step,
         "seconds": round(state.seconds, 1),
         "n_parameters": sum(p.numel() for p in model.parameters()),
-        "largest_coordinate": _largest_coordinate(recipe, prior),
         "history": state.history,
-    }
+    } | source.facts(averaged)
     path = directory / f"{recipe.name}.safetensors"
     weights = Weights(recipe.name, averaged, recipe.to_dict(), facts)
     save_weights(path, weights)

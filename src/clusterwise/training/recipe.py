@@ -15,6 +15,7 @@ __all__ = [
     "OptimizerOptions",
     "Recipe",
     "SizeOptions",
+    "TableOptions",
     "ValidationOptions",
     "read_recipe",
     "recipe_from_dict",
@@ -45,6 +46,7 @@ class OptimizerOptions:
     warm_up: int = 200
     clip: float = 10.0
     average_decay: float = 0.999
+    weight_decay: float = field(default=0.0, metadata={"least": 0})
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,20 @@ class ValidationOptions:
     every: int = 500
     n_sets: int = 50
     n_points: int = 500
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """Tables of the broad prior that judges train on; the first ones are kept for validation.
+
+    A step sees ``per_batch`` trees, or the candidates of as many tables. ``node_judge`` makes the
+    candidates of a partition judge.
+    """
+
+    n_tables: int = 10_000
+    n_validation: int = 100
+    per_batch: int = 32
+    node_judge: str = "node-judge"
 
 
 @dataclass(frozen=True)
@@ -69,6 +85,7 @@ class Recipe:
     sizes: SizeOptions = field(default_factory=SizeOptions)
     optimizer: OptimizerOptions = field(default_factory=OptimizerOptions)
     validation: ValidationOptions = field(default_factory=ValidationOptions)
+    tables: TableOptions = field(default_factory=TableOptions)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the recipe as nested plain values, ready for JSON."""
@@ -79,6 +96,7 @@ SECTIONS: dict[str, type[Any]] = {
     "sizes": SizeOptions,
     "optimizer": OptimizerOptions,
     "validation": ValidationOptions,
+    "tables": TableOptions,
 }
 
 

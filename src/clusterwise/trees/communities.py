@@ -9,7 +9,7 @@ from clusterwise.trees.neighbourhood import Neighbourhood
 
 __all__ = ["RESOLUTIONS", "communities"]
 
-RESOLUTIONS = (0.05, 0.15, 0.3, 0.6, 1.0, 2.0, 4.0)
+RESOLUTIONS = (0.1, 0.3, 0.6, 1.0, 2.0, 4.0)
 
 
 def communities(near: Neighbourhood, resolution: float) -> np.ndarray:

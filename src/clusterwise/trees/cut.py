@@ -7,7 +7,7 @@ from numba import njit
 
 from clusterwise.trees.features import Nodes
 
-__all__ = ["best_cut", "best_overlaps", "decisions", "labels_of_cut", "values_below"]
+__all__ = ["best_cut", "best_overlaps", "cut_into", "decisions", "labels_of_cut", "values_below"]
 
 
 def values_below(sizes: np.ndarray, children: np.ndarray, scores: np.ndarray) -> np.ndarray:
@@ -53,6 +53,50 @@ def _taken(children: np.ndarray, whole: np.ndarray) -> np.ndarray:
                 if child >= 0:
                     reached[child] = True
     return taken
+
+
+def cut_into(sizes: np.ndarray, children: np.ndarray, scores: np.ndarray, k: int) -> tuple[float, np.ndarray]:
+    """The k disjoint nodes with the largest sum of size times score, and that sum per row of the root.
+
+    The sum is minus infinity, and there are no nodes, where the v nodes do not hold k disjoint ones.
+    """
+    best, left = _by_number(sizes, children, scores, k)
+    if not np.isfinite(best[0, k]):
+        return -np.inf, np.empty(0, dtype=np.int64)
+    taken, open_nodes = [], [(0, k)]
+    while open_nodes:
+        node, number = open_nodes.pop()
+        share = int(left[node, number])
+        if share < 0:
+            taken.append(node)
+            continue
+        for child, part in zip(children[node], (share, number - share), strict=True):
+            if part > 0:
+                open_nodes.append((int(child), part))
+    return float(best[0, k] / sizes[0]), np.array(sorted(taken))
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _by_number(
+    sizes: np.ndarray, children: np.ndarray, scores: np.ndarray, k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Best sum with j nodes below each node, and how many of the j are below its first child; -1: itself."""
+    v = len(sizes)
+    best = np.full((v, k + 1), -np.inf)
+    left = np.zeros((v, k + 1), dtype=np.int64)
+    for i in range(v - 1, -1, -1):
+        best[i, 0] = 0.0
+        for j in range(1, k + 1):
+            if j == 1:
+                best[i, 1], left[i, 1] = sizes[i] * scores[i], -1
+            for a in range(j + 1):
+                value = 0.0
+                for child, part in ((children[i, 0], a), (children[i, 1], j - a)):
+                    if part > 0:
+                        value += best[child, part] if child >= 0 else -np.inf
+                if value > best[i, j]:
+                    best[i, j], left[i, j] = value, a
+    return best, left
 
 
 def decisions(sizes: np.ndarray, children: np.ndarray, scores: np.ndarray) -> np.ndarray:

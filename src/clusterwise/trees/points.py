@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from clusterwise._arrays import fit_scaling
 
-__all__ = ["in_one_unit", "reduced", "standardized"]
+__all__ = ["Projection", "fit_projection", "in_one_unit", "reduced", "standardized"]
 
 # From this many columns on, with spreads no more unequal than this, they count as measured in one unit: pixels,
 # counts, coordinates of an embedding. Small ones are then small for a reason.
@@ -34,10 +36,30 @@ def standardized(points: np.ndarray) -> np.ndarray:
     return fit_scaling(points, per_feature=not in_one_unit(points)).apply(points)
 
 
-def reduced(features: np.ndarray) -> np.ndarray:
-    """Leading principal components (n, at most MOST_COMPONENTS) of features; themselves if they are few."""
+@dataclass(frozen=True)
+class Projection:
+    """From features (n, f) to the points that distances are taken between."""
+
+    centre: np.ndarray  # (f,)
+    vectors: np.ndarray | None  # (f, MOST_COMPONENTS) leading directions; None: features are few enough
+
+    def apply(self, features: np.ndarray) -> np.ndarray:
+        """Points (n, at most MOST_COMPONENTS), each row on its own."""
+        if self.vectors is None:
+            return features
+        return (features - self.centre) @ self.vectors
+
+
+def fit_projection(features: np.ndarray) -> Projection:
+    """Leading principal components of features (n, f); themselves if they are few."""
+    centre = features.mean(axis=0)
     if features.shape[1] <= MOST_COMPONENTS:
-        return features
-    centred = features - features.mean(axis=0)
+        return Projection(centre, None)
+    centred = features - centre
     _, vectors = np.linalg.eigh(centred.T @ centred)
-    return centred @ vectors[:, ::-1][:, :MOST_COMPONENTS]
+    return Projection(centre, np.ascontiguousarray(vectors[:, ::-1][:, :MOST_COMPONENTS]))
+
+
+def reduced(features: np.ndarray) -> np.ndarray:
+    """Points of features (n, f) by their own principal components."""
+    return fit_projection(features).apply(features)

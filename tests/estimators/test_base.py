@@ -11,12 +11,12 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from clusterwise import DeepDPM, DPMixture, GaussianSearch
-from clusterwise.estimators.clusterer import Clusterer
+from clusterwise.estimators.base import BaseClusterer
 from clusterwise.exceptions import ClusterwiseError, FeatureCountError, NotConvergedWarning
 from clusterwise.partition import canonical_labels
 
 QUICK: dict[str, Any] = {"n_warm_up": 40, "n_draws": 10, "random_state": 0}
-ESTIMATORS: dict[str, Clusterer] = {
+ESTIMATORS: dict[str, BaseClusterer] = {
     "DPMixture": DPMixture(**QUICK),
     "DPMixture, diagonal": DPMixture(covariance_type="diag", **QUICK),
     "GaussianSearch": GaussianSearch(random_state=0),
@@ -39,13 +39,13 @@ def heaps() -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.fixture(scope="module", params=list(ESTIMATORS))
-def fitted(request: pytest.FixtureRequest, heaps: tuple[np.ndarray, np.ndarray]) -> Clusterer:
+def fitted(request: pytest.FixtureRequest, heaps: tuple[np.ndarray, np.ndarray]) -> BaseClusterer:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConvergedWarning)
         return clone(ESTIMATORS[request.param]).fit(heaps[0])
 
 
-def test_what_is_stored(fitted: Clusterer, heaps: tuple[np.ndarray, np.ndarray]) -> None:
+def test_what_is_stored(fitted: BaseClusterer, heaps: tuple[np.ndarray, np.ndarray]) -> None:
     X, labels = heaps
     np.testing.assert_array_equal(fitted.labels_, labels)
     assert fitted.n_clusters_ == 3
@@ -60,7 +60,7 @@ def test_what_is_stored(fitted: Clusterer, heaps: tuple[np.ndarray, np.ndarray])
     assert (fitted.means_[:, 1] == CONSTANT).all()
 
 
-def test_density_integrates_to_one(fitted: Clusterer, heaps: tuple[np.ndarray, np.ndarray]) -> None:
+def test_density_integrates_to_one(fitted: BaseClusterer, heaps: tuple[np.ndarray, np.ndarray]) -> None:
     X, _ = heaps
     low, high = X.min(axis=0), X.max(axis=0)
     low, high = low - (high - low), high + (high - low)
@@ -73,7 +73,7 @@ def test_density_integrates_to_one(fitted: Clusterer, heaps: tuple[np.ndarray, n
 
 
 def test_rows_do_not_depend_on_their_neighbours(
-    fitted: Clusterer, heaps: tuple[np.ndarray, np.ndarray]
+    fitted: BaseClusterer, heaps: tuple[np.ndarray, np.ndarray]
 ) -> None:
     X, _ = heaps
     rows = np.random.default_rng(0).permutation(len(X))[:33]
@@ -83,7 +83,7 @@ def test_rows_do_not_depend_on_their_neighbours(
     np.testing.assert_array_equal(fitted.score_samples(X[rows]), fitted.score_samples(X)[rows])
 
 
-def test_samples_come_from_the_clusters(fitted: Clusterer, heaps: tuple[np.ndarray, np.ndarray]) -> None:
+def test_samples_come_from_the_clusters(fitted: BaseClusterer, heaps: tuple[np.ndarray, np.ndarray]) -> None:
     X, _ = heaps
     points, labels = fitted.sample(2000)
     assert points.shape == (2000, 3)
@@ -95,7 +95,7 @@ def test_samples_come_from_the_clusters(fitted: Clusterer, heaps: tuple[np.ndarr
     np.testing.assert_array_equal(fitted.sample(7)[0], fitted.sample(7)[0])
 
 
-def test_what_cannot_be_answered(fitted: Clusterer, heaps: tuple[np.ndarray, np.ndarray]) -> None:
+def test_what_cannot_be_answered(fitted: BaseClusterer, heaps: tuple[np.ndarray, np.ndarray]) -> None:
     with pytest.raises(ClusterwiseError, match="n_samples must be at least 1"):
         fitted.sample(0)
     expected = f"X has 2 features, but {type(fitted).__name__} is expecting 3"

@@ -1,0 +1,138 @@
+"""What all estimators have in common once they are fitted: Gaussian clusters in some space of features."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABCMeta, abstractmethod
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClusterMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from clusterwise._threads import one_thread
+from clusterwise.components.clusters import Clusters
+from clusterwise.estimators.validation import as_points, require_features, require_positive
+from clusterwise.exceptions import NotConvergedWarning
+from clusterwise.pipeline.describe import Assigner
+from clusterwise.pipeline.propose import ClusteringStep
+from clusterwise.pipeline.space import FeatureSpace
+
+__all__ = ["BaseClusterer"]
+
+# Warnings point to the line that called ``fit``: above _say, _warn, fit and scikit-learn's wrapper of it.
+CALLER = 5
+
+
+class BaseClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
+    """Base of all estimators. Not for direct use."""
+
+    _space: FeatureSpace
+    _clusters: Clusters
+    _assigner: Assigner
+
+    @abstractmethod
+    def fit(self, X: Any, y: Any = None) -> BaseClusterer:
+        """Find the clusters of X, (n, d), and how many there are; ``y`` is ignored."""
+
+    def fit_predict_many(self, Xs: Sequence[Any]) -> list[np.ndarray]:
+        """Cluster many data sets one after the other; return the labels of each. Nothing is stored."""
+        points = [as_points(X, self, f"Xs[{index}]") for index, X in enumerate(Xs)]
+        return [clone(self).fit_predict(of_set) for of_set in points]
+
+    def _draw_seed(self) -> int:
+        if isinstance(self.random_state, Integral):  # setting up a RandomState takes a while
+            return int(np.random.default_rng(int(self.random_state)).integers(2**31 - 1))
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _store_clusters(
+        self,
+        space: FeatureSpace,
+        clusters: Clusters,
+        assigner: Assigner,
+        membership: np.ndarray,
+        outlier_scores: np.ndarray,
+    ) -> None:
+        """Keep clusters, all in use, with the memberships (n, K) and scores (n,) of the rows of ``fit``."""
+        self._space, self._clusters, self._assigner = space, clusters, assigner
+        self.membership_ = membership
+        self.labels_ = membership.argmax(axis=1)
+        self.n_clusters_ = clusters.n_clusters
+        self.probabilities_ = membership.max(axis=1)
+        self.outlier_scores_ = outlier_scores
+        self.means_ = space.undo(clusters.means)
+        self.proportions_ = clusters.proportions
+
+    def _say(self, message: str, category: type[Warning] = NotConvergedWarning) -> None:
+        """Warn about how the fit ended; to be called by ``_warn``, which ``fit`` calls."""
+        warnings.warn(message, category, stacklevel=CALLER)
+
+    # -- what was fitted -------------------------------------------------------------------------
+
+    @property
+    def covariances_(self) -> np.ndarray:
+        """Covariances of the clusters, (K, d, d), made when they are asked for: d may be large."""
+        check_is_fitted(self)
+        return self._space.undo_covariances(self._clusters.covariances)
+
+    @property
+    def steps_(self) -> tuple[ClusteringStep, ...]:
+        """The path from cluster to cluster, where there is one."""
+        check_is_fitted(self)
+        return ()
+
+    @property
+    def pioneers_(self) -> np.ndarray:
+        """Rows that stand for the clusters, (K,), where a method has them; otherwise empty."""
+        check_is_fitted(self)
+        return np.empty(0, dtype=np.int64)
+
+    @property
+    def weights_name_(self) -> str | None:
+        """Name of the weights behind the clusters; None where no network was trained beforehand."""
+        check_is_fitted(self)
+        return None
+
+    # -- new points ------------------------------------------------------------------------------
+
+    def _features(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        points = as_points(X, self)
+        name = self.weights_name_
+        require_features(points, self, "" if name is None else f" (weights {name!r})")
+        validate_data(self, X, reset=False, skip_check_array=True)  # names of columns
+        return self._space.apply(points)
+
+    @one_thread()
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probability of each cluster for each row of X, (n, K); each row is treated by itself."""
+        features = self._features(X)
+        return self._assigner.memberships(features)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Cluster of each row of X, (n,)."""
+        return self.predict_proba(X).argmax(axis=1)
+
+    @one_thread()
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Log predictive density of each row of X in its own units, (n,), given the clusters.
+
+        Columns that are constant in the data of ``fit`` may not count. Where features are projected or
+        learned it is their density.
+        """
+        features = self._features(X)
+        return self._clusters.log_density(features) - self._space.log_volume
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log predictive density per row of X; ``y`` is ignored."""
+        return float(self.score_samples(X).mean())
+
+    def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """Draw new rows (n_samples, d) from the predictive mixture, with their clusters (n_samples,)."""
+        check_is_fitted(self)
+        require_positive(n_samples)
+        features, labels = self._clusters.sample(np.random.default_rng(self._draw_seed()), n_samples)
+        return self._space.undo(features), labels

@@ -1,0 +1,192 @@
+"""The stages of ``fit`` where trained judges choose among candidate partitions of any shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from clusterwise.components.order import by_first_appearance, in_input_order
+from clusterwise.judging.candidates import Candidates, candidates_of, filled
+from clusterwise.models.node_judge import NodeJudge
+from clusterwise.models.partition_judge import PartitionJudge, pack_candidates
+from clusterwise.pipeline.describe import Description
+from clusterwise.pipeline.neighbours import NeighbourAssigner, links_of, votes_of
+from clusterwise.pipeline.posterior import Beliefs
+from clusterwise.pipeline.prepare import Prepared, prepare
+from clusterwise.pipeline.propose import Proposal
+from clusterwise.pipeline.refine import choose_covariance_type, clusters_of_labels
+from clusterwise.pipeline.space import FeatureSpace
+from clusterwise.trees.cut import cut_into, labels_of_cut
+from clusterwise.trees.partitions import agreements, features_of_partition
+from clusterwise.trees.points import Projection, fit_projection
+
+__all__ = ["JudgedPipeline", "JudgedProposal", "JudgedProposer", "beliefs_of_judged", "describe_judged", "layer"]
+
+# Fewer rows are one cluster: there is nothing to tell clusters by.
+LEAST_ROWS = 8
+# Candidates less probable than this beside the likeliest are left out of the beliefs.
+LEAST_WEIGHT = 1e-4
+
+
+@dataclass(frozen=True)
+class JudgedProposal(Proposal):
+    """Candidates with the judges' probabilities, the answer first."""
+
+    considered: Candidates | None = None  # None: too few rows to consider anything
+    ranking: np.ndarray | None = None  # (c,) places of the candidates among those considered
+    expected_scores: np.ndarray | None = None  # (c,) adjusted Rand index with the truth that the judge expects
+    projection: Projection | None = None  # from features to the points that distances were taken between
+
+
+@dataclass(frozen=True)
+class JudgedProposer:
+    """Proposes what judges choose among cuts of trees, communities and mixtures."""
+
+    node_judge: NodeJudge
+    partition_judge: PartitionJudge
+    max_clusters: int = 100
+
+    def propose(self, sets: Sequence[np.ndarray], seeds: Sequence[int], n_draws: int) -> list[JudgedProposal]:
+        """See ``Proposer``; all candidates are returned, however many draws are asked for."""
+        return [self._propose(points) for points in sets]
+
+    def _propose(self, features: np.ndarray) -> JudgedProposal:
+        projection = fit_projection(features)
+        points = projection.apply(features)
+        if len(points) < LEAST_ROWS or not (points != points[0]).any():
+            one = np.zeros(len(points), dtype=np.int64)
+            return JudgedProposal((one,), np.ones(1), k_posterior={1: 1.0}, projection=projection)
+        found = candidates_of(points, self.node_judge)
+        allowed = [i for i, labels in enumerate(found.labels) if labels.max() < self.max_clusters]
+        labels = [found.labels[i] for i in allowed]
+        measured = [features_of_partition(found.measured, one, found.trees, found.scores) for one in labels]
+        task = pack_candidates([measured], [found.origins[allowed]], [agreements(labels)])
+        with torch.inference_mode():
+            verdict = self.partition_judge(task)
+        choice = verdict.choice[0].double().exp().numpy()
+        numbers = verdict.numbers[0].double().exp().numpy()
+        weights = joint_weights(choice, numbers, task.n_clusters[0].numpy())
+        order = np.argsort(-choice, kind="stable")
+        sizes = task.n_clusters[0].numpy()
+        k_posterior = {int(k): float(weights[sizes == k].sum()) for k in np.unique(sizes)}
+        return JudgedProposal(
+            tuple(labels[i] for i in order),
+            weights[order],
+            cap_reached=len(allowed) < len(found.labels),
+            k_posterior=k_posterior,
+            considered=found,
+            ranking=np.array(allowed)[order],
+            expected_scores=torch.sigmoid(verdict.qualities[0]).double().numpy()[order],
+            projection=projection,
+        )
+
+
+def joint_weights(choice: np.ndarray, numbers: np.ndarray, n_clusters: np.ndarray) -> np.ndarray:
+    """Probability of each candidate, (c,): P(K) by one head of the judge, the choice given K by another."""
+    weights = np.zeros(len(choice))
+    for k in np.unique(n_clusters):
+        same = n_clusters == k
+        weights[same] = numbers[same].sum() * choice[same] / max(choice[same].sum(), 1e-300)
+    return np.asarray(weights / weights.sum())
+
+
+@dataclass(frozen=True)
+class JudgedPipeline:
+    """The stages of ``cw.Clusterer``; the judges' choice is not refined any further."""
+
+    fit_space: Callable[[np.ndarray], FeatureSpace]
+    proposer: JudgedProposer
+    most_rows: Callable[[np.ndarray], int]
+    max_clusters: int = 100
+    how: None = None
+    n_draws: int = 0
+
+    def prepare(self, points: np.ndarray, seed: int) -> Prepared:
+        """Sort and scale points (n, d), and choose the rows that the judges see."""
+        return prepare(points, self.fit_space, self.most_rows(points), seed)
+
+    def propose(
+        self, prepared: Sequence[Prepared], seed: int, n_draws: int | None = None
+    ) -> list[JudgedProposal]:
+        """Candidate partitions of the rows shown of each data set, judged."""
+        shown = [one.features[one.shown] for one in prepared]
+        return self.proposer.propose(shown, [seed] * len(shown), 0)
+
+    def refine(self, prepared: Prepared, proposal: JudgedProposal) -> None:
+        """Nothing: clusters may have any shape."""
+
+    def describe(self, prepared: Prepared, proposal: JudgedProposal, refined: None) -> Description:
+        """Label all rows by their neighbours among those that the judges saw."""
+        return describe_judged(prepared, proposal, proposal.candidates[0])
+
+    def believe(self, prepared: Prepared, seed: int, n_draws: int) -> Beliefs:
+        """What else there may be beside the answer."""
+        (proposal,) = self.propose([prepared], seed)
+        return beliefs_of_judged(prepared, proposal)
+
+
+def _assigner(prepared: Prepared, proposal: JudgedProposal, votes: np.ndarray) -> NeighbourAssigner:
+    assert proposal.projection is not None
+    return NeighbourAssigner.of(proposal.projection, prepared.features[prepared.shown], votes)
+
+
+def describe_judged(prepared: Prepared, proposal: JudgedProposal, answer: np.ndarray) -> Description:
+    """Describe one partition of the rows shown, (m,), with memberships by all candidates."""
+    votes = votes_of(answer, proposal.candidates, proposal.weights)
+    assigner = _assigner(prepared, proposal, votes)
+    while True:
+        membership, far = assigner.describe(prepared.features)
+        in_use = by_first_appearance(membership.argmax(axis=1), assigner.n_clusters, prepared.order)
+        if np.array_equal(in_use, np.arange(assigner.n_clusters)):
+            break
+        assigner = assigner.select(in_use)
+    labels = membership.argmax(axis=1)
+    clusters = clusters_of_labels(
+        prepared.features[prepared.context],
+        _all_used(labels[prepared.context], labels, assigner.n_clusters),
+        choose_covariance_type("auto", prepared.features[prepared.context]),
+    )
+    order = prepared.order
+    return Description(clusters, assigner, in_input_order(membership, order), in_input_order(far, order))
+
+
+def layer(proposal: JudgedProposal, n_clusters: int) -> np.ndarray:
+    """Labels (m,) of the best partition of the rows shown into ``n_clusters``, or into as many as can be had."""
+    for labels in proposal.candidates:  # likeliest first
+        if labels.max() + 1 == n_clusters:
+            return labels
+    found = proposal.considered
+    if found is None:
+        return proposal.candidates[0]
+    cuts = [
+        (*cut_into(nodes.sizes, nodes.children, score[:, 0], n_clusters), nodes)
+        for nodes, score in zip(found.trees, found.scores, strict=True)
+    ]
+    value, cut, nodes = max(cuts, key=lambda one: one[0])
+    if not np.isfinite(value):
+        return max(proposal.candidates, key=lambda labels: int(labels.max()))
+    return filled(found.near, labels_of_cut(nodes, cut))
+
+
+def _all_used(context: np.ndarray, labels: np.ndarray, n_clusters: int) -> np.ndarray:
+    """Labels of the context with every cluster in use: one that has no row there takes the first row's place."""
+    counts = np.bincount(context, minlength=n_clusters)
+    if counts.all():
+        return context
+    context = context.copy()
+    for missing in np.flatnonzero(counts == 0):
+        giver = int(np.bincount(context, minlength=n_clusters).argmax())
+        context[np.flatnonzero(context == giver)[0]] = missing
+    return context
+
+
+def beliefs_of_judged(prepared: Prepared, proposal: JudgedProposal) -> Beliefs:
+    """Believe in the candidates as the judges do."""
+    likely = np.flatnonzero(proposal.weights >= LEAST_WEIGHT * proposal.weights.max())
+    labels = tuple(proposal.candidates[i] for i in likely)
+    assigners = tuple(_assigner(prepared, proposal, links_of(one, one)[one]) for one in labels)
+    weights = proposal.weights[likely]
+    return Beliefs(assigners, weights / weights.sum(), labels)

@@ -1,0 +1,95 @@
+"""Memberships by neighbours: rows belong where the nearest rows of the context belong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from clusterwise.trees.neighbourhood import CORE_NEIGHBOUR, nearest
+from clusterwise.trees.points import Projection
+
+__all__ = ["NeighbourAssigner", "links_of", "votes_of"]
+
+# A neighbour counts by the inverse square of its distance, and none is nearer than this share of the distance
+# that is usual around it: a row of the context is labelled by itself, with a little say of the others.
+NEAREST = 0.1
+ROWS_AT_ONCE = 20_000
+
+
+@dataclass(frozen=True)
+class NeighbourAssigner:
+    """Says who belongs to which of K clusters by the nearest of m rows."""
+
+    projection: Projection
+    points: np.ndarray  # (m, q) projected rows
+    votes: np.ndarray  # (m, K) memberships of these rows, they sum to one
+    core: np.ndarray  # (m,) distance to the CORE_NEIGHBOUR-th neighbour
+    usual: np.ndarray  # (m,) what is usual of that in the row's cluster
+
+    @classmethod
+    def of(cls, projection: Projection, features: np.ndarray, votes: np.ndarray) -> NeighbourAssigner:
+        """Take rows of features (m, f) with their votes (m, K)."""
+        points = projection.apply(features)
+        n_neighbours = min(CORE_NEIGHBOUR + 1, len(points))  # the row itself comes first
+        core = nearest(points, points, n_neighbours)[1][:, -1]
+        labels = votes.argmax(axis=1)
+        usual = np.empty(len(points))
+        for label in np.unique(labels):
+            usual[labels == label] = np.median(core[labels == label])
+        return cls(projection, points, votes, core, usual)
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters K."""
+        return self.votes.shape[1]
+
+    def select(self, clusters: np.ndarray) -> NeighbourAssigner:
+        """Keep the clusters with these indices, in this order; the others' rows go to the second-best."""
+        votes = self.votes[:, clusters] + 1e-12
+        return replace(self, votes=votes / votes.sum(axis=1, keepdims=True))
+
+    def memberships(self, points: np.ndarray) -> np.ndarray:
+        """Probability of each cluster for rows of features (n, f), (n, K), each row on its own."""
+        return self.describe(points)[0]
+
+    def describe(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Memberships (n, K) and outlier scores (n,): how much emptier it is around a row than is usual."""
+        membership = np.empty((len(features), self.n_clusters))
+        scores = np.empty(len(features))
+        for start in range(0, len(features), ROWS_AT_ONCE):
+            part = slice(start, start + ROWS_AT_ONCE)
+            membership[part], scores[part] = self._describe(self.projection.apply(features[part]))
+        return membership, scores
+
+    def _describe(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        indices, distances = nearest(points, self.points, min(CORE_NEIGHBOUR, len(self.points)))
+        least = NEAREST * np.maximum(self.core[indices], 1e-300)
+        weights = (least / np.maximum(distances, least)) ** 2
+        weights /= weights.sum(axis=1, keepdims=True)
+        membership = np.einsum("nj,njk->nk", weights, self.votes[indices])
+        usual = (weights * self.usual[indices]).sum(axis=1)
+        around = np.maximum(distances[:, -1], 1e-300)
+        return membership, np.clip(1 - usual / around, 0.0, 1.0)
+
+
+def links_of(candidate: np.ndarray, answer: np.ndarray) -> np.ndarray:
+    """Where the rows of each of a candidate's clusters are in the answer, (L, K), rows sum to one."""
+    counts = np.zeros((candidate.max() + 1, answer.max() + 1))
+    np.add.at(counts, (candidate, answer), 1)
+    return counts / counts.sum(axis=1, keepdims=True)
+
+
+def votes_of(answer: np.ndarray, candidates: Sequence[np.ndarray], weights: np.ndarray) -> np.ndarray:
+    """Memberships (m, K) of the answer's clusters, averaged over candidates; the answer's label always wins."""
+    votes = np.zeros((len(answer), int(answer.max()) + 1))
+    for labels, weight in zip(candidates, weights, strict=True):
+        votes += weight * links_of(labels, answer)[labels]
+    rows = np.arange(len(answer))
+    rivals = votes.copy()
+    rivals[rows, answer] = -np.inf
+    most = rivals.max(axis=1) if votes.shape[1] > 1 else np.zeros(len(answer))
+    lost = votes[rows, answer] <= most
+    votes[rows[lost], answer[lost]] = 1.02 * most[lost] + 1e-12
+    return votes / votes.sum(axis=1, keepdims=True)

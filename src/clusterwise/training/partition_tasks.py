@@ -1,0 +1,181 @@
+"""Training data of the partition judge: candidate partitions of tables drawn from the broad prior."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.metrics import adjusted_rand_score
+from torch import nn
+
+from clusterwise.judging.candidates import candidates_of
+from clusterwise.models.node_judge import NodeJudge
+from clusterwise.models.partition_judge import CandidateTask, PartitionJudge, pack_candidates
+from clusterwise.pretrained.registry import get_weights
+from clusterwise.priors.broad import BroadPrior
+from clusterwise.training.callbacks import Callback, Measured
+from clusterwise.training.node_tasks import draw_points
+from clusterwise.training.recipe import Recipe
+from clusterwise.training.shards import make_shards, read_shard
+from clusterwise.training.tasks import TRAINING, rng_of_step
+from clusterwise.trees.partitions import PartitionFeatures, agreements, features_of_partition
+
+__all__ = ["PartitionSource", "partition_source"]
+
+TABLES_TO_STANDARDIZE = 300
+
+
+def _candidates(judge: NodeJudge, prior: BroadPrior, seed: int, numbers: range) -> Mapping[str, np.ndarray]:
+    """Candidates of some tables, one after the other, with their scores."""
+    parts: dict[str, list[np.ndarray]] = {}
+    for number in numbers:
+        points, truth = draw_points(prior, seed, number)
+        found = candidates_of(points, judge)
+        features = [features_of_partition(found.measured, one, found.trees, found.scores) for one in found.labels]
+        known = truth >= 0
+        of_table = {
+            "clusters": np.concatenate([one.clusters for one in features]).astype(np.float16),
+            "shares": np.concatenate([one.shares for one in features]).astype(np.float32),
+            "sizes": np.array([len(one.shares) for one in features]),
+            "whole": np.stack([one.whole for one in features]).astype(np.float32),
+            "origins": found.origins,
+            "agreements": agreements(found.labels).ravel().astype(np.float32),
+            "scores": np.array([adjusted_rand_score(truth[known], one[known]) for one in found.labels]),
+            "lengths": np.array([len(features)]),
+            "n_clusters": np.array([truth.max() + 1]),
+        }
+        for key, values in of_table.items():
+            parts.setdefault(key, []).append(values)
+    return {key: np.concatenate(values) for key, values in parts.items()}
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The candidates of one table."""
+
+    features: list[PartitionFeatures]
+    origins: np.ndarray
+    agreements: np.ndarray
+    scores: np.ndarray
+    n_clusters: int
+
+
+@dataclass(frozen=True)
+class PartitionSource:
+    """Candidates of many tables; see ``Source``."""
+
+    recipe: Recipe
+    shards: Sequence[Mapping[str, np.ndarray]]
+    n_validation: int
+
+    @cached_property
+    def tables(self) -> list[_Table]:
+        """The candidates of each table."""
+        return [table for shard in self.shards for table in _tables_of(shard)]
+
+    def start(self, model: nn.Module) -> None:
+        assert isinstance(model, PartitionJudge)
+        model.standardize(self.pack(range(min(len(self.tables), TABLES_TO_STANDARDIZE))))
+
+    def task(self, step: int) -> CandidateTask:
+        rng = rng_of_step(self.recipe.seed, TRAINING, step)
+        first = min(self.n_validation, len(self.tables) - 1)
+        return self.pack(rng.integers(first, len(self.tables), self.recipe.tables.per_batch))
+
+    def pack(self, numbers: Sequence[int] | np.ndarray | range) -> CandidateTask:
+        """The candidates of some tables with their scores."""
+        tables = [self.tables[number] for number in numbers]
+        task = pack_candidates(
+            [one.features for one in tables], [one.origins for one in tables], [one.agreements for one in tables]
+        )
+        scores = np.zeros(task.present.shape, dtype=np.float32)
+        for row, one in zip(scores, tables, strict=True):
+            row[: len(one.scores)] = one.scores
+        return replace(
+            task,
+            qualities=torch.from_numpy(scores),
+            true_n_clusters=torch.tensor([one.n_clusters for one in tables]),
+        )
+
+    def validation(self) -> Callback:
+        return Measured(self.recipe, self.measure)
+
+    def measure(self, model: nn.Module) -> dict[str, float]:
+        """ARI and error on k of the chosen candidates; ARI of the best ones; calibration error of P(K)."""
+        task = self.pack(range(min(self.n_validation, len(self.tables))))
+        assert task.qualities is not None and task.true_n_clusters is not None
+        with torch.inference_mode():
+            verdict = model(task)
+        rows = torch.arange(len(task.present))
+        chosen = verdict.choice.argmax(dim=1)
+        best = task.qualities.masked_fill(~task.present, -1).amax(dim=1)
+        errors = (task.n_clusters[rows, chosen] - task.true_n_clusters).abs().double()
+        confidence, right = _most_likely_k(verdict.numbers.exp().numpy(), task)
+        return {
+            "ari": float(task.qualities[rows, chosen].mean()),
+            "best_ari": float(best.mean()),
+            "k_mae": float(errors.mean()),
+            "right_k": float((errors == 0).double().mean()),
+            "calibration_error": expected_calibration_error(confidence, right),
+        }
+
+    def facts(self, model: nn.Module) -> dict[str, Any]:
+        return {}
+
+
+def _most_likely_k(probabilities: np.ndarray, task: CandidateTask) -> tuple[np.ndarray, np.ndarray]:
+    """Probability of the likeliest k of each data set, (B,), and whether it is the true one."""
+    assert task.true_n_clusters is not None
+    confidence, right = np.zeros(len(probabilities)), np.zeros(len(probabilities), dtype=bool)
+    for b, (of_set, numbers) in enumerate(zip(probabilities, task.n_clusters.numpy(), strict=True)):
+        by_k = np.bincount(numbers, weights=of_set)
+        confidence[b], right[b] = by_k.max(), by_k.argmax() == int(task.true_n_clusters[b])
+    return confidence, right
+
+
+def expected_calibration_error(confidence: np.ndarray, right: np.ndarray, n_bins: int = 10) -> float:
+    """Mean gap between confidence (n,) and accuracy in bins of equal width."""
+    bins = np.minimum((confidence * n_bins).astype(np.int64), n_bins - 1)
+    gaps = [
+        (bins == i).mean() * abs(confidence[bins == i].mean() - right[bins == i].mean())
+        for i in np.unique(bins)
+    ]
+    return float(sum(gaps))
+
+
+def _tables_of(shard: Mapping[str, np.ndarray]) -> list[_Table]:
+    tables = []
+    clusters = np.split(shard["clusters"], shard["sizes"].cumsum()[:-1])
+    shares = np.split(shard["shares"], shard["sizes"].cumsum()[:-1])
+    start, corner = 0, 0
+    for length, n_clusters in zip(shard["lengths"], shard["n_clusters"], strict=True):
+        end = start + length
+        features = [
+            PartitionFeatures(clusters[i].astype(np.float32), shares[i], shard["whole"][i])
+            for i in range(start, end)
+        ]
+        square = shard["agreements"][corner : corner + length**2].reshape(length, length)
+        tables.append(
+            _Table(features, shard["origins"][start:end], square, shard["scores"][start:end], int(n_clusters))
+        )
+        start, corner = end, corner + length**2
+    return tables
+
+
+def partition_source(
+    recipe: Recipe, directory: Path, verbose: bool, deadline: float | None
+) -> PartitionSource | None:
+    """Make the candidates of a recipe's tables, or read them; see ``source_of_tables``."""
+    prior = BroadPrior(**{key: value for key, value in recipe.prior.items() if key != "name"})
+    judge = get_weights(recipe.tables.node_judge, "node-judge").model
+    assert isinstance(judge, NodeJudge)
+    make = partial(_candidates, judge, prior, recipe.seed)
+    paths = make_shards(directory, recipe.tables.n_tables, make, verbose, deadline)
+    if paths is None:
+        return None
+    return PartitionSource(recipe, [read_shard(path) for path in paths], recipe.tables.n_validation)
