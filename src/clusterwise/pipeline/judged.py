@@ -13,7 +13,7 @@ from clusterwise.judging.candidates import Candidates, candidates_of, filled
 from clusterwise.models.node_judge import NodeJudge
 from clusterwise.models.partition_judge import PartitionJudge, pack_candidates
 from clusterwise.pipeline.describe import Description
-from clusterwise.pipeline.neighbours import NeighbourAssigner, links_of, votes_of
+from clusterwise.pipeline.neighbours import MixtureAssigner, NeighbourAssigner, links_of, votes_of
 from clusterwise.pipeline.posterior import Beliefs
 from clusterwise.pipeline.prepare import Prepared, prepare
 from clusterwise.pipeline.propose import Proposal
@@ -134,23 +134,39 @@ def _assigner(prepared: Prepared, proposal: JudgedProposal, votes: np.ndarray) -
 
 
 def describe_judged(prepared: Prepared, proposal: JudgedProposal, answer: np.ndarray) -> Description:
-    """Describe one partition of the rows shown, (m,), with memberships by all candidates."""
-    votes = votes_of(answer, proposal.candidates, proposal.weights)
-    assigner = _assigner(prepared, proposal, votes)
+    """Describe one partition of the rows shown, (m,), with memberships by all candidates.
+
+    Rows are labelled by their neighbours or by the Gaussians of the clusters, whichever tells the judges'
+    labels better.
+    """
+    assigner = _best_assigner(prepared, proposal, answer)
     while True:
         membership, far = assigner.describe(prepared.features)
-        in_use = by_first_appearance(membership.argmax(axis=1), assigner.n_clusters, prepared.order)
+        labels = membership.argmax(axis=1)
+        in_use = by_first_appearance(labels, assigner.n_clusters, prepared.order)
         if np.array_equal(in_use, np.arange(assigner.n_clusters)):
             break
         assigner = assigner.select(in_use)
-    labels = membership.argmax(axis=1)
     clusters = clusters_of_labels(
         prepared.features[prepared.context],
-        _all_used(labels[prepared.context], labels, assigner.n_clusters),
+        _all_used(labels[prepared.context], assigner.n_clusters),
         choose_covariance_type("auto", prepared.features[prepared.context]),
     )
     order = prepared.order
     return Description(clusters, assigner, in_input_order(membership, order), in_input_order(far, order))
+
+
+def _best_assigner(
+    prepared: Prepared, proposal: JudgedProposal, answer: np.ndarray
+) -> NeighbourAssigner | MixtureAssigner:
+    votes = votes_of(answer, proposal.candidates, proposal.weights)
+    by_neighbours = _assigner(prepared, proposal, votes)
+    shown = prepared.features[prepared.shown]
+    clusters = clusters_of_labels(shown, answer, choose_covariance_type("auto", shown))
+    by_mixture = MixtureAssigner.of(clusters, votes, answer, prepared.n_rows)
+    if by_mixture.agreement(shown, answer) >= by_neighbours.agreement(answer):
+        return by_mixture
+    return by_neighbours
 
 
 def layer(proposal: JudgedProposal, n_clusters: int) -> np.ndarray:
@@ -171,7 +187,7 @@ def layer(proposal: JudgedProposal, n_clusters: int) -> np.ndarray:
     return filled(found.near, labels_of_cut(nodes, cut))
 
 
-def _all_used(context: np.ndarray, labels: np.ndarray, n_clusters: int) -> np.ndarray:
+def _all_used(context: np.ndarray, n_clusters: int) -> np.ndarray:
     """Labels of the context with every cluster in use: one that has no row there takes the first row's place."""
     counts = np.bincount(context, minlength=n_clusters)
     if counts.all():

@@ -1,4 +1,4 @@
-"""Memberships by neighbours: rows belong where the nearest rows of the context belong."""
+"""Who belongs to clusters of any shape: by the nearest rows of the context, or by the clusters' Gaussians."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from clusterwise.components.clusters import Clusters, outlier_scores
 from clusterwise.trees.neighbourhood import CORE_NEIGHBOUR, nearest
 from clusterwise.trees.points import Projection
 
-__all__ = ["NeighbourAssigner", "links_of", "votes_of"]
+__all__ = ["MixtureAssigner", "NeighbourAssigner", "links_of", "votes_of"]
 
 # A neighbour counts by the inverse square of its distance, and none is nearer than this share of the distance
 # that is usual around it: a row of the context is labelled by itself, with a little say of the others.
@@ -50,6 +51,13 @@ class NeighbourAssigner:
         votes = self.votes[:, clusters] + 1e-12
         return replace(self, votes=votes / votes.sum(axis=1, keepdims=True))
 
+    def agreement(self, labels: np.ndarray) -> float:
+        """Share of the m rows whose neighbours, without the row itself, give the label (m,) that it has."""
+        n_neighbours = min(CORE_NEIGHBOUR + 1, len(self.points))
+        indices, distances = nearest(self.points, self.points, n_neighbours)
+        membership = self._averaged(indices[:, 1:], distances[:, 1:])
+        return float((membership.argmax(axis=1) == labels).mean())
+
     def memberships(self, points: np.ndarray) -> np.ndarray:
         """Probability of each cluster for rows of features (n, f), (n, K), each row on its own."""
         return self.describe(points)[0]
@@ -65,13 +73,57 @@ class NeighbourAssigner:
 
     def _describe(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         indices, distances = nearest(points, self.points, min(CORE_NEIGHBOUR, len(self.points)))
+        usual = self.usual[indices].mean(axis=1)
+        around = np.maximum(distances[:, -1], 1e-300)
+        return self._averaged(indices, distances), np.clip(1 - usual / around, 0.0, 1.0)
+
+    def _averaged(self, indices: np.ndarray, distances: np.ndarray) -> np.ndarray:
+        """Mean votes (n, K) of neighbours (n, j), the near ones count most."""
         least = NEAREST * np.maximum(self.core[indices], 1e-300)
         weights = (least / np.maximum(distances, least)) ** 2
         weights /= weights.sum(axis=1, keepdims=True)
-        membership = np.einsum("nj,njk->nk", weights, self.votes[indices])
-        usual = (weights * self.usual[indices]).sum(axis=1)
-        around = np.maximum(distances[:, -1], 1e-300)
-        return membership, np.clip(1 - usual / around, 0.0, 1.0)
+        return np.einsum("nj,njk->nk", weights, self.votes[indices])
+
+
+@dataclass(frozen=True)
+class MixtureAssigner:
+    """Says who belongs to which of K clusters by their Gaussians."""
+
+    clusters: Clusters
+    votes: np.ndarray  # (K, K) mean membership of the rows of each cluster, by all candidates
+    n_rows: int
+
+    @classmethod
+    def of(cls, clusters: Clusters, votes: np.ndarray, labels: np.ndarray, n_rows: int) -> MixtureAssigner:
+        """Take the clusters of a partition with labels (m,), votes (m, K), of ``n_rows`` rows."""
+        sums = np.zeros((clusters.n_clusters, votes.shape[1]))
+        np.add.at(sums, labels, votes)
+        return cls(clusters, sums / np.bincount(labels)[:, None], n_rows)
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters K."""
+        return self.clusters.n_clusters
+
+    def select(self, clusters: np.ndarray) -> MixtureAssigner:
+        """Keep the clusters with these indices, in this order."""
+        votes = self.votes[np.ix_(clusters, clusters)] + 1e-12
+        return MixtureAssigner(
+            self.clusters.select(clusters), votes / votes.sum(axis=1, keepdims=True), self.n_rows
+        )
+
+    def agreement(self, features: np.ndarray, labels: np.ndarray) -> float:
+        """Share of rows of features (m, f) that get the label (m,) that they have."""
+        return float((self.clusters.log_joint(features).argmax(axis=1) == labels).mean())
+
+    def memberships(self, points: np.ndarray) -> np.ndarray:
+        """Probability of each cluster for rows of features (n, f), (n, K), each row on its own."""
+        return self.clusters.memberships(points) @ self.votes
+
+    def describe(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Memberships (n, K) and outlier scores (n,)."""
+        distances = self.clusters.nearest_distances(features)
+        return self.memberships(features), outlier_scores(distances, features.shape[1], self.n_rows)
 
 
 def links_of(candidate: np.ndarray, answer: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ __all__ = ["check_options"]
 def check_options(options: Any, where: str) -> None:
     """Raise a RecipeError that names the first field outside its domain, and ``where`` it is.
 
-    The type of a field is its domain: words, true or false, positive numbers, lists of them, or None where
+    The type of a field is its domain: words, text, true or false, positive numbers, lists of them, or None where
     the type allows it. ``least`` in its metadata is another bound, which is in the domain itself.
     """
     hints = get_type_hints(type(options))
@@ -38,6 +38,8 @@ def _judge(value: Any, kind: Any, least: int | None) -> tuple[str, bool]:
         number = "whole number" if of_each is int else "number"
         several = isinstance(value, tuple) and len(value) > 0
         return f"a list of positive {number}s", several and all(_judge(v, of_each, least)[1] for v in value)
+    if kind is str:
+        return "text", isinstance(value, str) and value != ""
     if kind is bool:
         return "true or false", isinstance(value, bool)
     number = "whole number" if kind is int else "number"
