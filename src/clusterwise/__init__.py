@@ -17,7 +17,17 @@ from clusterwise.estimators import ESTIMATORS
 if TYPE_CHECKING:
     from clusterwise import datasets, metrics, plotting, pretrained, report
     from clusterwise.deepdpm.variants import ImageVariants
-    from clusterwise.estimators import ACTST, AMCP, DAC, NCP, CHiGac, Clusterer, DeepDPM, DPMixture, GaussianSearch
+    from clusterwise.estimators import (
+        ACTST,
+        AMCP,
+        DAC,
+        NCP,
+        CHiGac,
+        Clusterer,
+        DeepDPM,
+        DPMixture,
+        GaussianSearch,
+    )
     from clusterwise.partition import Partition
     from clusterwise.posterior import PartitionPosterior
     from clusterwise.pretrained import list_weights

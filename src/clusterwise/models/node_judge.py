@@ -98,7 +98,6 @@ class _Round(nn.Module):
         table = torch.cat([seen, self.absent])
         v = len(states)
 
-
         def state_of(indices: Tensor, absent: int) -> Tensor:
             return table.index_select(0, torch.where(indices >= 0, indices, v + absent))
 

@@ -156,7 +156,9 @@ class PartitionJudge(TrainedModel):
         width = clusters.shape[1]
         index = task.owners[:, None].expand_as(clusters)
         mean = clusters.new_zeros(b * c, width).index_add(0, task.owners, clusters * task.shares[:, None])
-        least = clusters.new_zeros(b * c, width).scatter_reduce(0, index, clusters, "amin", include_self=False)
+        least = clusters.new_zeros(b * c, width).scatter_reduce(
+            0, index, clusters, "amin", include_self=False
+        )
         most = clusters.new_zeros(b * c, width).scatter_reduce(0, index, clusters, "amax", include_self=False)
         pooled = torch.cat([mean, least, most], dim=1).view(b, c, 3 * width)
         whole = _scaled(task.whole, self.whole_centres, self.whole_spreads)

@@ -23,7 +23,14 @@ from clusterwise.trees.cut import cut_into, labels_of_cut
 from clusterwise.trees.partitions import agreements, features_of_partition
 from clusterwise.trees.points import Projection, fit_projection
 
-__all__ = ["JudgedPipeline", "JudgedProposal", "JudgedProposer", "beliefs_of_judged", "describe_judged", "layer"]
+__all__ = [
+    "JudgedPipeline",
+    "JudgedProposal",
+    "JudgedProposer",
+    "beliefs_of_judged",
+    "describe_judged",
+    "layer",
+]
 
 # Fewer rows are one cluster: there is nothing to tell clusters by.
 LEAST_ROWS = 8
@@ -37,7 +44,9 @@ class JudgedProposal(Proposal):
 
     considered: Candidates | None = None  # None: too few rows to consider anything
     ranking: np.ndarray | None = None  # (c,) places of the candidates among those considered
-    expected_scores: np.ndarray | None = None  # (c,) adjusted Rand index with the truth that the judge expects
+    expected_scores: np.ndarray | None = (
+        None  # (c,) adjusted Rand index with the truth that the judge expects
+    )
     projection: Projection | None = None  # from features to the points that distances were taken between
 
 

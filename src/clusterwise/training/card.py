@@ -50,9 +50,11 @@ def _history(history: Sequence[Mapping[str, float]]) -> Iterator[str]:
     yield "| step | loss | " + " | ".join(FIGURES.get(key, key) for key in keys) + " |"
     yield "|---|---|" + "---|" * len(keys)
     for entry in history:
-        yield f"| {entry['step']:.0f} | {entry['loss']:.3f} | " + " | ".join(
-            f"{entry[key]:.4f}" for key in keys
-        ) + " |"
+        yield (
+            f"| {entry['step']:.0f} | {entry['loss']:.3f} | "
+            + " | ".join(f"{entry[key]:.4f}" for key in keys)
+            + " |"
+        )
 
 
 def _reach(facts: Mapping[str, Any]) -> Iterator[str]:

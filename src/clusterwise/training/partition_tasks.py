@@ -36,7 +36,9 @@ def _candidates(judge: NodeJudge, prior: BroadPrior, seed: int, numbers: range) 
     for number in numbers:
         points, truth = draw_points(prior, seed, number)
         found = candidates_of(points, judge)
-        features = [features_of_partition(found.measured, one, found.trees, found.scores) for one in found.labels]
+        features = [
+            features_of_partition(found.measured, one, found.trees, found.scores) for one in found.labels
+        ]
         known = truth >= 0
         of_table = {
             "clusters": np.concatenate([one.clusters for one in features]).astype(np.float16),
@@ -91,7 +93,9 @@ class PartitionSource:
         """The candidates of some tables with their scores."""
         tables = [self.tables[number] for number in numbers]
         task = pack_candidates(
-            [one.features for one in tables], [one.origins for one in tables], [one.agreements for one in tables]
+            [one.features for one in tables],
+            [one.origins for one in tables],
+            [one.agreements for one in tables],
         )
         scores = np.zeros(task.present.shape, dtype=np.float32)
         for row, one in zip(scores, tables, strict=True):

@@ -104,7 +104,9 @@ def nodes_of(measured: Measured, tree: Tree) -> Nodes:
     features = np.concatenate(
         [
             features_of_ranges(measured, tree.order, starts, ends),
-            _splits(*_ordered(measured, tree.order), starts, middles, ends, np.where(of_children > 0, ratios, 0.0)),
+            _splits(
+                *_ordered(measured, tree.order), starts, middles, ends, np.where(of_children > 0, ratios, 0.0)
+            ),
         ],
         axis=1,
     )
@@ -194,7 +196,11 @@ def _edge_features(
     out[1] = out[2] = out[3] = 0.0
     out[5] = out[6] = out[7] = NONE
     if n_inside > 0:
-        median, high, top = _quantile(inside, n_inside, 0.5), _quantile(inside, n_inside, 0.9), inside[n_inside - 1]
+        median, high, top = (
+            _quantile(inside, n_inside, 0.5),
+            _quantile(inside, n_inside, 0.9),
+            inside[n_inside - 1],
+        )
         higher = _quantile(inside, n_inside, 0.95)
         out[1], out[2], out[3] = top - median, top - higher, high - median
         if n_leaving > 0:
@@ -385,7 +391,11 @@ def _crossing(
         of_left = _quantile(left, n_left, 0.9) if n_left else _quantile(right, n_right, 0.9)
         of_right = _quantile(right, n_right, 0.9) if n_right else of_left
         top = max(left[n_left - 1] if n_left else -1e300, right[n_right - 1] if n_right else -1e300)
-        out[1], out[2], out[3] = shortest - max(of_left, of_right), shortest - min(of_left, of_right), shortest - top
+        out[1], out[2], out[3] = (
+            shortest - max(of_left, of_right),
+            shortest - min(of_left, of_right),
+            shortest - top,
+        )
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
@@ -459,7 +469,9 @@ def _splits(
             f[8] = least_max - max(of_left, of_right)
             f[9] = total_length / n8
         f[10] = abs(of_left - of_right)
-        f[11] = (of_left - of_right) * (1.0 if middle - start < end - middle else -1.0)  # smaller against larger
+        f[11] = (of_left - of_right) * (
+            1.0 if middle - start < end - middle else -1.0
+        )  # smaller against larger
         _crossing(plain_ends, plain_lengths, start, middle, end, f[12:16], left_buffer, right_buffer)
         _crossing(reach_ends, reach_lengths, start, middle, end, f[16:20], left_buffer, right_buffer)
         f[20] = height_ratios[i]
@@ -481,7 +493,9 @@ def _splits(
         n_projected = (size + step - 1) // step
         projected = np.empty(n_projected)
         for j in range(n_projected):
-            projected[j] = ((points[start + j * step] - middle_point) * axis).sum() * 2 / max(distance**2, 1e-9)
+            projected[j] = (
+                ((points[start + j * step] - middle_point) * axis).sum() * 2 / max(distance**2, 1e-9)
+            )
         least, centre = 1e300, 0.0
         for c5 in range(-2, 3):
             count = _near(projected, 0.2 * c5)

@@ -96,9 +96,7 @@ def _between(indices: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
     return counts
 
 
-def _opinions(
-    labels: np.ndarray, k: int, trees: Sequence[Nodes], scores: Sequence[np.ndarray]
-) -> np.ndarray:
+def _opinions(labels: np.ndarray, k: int, trees: Sequence[Nodes], scores: Sequence[np.ndarray]) -> np.ndarray:
     """Overlap and scores of the most similar node of all trees; the same, averaged over trees, (K, 5)."""
     overlaps, own, below = [], [], []
     for nodes, of_tree in zip(trees, scores, strict=True):
