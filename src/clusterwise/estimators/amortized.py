@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from numbers import Integral
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -24,6 +24,9 @@ from clusterwise.pipeline.prepare import Prepared
 from clusterwise.pipeline.propose import Proposal
 from clusterwise.pipeline.refine import Refine
 from clusterwise.pretrained import Weights, get_weights
+
+if TYPE_CHECKING:
+    from clusterwise.models.base import AmortizedModel
 
 __all__ = ["AmortizedClusterer"]
 
@@ -84,7 +87,7 @@ class AmortizedClusterer(PipelinedClusterer):
         return getattr(self, "n_draws", 0)
 
     def _pipeline(self) -> Pipeline:
-        model = self._weights().model
+        model = cast("AmortizedModel", self._weights().model)
         return Pipeline(
             partial(fit_feature_map, n_features=model.n_features, scaling=self.scaling),
             NetworkProposer(model, self.max_clusters, self._options(), self.device),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import scipy.sparse
@@ -15,6 +15,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from clusterwise.estimators.pipelined import PipelinedClusterer
 from clusterwise.estimators.validation import as_points, require_features
 from clusterwise.exceptions import ClusterwiseError
+from clusterwise.models.node_judge import NodeJudge
+from clusterwise.models.partition_judge import PartitionJudge
 from clusterwise.pipeline.columns import fit_columns
 from clusterwise.pipeline.describe import Description
 from clusterwise.pipeline.judged import JudgedPipeline, JudgedProposal, JudgedProposer, describe_judged, layer
@@ -35,7 +37,7 @@ class Clusterer(PipelinedClusterer):
     """Finds clusters of any shape in any table, and how many there are.
 
     Linkage trees, communities of the neighbour graph and Gaussian mixtures propose partitions; a network
-    that was trained on tens of thousands of labelled tables judges every node of the trees, cuts each tree where
+    that was trained on thousands of labelled tables judges every node of the trees, each tree is cut where
     the expected overlap with true clusters is largest, and a second network chooses among all candidates.
 
     Parameters
@@ -125,7 +127,9 @@ class Clusterer(PipelinedClusterer):
         nodes, partitions = self._judges()
         return JudgedPipeline(
             self._fit_space,
-            JudgedProposer(nodes.model, partitions.model, self.max_clusters),
+            JudgedProposer(
+                cast(NodeJudge, nodes.model), cast(PartitionJudge, partitions.model), self.max_clusters
+            ),
             self._most_rows,
             self.max_clusters,
         )

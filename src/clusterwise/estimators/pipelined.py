@@ -17,7 +17,7 @@ from clusterwise.estimators.base import BaseClusterer
 from clusterwise.estimators.validation import as_points, require_positive
 from clusterwise.exceptions import CapReachedWarning
 from clusterwise.pipeline.describe import Description, network_labels
-from clusterwise.pipeline.fitting import Pipeline
+from clusterwise.pipeline.fitting import Stages
 from clusterwise.pipeline.posterior import Beliefs, beliefs_of_refined, k_posterior, sample_partitions
 from clusterwise.pipeline.prepare import Prepared
 from clusterwise.pipeline.propose import ClusteringStep, Proposal, steps_in_input_order
@@ -35,7 +35,7 @@ class PipelinedClusterer(BaseClusterer):
     """Base of the estimators that name a proposer. Not for direct use."""
 
     @abstractmethod
-    def _pipeline(self) -> Pipeline:
+    def _pipeline(self) -> Stages:
         """The stages with this estimator's proposer and settings."""
 
     # -- fitting ---------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """The judge of tree nodes: how well does a node match a true cluster, and should it be left whole?
 
-Scoring proposed clusters by their predicted overlap with a true one is known from face clustering (Yang et al.,
-CVPR 2019). Here a node also sees its parent, sibling and children, and, after a first opinion of all nodes,
-the best cut below it.
+Scoring proposed clusters by their predicted overlap with a true one is known from face clustering (Yang et
+al., CVPR 2019). Here a node also sees its parent, sibling and children, and, after a first opinion of all
+nodes, the best cut below it.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class _Round(nn.Module):
 
 
 class NodeJudge(TrainedModel):
-    """A network on trees: features of nodes -> opinions of nodes, whatever k and the number of columns are."""
+    """A network on trees: features of nodes -> opinions, whatever k and the number of columns."""
 
     method: ClassVar[str] = "node-judge"
     config_class: ClassVar[type[NodeJudgeConfig]] = NodeJudgeConfig
@@ -171,7 +171,7 @@ def _siblings(parents: Tensor, children: Tensor) -> Tensor:
 def _opinions(first: Tensor, task: NodeTask) -> Tensor:
     """First opinion of each node, of the best cut below it, their difference, and the parent's, (V, 4)."""
     scores = torch.sigmoid(first)
-    below = values_below(task.sizes.numpy(), task.children.numpy(), scores.double().numpy())
-    below = torch.from_numpy(below.astype(np.float32))
+    found = values_below(task.sizes.numpy(), task.children.numpy(), scores.double().numpy())
+    below = torch.from_numpy(found.astype(np.float32))
     above = torch.where(task.parents >= 0, scores[task.parents.clamp_min(0)], 0.0)
     return torch.stack([scores, below, scores - below, above], dim=1)

@@ -1,4 +1,4 @@
-"""The judge of whole partitions: which of some candidates is most like the truth, and how many clusters are there?"""
+"""The judge of whole partitions: which candidate is most like the truth, how many clusters are there?"""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -16,7 +16,34 @@ from clusterwise.pipeline.propose import Proposal, Proposer
 from clusterwise.pipeline.refine import Refine, Refined, choose_covariance_type, refine
 from clusterwise.pipeline.space import FeatureSpace
 
-__all__ = ["Pipeline"]
+__all__ = ["Pipeline", "Stages"]
+
+
+class Stages(Protocol):
+    """What ``fit`` runs one after the other; see ``Pipeline``."""
+
+    @property
+    def how(self) -> Refine | None:
+        """How candidates are refined; None: the proposer's own answer is reported."""
+
+    @property
+    def n_draws(self) -> int:
+        """Candidates beside the proposer's own answer."""
+
+    def prepare(self, points: np.ndarray, seed: int) -> Prepared:
+        """Sort and scale points (n, d), and choose the rows that stages see."""
+
+    def propose(self, prepared: Sequence[Prepared], seed: int, n_draws: int | None = None) -> Sequence[Any]:
+        """Candidate partitions of the rows shown of each data set."""
+
+    def refine(self, prepared: Prepared, proposal: Any) -> Refined | None:
+        """Mixtures that start from the candidates."""
+
+    def describe(self, prepared: Prepared, proposal: Any, refined: Any) -> Description:
+        """Labels, memberships and outlier scores of all rows."""
+
+    def believe(self, prepared: Prepared, seed: int, n_draws: int) -> Beliefs:
+        """What else there may be beside the answer."""
 
 
 @dataclass(frozen=True)

@@ -179,7 +179,7 @@ def _best_assigner(
 
 
 def layer(proposal: JudgedProposal, n_clusters: int) -> np.ndarray:
-    """Labels (m,) of the best partition of the rows shown into ``n_clusters``, or into as many as can be had."""
+    """Labels (m,) of the best partition of the rows shown into ``n_clusters``, or as many as can be had."""
     for labels in proposal.candidates:  # likeliest first
         if labels.max() + 1 == n_clusters:
             return labels
@@ -197,7 +197,7 @@ def layer(proposal: JudgedProposal, n_clusters: int) -> np.ndarray:
 
 
 def _all_used(context: np.ndarray, n_clusters: int) -> np.ndarray:
-    """Labels of the context with every cluster in use: one that has no row there takes the first row's place."""
+    """Labels of the context with every cluster in use: one without a row there gets one of the largest."""
     counts = np.bincount(context, minlength=n_clusters)
     if counts.all():
         return context

@@ -134,7 +134,7 @@ def links_of(candidate: np.ndarray, answer: np.ndarray) -> np.ndarray:
 
 
 def votes_of(answer: np.ndarray, candidates: Sequence[np.ndarray], weights: np.ndarray) -> np.ndarray:
-    """Memberships (m, K) of the answer's clusters, averaged over candidates; the answer's label always wins."""
+    """Memberships (m, K) of the answer's clusters, averaged over candidates; the answer's label wins."""
     votes = np.zeros((len(answer), int(answer.max()) + 1))
     for labels, weight in zip(candidates, weights, strict=True):
         votes += weight * links_of(labels, answer)[labels]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from clusterwise.components.clusters import Clusters, clusters_in_use
+from clusterwise.components.clusters import clusters_in_use
 from clusterwise.components.niw import CovarianceType
 from clusterwise.components.order import in_input_order
 from clusterwise.components.rows import Rows
@@ -22,11 +23,22 @@ __all__ = ["Beliefs", "beliefs_of_proposal", "beliefs_of_refined", "k_posterior"
 LEAST_PROBABILITY = 1e-4
 
 
+class Believed(Protocol):
+    """Whatever can say who belongs to which of its clusters."""
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters K."""
+
+    def memberships(self, points: np.ndarray) -> np.ndarray:
+        """Probability of each cluster for each point, (n, K)."""
+
+
 @dataclass(frozen=True)
 class Beliefs:
     """Clusterings of a data set, all their clusters in use, and the probability of each."""
 
-    clusters: tuple[Clusters, ...]
+    clusters: tuple[Believed, ...]
     weights: np.ndarray
     labels: tuple[np.ndarray, ...] = ()  # (m,) of the rows that a proposer saw, where these are settled
 
@@ -81,7 +93,7 @@ def sample_partitions(prepared: Prepared, beliefs: Beliefs, n_samples: int, seed
 def _draws(
     rng: np.random.Generator,
     prepared: Prepared,
-    clusters: Clusters,
+    clusters: Believed,
     settled: np.ndarray | None,
     rows: Sequence[int] | np.ndarray,
 ) -> np.ndarray:

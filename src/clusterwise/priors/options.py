@@ -16,8 +16,8 @@ __all__ = ["check_options"]
 def check_options(options: Any, where: str) -> None:
     """Raise a RecipeError that names the first field outside its domain, and ``where`` it is.
 
-    The type of a field is its domain: words, text, true or false, positive numbers, lists of them, or None where
-    the type allows it. ``least`` in its metadata is another bound, which is in the domain itself.
+    The type of a field is its domain: words, text, true or false, positive numbers, lists of them, or None
+    where the type allows it. ``least`` in its metadata is another bound, which is in the domain itself.
     """
     hints = get_type_hints(type(options))
     for field in dataclasses.fields(options):

@@ -61,6 +61,6 @@ def _reach(facts: Mapping[str, Any]) -> Iterator[str]:
     if "largest_coordinate" in facts:
         yield ""
         yield (
-            f"Training data reach {facts['largest_coordinate']:.1f} spreads from their centre (99.9th percentile "
-            "over data sets); data that reach farther bring a warning."
+            f"Training data reach {facts['largest_coordinate']:.1f} spreads from their centre (99.9th "
+            "percentile over data sets); data that reach farther bring a warning."
         )

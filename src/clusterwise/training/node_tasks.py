@@ -120,7 +120,7 @@ class NodeSource:
         return Measured(self.recipe, self.measure)
 
     def measure(self, model: nn.Module) -> dict[str, float]:
-        """Value of the cuts that the network makes, beside that of the best cuts; share of cuts with their k."""
+        """Value of the network's cuts, that of the best cuts, and the share of cuts with the same k."""
         rows = [self._cut(model, number) for number in range(min(self.n_validation, len(self.trees)))]
         cut, best, right, squares = np.mean(rows, axis=0)
         return {"cut": cut, "best_cut": best, "right_k": right, "squared_error": squares}
@@ -134,8 +134,11 @@ class NodeSource:
         sizes, children = task.sizes.numpy(), task.children.numpy()
         found, best = best_cut(sizes, children, scores), best_cut(sizes, children, truth)
         error = np.average((scores - truth) ** 2, weights=sizes)
-        values = ((sizes[cut] * truth[cut]).sum() / sizes[0] for cut in (found, best))
-        return (*values, float(len(found) == len(best)), float(error))  # type: ignore[return-value]
+
+        def value(cut: np.ndarray) -> float:
+            return float((sizes[cut] * truth[cut]).sum() / sizes[0])
+
+        return value(found), value(best), float(len(found) == len(best)), float(error)
 
     def facts(self, model: nn.Module) -> dict[str, Any]:
         return {}

@@ -40,7 +40,7 @@ def _candidates(judge: NodeJudge, prior: BroadPrior, seed: int, numbers: range) 
             features_of_partition(found.measured, one, found.trees, found.scores) for one in found.labels
         ]
         known = truth >= 0
-        of_table = {
+        of_table: dict[str, np.ndarray] = {
             "clusters": np.concatenate([one.clusters for one in features]).astype(np.float16),
             "shares": np.concatenate([one.shares for one in features]).astype(np.float32),
             "sizes": np.array([len(one.shares) for one in features]),

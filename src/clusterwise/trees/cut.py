@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from clusterwise._compiled import compiled
 from clusterwise.trees.features import Nodes
 
 __all__ = ["best_cut", "best_overlaps", "cut_into", "decisions", "labels_of_cut", "values_below"]
@@ -21,7 +21,7 @@ def best_cut(sizes: np.ndarray, children: np.ndarray, scores: np.ndarray) -> np.
     return np.flatnonzero(_taken(children, whole))
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _below(sizes: np.ndarray, children: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     v = len(sizes)
     below, best = np.zeros(v), np.zeros(v)
@@ -38,7 +38,7 @@ def _below(sizes: np.ndarray, children: np.ndarray, scores: np.ndarray) -> tuple
     return below, whole
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _taken(children: np.ndarray, whole: np.ndarray) -> np.ndarray:
     v = len(whole)
     reached, taken = np.zeros(v, dtype=np.bool_), np.zeros(v, dtype=np.bool_)
@@ -76,7 +76,7 @@ def cut_into(sizes: np.ndarray, children: np.ndarray, scores: np.ndarray, k: int
     return float(best[0, k] / sizes[0]), np.array(sorted(taken))
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _by_number(
     sizes: np.ndarray, children: np.ndarray, scores: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -100,7 +100,7 @@ def _by_number(
 
 
 def decisions(sizes: np.ndarray, children: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """What the best cut does with each of v nodes: 1 it is taken, 0 the cut is below it, -1 above it, (v,)."""
+    """What the best cut does with v nodes: 1 it is taken, 0 the cut is below it, -1 above it, (v,)."""
     _, whole = _below(sizes, children, scores)
     reached = np.zeros(len(whole), dtype=bool)
     reached[0] = True
@@ -127,7 +127,7 @@ def best_overlaps(nodes: Nodes, truth: np.ndarray) -> np.ndarray:
     return _overlaps(truth[nodes.tree.order], starts, starts + nodes.sizes, int(truth.max()) + 1)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _overlaps(truth: np.ndarray, starts: np.ndarray, ends: np.ndarray, n_clusters: int) -> np.ndarray:
     m = len(truth)
     before = np.zeros((m + 1, n_clusters))

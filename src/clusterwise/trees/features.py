@@ -1,8 +1,8 @@
-"""Numbers that tell a cluster from a part or a union of clusters; none depends on k or on the features' number.
+"""Numbers that tell a cluster from a part or a union of clusters, whatever k and the number of features.
 
-A *range* is a set of rows that stand side by side in some order: the rows below a node of a tree, or a cluster
-of a partition sorted by its labels. ``features_of_ranges`` measures ranges, ``features_of_splits`` the two
-halves of each. All distances enter as logs of ratios, so units do not matter.
+A *range* is a set of rows that stand side by side in some order: the rows below a node of a tree, or a
+cluster of a partition sorted by its labels. ``features_of_ranges`` measures ranges, ``nodes_of`` also the two
+halves of each, ``features_of_pairs`` pairs of clusters. All distances enter as logs of ratios, so units do not matter.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from clusterwise._compiled import compiled
 from clusterwise.trees.neighbourhood import N_NEIGHBOURS, Neighbourhood
 from clusterwise.trees.tree import Tree
 
@@ -72,7 +72,7 @@ def measure(near: Neighbourhood) -> Measured:
     """Prepare a neighbourhood for ``nodes_of`` and ``features_of_ranges``."""
     centred = near.points - near.points.mean(axis=0)
     if centred.shape[1] > MOST_DIRECTIONS:
-        values, vectors = np.linalg.eigh(centred.T @ centred / len(centred))
+        _, vectors = np.linalg.eigh(centred.T @ centred / len(centred))
         centred = centred @ vectors[:, ::-1][:, :MOST_DIRECTIONS]
     spread = float(centred.std(axis=0).max())
     return Measured(
@@ -101,12 +101,11 @@ def nodes_of(measured: Measured, tree: Tree) -> Nodes:
     middles = starts + tree.sizes[tree.children[nodes, 0]]
     of_children = tree.heights[tree.children[nodes]].max(axis=1)
     ratios = np.log(np.maximum(tree.heights[nodes], 1e-12) / np.maximum(of_children, 1e-12))
+    ratios = np.where(of_children > 0, ratios, 0.0)
     features = np.concatenate(
         [
             features_of_ranges(measured, tree.order, starts, ends),
-            _splits(
-                *_ordered(measured, tree.order), starts, middles, ends, np.where(of_children > 0, ratios, 0.0)
-            ),
+            _splits(*_ordered(measured, tree.order), starts, middles, ends, ratios),  # type: ignore[call-arg]
         ],
         axis=1,
     )
@@ -117,13 +116,13 @@ def features_of_ranges(
     measured: Measured, order: np.ndarray, starts: np.ndarray, ends: np.ndarray
 ) -> np.ndarray:
     """Features (r, N_RANGE_FEATURES) of the ranges order[start:end] of rows."""
-    return _ranges(*_ordered(measured, order), starts, ends)
+    return np.asarray(_ranges(*_ordered(measured, order), starts, ends))  # type: ignore[call-arg]
 
 
 def features_of_pairs(
     measured: Measured, rows: Sequence[np.ndarray], pairs: Sequence[tuple[int, int]]
 ) -> np.ndarray:
-    """Features (p, N_SPLIT_FEATURES) of parting the union of two clusters; ``rows`` are those of each cluster."""
+    """Features (p, N_SPLIT_FEATURES) of parting the union of two clusters, which have ``rows``."""
     result = np.zeros((len(pairs), N_SPLIT_FEATURES))
     places = np.full(len(measured.log_core), -1)
     for i, (a, b) in enumerate(pairs):
@@ -134,7 +133,7 @@ def features_of_pairs(
             inside = (places[ends] >= 0).all(axis=1)
             edges += [places[ends[inside]], lengths[inside]]
         indices = measured.indices[both]
-        result[i] = _splits(
+        result[i] = _splits(  # type: ignore[call-arg]
             np.where(indices >= 0, places[indices], -1),
             measured.log_distances[both],
             measured.log_core[both],
@@ -166,13 +165,13 @@ def _ordered(measured: Measured, order: np.ndarray) -> tuple[np.ndarray, ...]:
     )
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _quantile(values: np.ndarray, n: int, q: float) -> float:
     """Quantile of the first n of sorted values."""
     return values[min(n - 1, int(q * n))]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _edge_features(
     ends: np.ndarray, lengths: np.ndarray, start: int, end: int, out: np.ndarray, inside: np.ndarray
 ) -> None:
@@ -207,7 +206,7 @@ def _edge_features(
             out[5], out[6], out[7] = shortest - higher, total / n_leaving - high, shortest - top
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _moments(points: np.ndarray, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
     """Mean (q,) and covariance (q, q) of points in a range."""
     q = points.shape[1]
@@ -228,7 +227,7 @@ def _moments(points: np.ndarray, start: int, end: int) -> tuple[np.ndarray, np.n
     return mean, scatter
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _cholesky(matrix: np.ndarray, ridge: float) -> tuple[np.ndarray, float]:
     """Lower root of a covariance with a ridge, and the log determinant."""
     q = len(matrix)
@@ -247,7 +246,7 @@ def _cholesky(matrix: np.ndarray, ridge: float) -> tuple[np.ndarray, float]:
     return root, log_det
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _whiten(root: np.ndarray, centred: np.ndarray) -> np.ndarray:
     """Solve root z = centred."""
     q = len(root)
@@ -260,7 +259,7 @@ def _whiten(root: np.ndarray, centred: np.ndarray) -> np.ndarray:
     return z
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _ranges(
     neighbours: np.ndarray,
     log_distances: np.ndarray,
@@ -357,7 +356,7 @@ def _ranges(
     return result
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _crossing(
     ends: np.ndarray,
     lengths: np.ndarray,
@@ -398,7 +397,7 @@ def _crossing(
         )
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _near(projected: np.ndarray, centre: float) -> float:
     count = 1.0
     for value in projected:
@@ -406,7 +405,7 @@ def _near(projected: np.ndarray, centre: float) -> float:
     return count
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _splits(
     neighbours: np.ndarray,
     log_distances: np.ndarray,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from numba import njit
 from scipy.cluster.hierarchy import linkage
 from scipy.sparse import csr_matrix
 
+from clusterwise._compiled import compiled
 from clusterwise.trees.neighbourhood import Edges, Neighbourhood
 from clusterwise.trees.paris import paris_linkage
 from clusterwise.trees.tree import Tree, tree_of_merges
@@ -83,7 +83,7 @@ def gini_linkage(edges: Edges, threshold: float) -> tuple[np.ndarray, np.ndarray
     return _gini(edges.ends, edges.lengths, threshold)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _root(parents: np.ndarray, node: int) -> int:
     while parents[node] != node:
         parents[node] = parents[parents[node]]
@@ -91,7 +91,7 @@ def _root(parents: np.ndarray, node: int) -> int:
     return node
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _gini(ends: np.ndarray, lengths: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
     m = len(ends) + 1
     parents = np.arange(m)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import pdist, squareform
+
+from clusterwise._compiled import compiled
 
 __all__ = ["Edges", "Neighbourhood", "nearest", "neighbourhood_of"]
 
@@ -110,7 +111,7 @@ def _edges(square: np.ndarray, core: np.ndarray, floor: float) -> Edges:
     return Edges(ends[order], lengths, np.log(np.maximum(lengths, floor)))
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _prim(square: np.ndarray, core: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Spanning tree of max(d_ij, core_i, core_j) by Prim's algorithm."""
     m = len(square)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from clusterwise._compiled import compiled
 
 __all__ = ["paris_linkage"]
 
@@ -11,8 +12,8 @@ __all__ = ["paris_linkage"]
 def paris_linkage(adjacency: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Merges (m - 1, 2) and heights of a graph, symmetric weights (m, m), which is used up.
 
-    Two clusters a and b are as near as w_ab / (p_a p_b) is large, w the weight of the edges between them and p
-    that of all their edges. Parts without an edge between them are joined last, in the order of their
+    Two clusters a and b are as near as w_ab / (p_a p_b) is large, w the weight of the edges between them and
+    p that of all their edges. Parts without an edge between them are joined last, in the order of their
     first nodes.
     """
     pairs, heights = _chain(adjacency)
@@ -20,7 +21,7 @@ def paris_linkage(adjacency: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return _renamed(pairs[order]), heights[order]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _chain(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Merge mutual nearest neighbours, found along chains; a cluster is named by its first node."""
     m = len(weights)
@@ -87,7 +88,7 @@ def _chain(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return pairs, heights
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _is_finished(weights: np.ndarray, alive: np.ndarray, node: int) -> bool:
     """Whether no edge leads from a cluster to another."""
     for other in range(len(weights)):
@@ -96,7 +97,7 @@ def _is_finished(weights: np.ndarray, alive: np.ndarray, node: int) -> bool:
     return True
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _renamed(pairs: np.ndarray) -> np.ndarray:
     """Name clusters by the merge that made them, in place of their first node."""
     m = len(pairs) + 1

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from clusterwise._compiled import compiled
 from clusterwise.trees.features import (
     N_RANGE_FEATURES,
     N_SPLIT_FEATURES,
@@ -45,8 +45,8 @@ def features_of_partition(
 ) -> PartitionFeatures:
     """Measure a partition, labels (m,) from 0 to K - 1 all in use.
 
-    ``scores`` (v, 2) are what the node judge says of the nodes of each tree: their overlap, and that of the best
-    cut below. A cluster is given the opinion of the node that is most like it.
+    ``scores`` (v, 2) are what the node judge says of the nodes of each tree: their overlap, and that of the
+    best cut below. A cluster is given the opinion of the node that is most like it.
     """
     m, k = len(labels), int(labels.max()) + 1
     order = np.argsort(labels, kind="stable")
@@ -85,7 +85,7 @@ def _borders(measured: Measured, labels: np.ndarray, rows: Sequence[np.ndarray])
     return found[[index[min(a, int(b)), max(a, int(b))] for a, b in enumerate(partner)]]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _between(indices: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
     """Edges of the neighbour graph from cluster to cluster, (k, k)."""
     counts = np.zeros((k, k))
@@ -113,7 +113,7 @@ def _opinions(labels: np.ndarray, k: int, trees: Sequence[Nodes], scores: Sequen
     return np.concatenate([top, [average, by_tree[0].mean(axis=0)]]).T
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _most_similar(
     labels: np.ndarray, k: int, starts: np.ndarray, ends: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:

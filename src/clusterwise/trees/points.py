@@ -10,8 +10,8 @@ from clusterwise._arrays import fit_scaling
 
 __all__ = ["Projection", "fit_projection", "in_one_unit", "reduced", "standardized"]
 
-# From this many columns on, with spreads no more unequal than this, they count as measured in one unit: pixels,
-# counts, coordinates of an embedding. Small ones are then small for a reason.
+# From this many columns on, with spreads no more unequal than this, they count as measured in one unit:
+# pixels, counts, coordinates of an embedding. Small ones are then small for a reason.
 COLUMNS_OF_ONE_UNIT = 16
 MOST_UNEQUAL = 30.0
 # Distances are taken between at most this many leading principal components.

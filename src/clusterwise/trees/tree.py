@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
+
+from clusterwise._compiled import compiled
 
 __all__ = ["Tree", "tree_of_merges"]
 
@@ -39,7 +40,7 @@ def tree_of_merges(kind: str, merges: np.ndarray, heights: np.ndarray) -> Tree:
     return Tree(kind, children, parents, sizes, starts, full, order)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _layout(
     merges: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
