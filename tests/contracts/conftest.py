@@ -53,6 +53,7 @@ VARIANTS = {
     "NCP": Variant("NCP", "tiny-ncp", {"n_orders": 10}),
     "NCP alone": Variant("NCP", "tiny-ncp", {"n_orders": 10, "greedy": True, "refine": None}),
     "GaussianSearch": Variant("GaussianSearch"),
+    "Clusterer": Variant("Clusterer", None, {"preparation": None}),
     "DPMixture": Variant("DPMixture", None, {"n_warm_up": 15, "n_draws": 8, "n_chains": 1}),
     "DeepDPM": Variant("DeepDPM", None, {"k_init": 4, "n_hidden": 8, "max_epochs": 15}),
 }

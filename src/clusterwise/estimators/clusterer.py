@@ -163,6 +163,9 @@ class Clusterer(PipelinedClusterer):
     def fit_predict_many(self, Xs: Sequence[Any]) -> list[np.ndarray]:
         """Cluster many tables one after the other; return the labels of each. Nothing is stored."""
         twin = type(self)(**self.get_params())
+        for index, X in enumerate(Xs):  # all of them before the first is clustered
+            if twin._preparation_for(X) is None:
+                as_points(X, self, f"Xs[{index}]")
         return [twin.fit(X).labels_ for X in Xs]
 
     def _features(self, X: Any) -> np.ndarray:
@@ -175,6 +178,15 @@ class Clusterer(PipelinedClusterer):
         if not scipy.sparse.issparse(X):
             validate_data(self, X, reset=False, skip_check_array=True)  # names of columns
         return self._space.apply(points)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self.preparation is not None:
+            tags.input_tags.allow_nan = True
+            tags.input_tags.string = True
+            tags.input_tags.categorical = True
+            tags.input_tags.sparse = True
+        return tags
 
     # -- what was found --------------------------------------------------------------------------
 
@@ -209,15 +221,13 @@ class Clusterer(PipelinedClusterer):
                 f"got {n_clusters}."
             )
         answer = layer(self._judged, n_clusters)
-        labels = describe_judged(self._prepared, self._judged, answer).labels
-        return labels if n_clusters > 1 else np.zeros(len(labels), dtype=np.int64)
+        return describe_judged(self._prepared, self._judged, answer, alone=True).labels
 
     def _notes(self, prepared: Prepared, cap_reached: bool) -> Iterator[tuple[type[Warning], str]]:
         yield from super()._notes(prepared, cap_reached)
 
     def _is_capped(self, proposal: Proposal, description: Description) -> bool:
-        # Candidates beyond the cap are left out; that matters if the answer is at the cap.
-        return proposal.cap_reached and description.clusters.n_clusters >= self.max_clusters
+        return proposal.cap_reached
 
 
 def _needs_preparation(X: Any) -> bool:

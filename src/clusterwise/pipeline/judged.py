@@ -69,26 +69,29 @@ class JudgedProposer:
             one = np.zeros(len(points), dtype=np.int64)
             return JudgedProposal((one,), np.ones(1), k_posterior={1: 1.0}, projection=projection)
         found = candidates_of(points, self.node_judge)
-        allowed = [i for i, labels in enumerate(found.labels) if labels.max() < self.max_clusters]
-        labels = [found.labels[i] for i in allowed]
-        measured = [features_of_partition(found.measured, one, found.trees, found.scores) for one in labels]
-        task = pack_candidates([measured], [found.origins[allowed]], [agreements(labels)])
+        measured = [
+            features_of_partition(found.measured, one, found.trees, found.scores) for one in found.labels
+        ]
+        task = pack_candidates([measured], [found.origins], [agreements(found.labels)])
         with torch.inference_mode():
             verdict = self.partition_judge(task)
         choice = verdict.choice[0].double().exp().numpy()
         numbers = verdict.numbers[0].double().exp().numpy()
-        weights = joint_weights(choice, numbers, task.n_clusters[0].numpy())
-        order = np.argsort(-choice, kind="stable")
         sizes = task.n_clusters[0].numpy()
-        k_posterior = {int(k): float(weights[sizes == k].sum()) for k in np.unique(sizes)}
+        cap_reached = bool(sizes[choice.argmax()] > self.max_clusters)
+        allowed = np.flatnonzero(sizes <= self.max_clusters)  # one cluster is always among the candidates
+        weights = joint_weights(choice[allowed], numbers[allowed], sizes[allowed])
+        order = np.argsort(-choice[allowed], kind="stable")
+        ranking = allowed[order]
+        by_k = {int(k): float(weights[sizes[allowed] == k].sum()) for k in np.unique(sizes[allowed])}
         return JudgedProposal(
-            tuple(labels[i] for i in order),
+            tuple(found.labels[i] for i in ranking),
             weights[order],
-            cap_reached=len(allowed) < len(found.labels),
-            k_posterior=k_posterior,
+            cap_reached=cap_reached,
+            k_posterior=by_k,
             considered=found,
-            ranking=np.array(allowed)[order],
-            expected_scores=torch.sigmoid(verdict.qualities[0]).double().numpy()[order],
+            ranking=ranking,
+            expected_scores=torch.sigmoid(verdict.qualities[0]).double().numpy()[ranking],
             projection=projection,
         )
 
@@ -142,13 +145,19 @@ def _assigner(prepared: Prepared, proposal: JudgedProposal, votes: np.ndarray) -
     return NeighbourAssigner.of(proposal.projection, prepared.features[prepared.shown], votes)
 
 
-def describe_judged(prepared: Prepared, proposal: JudgedProposal, answer: np.ndarray) -> Description:
-    """Describe one partition of the rows shown, (m,), with memberships by all candidates.
+def describe_judged(
+    prepared: Prepared, proposal: JudgedProposal, answer: np.ndarray, alone: bool = False
+) -> Description:
+    """Describe one partition of the rows shown, (m,), with memberships by all candidates or by it ``alone``.
 
     Rows are labelled by their neighbours or by the Gaussians of the clusters, whichever tells the judges'
     labels better.
     """
-    assigner = _best_assigner(prepared, proposal, answer)
+    if alone:
+        votes = links_of(answer, answer)[answer]
+    else:
+        votes = votes_of(answer, proposal.candidates, proposal.weights)
+    assigner = _best_assigner(prepared, proposal, answer, votes)
     while True:
         membership, far = assigner.describe(prepared.features)
         labels = membership.argmax(axis=1)
@@ -166,12 +175,15 @@ def describe_judged(prepared: Prepared, proposal: JudgedProposal, answer: np.nda
 
 
 def _best_assigner(
-    prepared: Prepared, proposal: JudgedProposal, answer: np.ndarray
+    prepared: Prepared, proposal: JudgedProposal, answer: np.ndarray, votes: np.ndarray
 ) -> NeighbourAssigner | MixtureAssigner:
-    votes = votes_of(answer, proposal.candidates, proposal.weights)
     by_neighbours = _assigner(prepared, proposal, votes)
     shown = prepared.features[prepared.shown]
-    clusters = clusters_of_labels(shown, answer, choose_covariance_type("auto", shown))
+    ordinary = by_neighbours.ordinary & (votes.argmax(axis=1) == answer)
+    ordinary |= ~np.isin(answer, answer[ordinary])  # of a cluster without any all rows count
+    clusters = clusters_of_labels(
+        shown[ordinary], answer[ordinary], choose_covariance_type("auto", shown[ordinary])
+    )
     by_mixture = MixtureAssigner.of(clusters, votes, answer, prepared.n_rows)
     if by_mixture.agreement(shown, answer) >= by_neighbours.agreement(answer):
         return by_mixture

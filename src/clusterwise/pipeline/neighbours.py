@@ -17,6 +17,10 @@ __all__ = ["MixtureAssigner", "NeighbourAssigner", "links_of", "votes_of"]
 # that is usual around it: a row of the context is labelled by itself, with a little say of the others.
 NEAREST = 0.1
 ROWS_AT_ONCE = 20_000
+# Distances between copies of a row count as this: squares of it are still numbers.
+LEAST_CORE = 1e-100
+# Rows with this many times more room around them than is usual are left out of the Gaussians.
+OUTLYING = 3.0
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,11 @@ class NeighbourAssigner:
     def n_clusters(self) -> int:
         """Number of clusters K."""
         return self.votes.shape[1]
+
+    @property
+    def ordinary(self) -> np.ndarray:
+        """Which of the m rows lie among others of their cluster, (m,) bool; at least half of each."""
+        return self.core <= OUTLYING * self.usual
 
     def select(self, clusters: np.ndarray) -> NeighbourAssigner:
         """Keep the clusters with these indices, in this order; the others' rows go to the second-best."""
@@ -75,11 +84,11 @@ class NeighbourAssigner:
         indices, distances = nearest(points, self.points, min(CORE_NEIGHBOUR, len(self.points)))
         usual = self.usual[indices].mean(axis=1)
         around = np.maximum(distances[:, -1], 1e-300)
-        return self._averaged(indices, distances), np.clip(1 - usual / around, 0.0, 1.0)
+        return self._averaged(indices, distances), np.clip(1 - (usual / around) ** 2, 0.0, 1.0)
 
     def _averaged(self, indices: np.ndarray, distances: np.ndarray) -> np.ndarray:
         """Mean votes (n, K) of neighbours (n, j), the near ones count most."""
-        least = NEAREST * np.maximum(self.core[indices], 1e-300)
+        least = NEAREST * np.maximum(self.core[indices], LEAST_CORE)
         weights = (least / np.maximum(distances, least)) ** 2
         weights /= weights.sum(axis=1, keepdims=True)
         return np.einsum("nj,njk->nk", weights, self.votes[indices])

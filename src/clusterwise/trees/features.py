@@ -2,7 +2,8 @@
 
 A *range* is a set of rows that stand side by side in some order: the rows below a node of a tree, or a
 cluster of a partition sorted by its labels. ``features_of_ranges`` measures ranges, ``nodes_of`` also the two
-halves of each, ``features_of_pairs`` pairs of clusters. All distances enter as logs of ratios, so units do not matter.
+halves of each, ``features_of_pairs`` pairs of clusters. Distances enter as logs of ratios, points have
+unit spread: units do not matter.
 """
 
 from __future__ import annotations
@@ -352,7 +353,8 @@ def _ranges(
         f[35] = np.log(fourth / seen / (q * (q + 2)) + 1e-3)
         f[36], f[37] = near / seen, far_out / seen
         f[38] = np.log(largest / q + 1e-3)
-        f[39] = 0.5 * log_det / q - np.log(size) / q - mean  # room that an ellipsoid would have to spare
+        # Room that an ellipsoid would have to spare, for points of unit spread.
+        f[39] = 0.5 * log_det / q - np.log(size) / q - mean
     return result
 
 

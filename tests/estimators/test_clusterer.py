@@ -1,0 +1,152 @@
+"""The estimator for any table: shapes, tables, layers, posterior; with the shipped judges."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.datasets import load_iris, make_circles, make_moons
+from sklearn.metrics import adjusted_rand_score
+
+import clusterwise as cw
+from clusterwise.exceptions import CapReachedWarning, ClusterwiseError
+
+
+@pytest.fixture(scope="module")
+def blobs() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 4, 240)
+    centres = rng.standard_normal((4, 5)) * 6
+    return centres[labels] + rng.standard_normal((240, 5)), labels
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_bent_clusters(seed: int) -> None:
+    for X, y in (
+        make_moons(400, noise=0.06, random_state=seed),
+        make_circles(400, noise=0.04, factor=0.5, random_state=seed),
+    ):
+        est = cw.Clusterer(random_state=0).fit(X)
+        assert adjusted_rand_score(y, est.labels_) > 0.95
+        np.testing.assert_array_equal(est.predict(X), est.labels_)
+
+
+def test_the_judges_do_it() -> None:
+    """With untrained judges the same candidates come to much worse."""
+    nodes = cw.pretrained.untrained("node-judge")
+    partitions = cw.pretrained.untrained("partition-judge")
+    trained, control = [], []
+    for seed in range(4):
+        for X, y in (make_moons(300, noise=0.06, random_state=seed), _three(seed)):
+            trained.append(adjusted_rand_score(y, cw.Clusterer().fit(X).labels_))
+            untrained = cw.Clusterer(weights=(nodes, partitions)).fit(X)
+            control.append(adjusted_rand_score(y, untrained.labels_))
+    assert np.mean(trained) > 0.9
+    assert np.mean(control) < np.mean(trained) - 0.2
+
+
+def _three(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 3, 300)
+    return rng.standard_normal((300, 3)) + 6 * np.eye(3)[labels], labels
+
+
+def test_what_is_stored(blobs: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = blobs
+    est = cw.Clusterer(random_state=0).fit(X)
+    assert adjusted_rand_score(y, est.labels_) > 0.95
+    assert est.n_clusters_ == 4
+    assert max(est.k_posterior_, key=lambda k: est.k_posterior_[k]) == 4
+    assert sum(est.k_posterior_.values()) == pytest.approx(1)
+    assert 0 <= est.expected_ari_ <= 1
+    np.testing.assert_allclose(est.membership_.sum(axis=1), 1)
+    np.testing.assert_array_equal(est.membership_.argmax(axis=1), est.labels_)
+    assert est.means_.shape == (4, 5) and est.covariances_.shape == (4, 5, 5)
+    assert "node-judge" in est.weights_name_
+    drawn = est.sample_partitions(20)
+    assert drawn.k_posterior.keys() <= est.k_posterior_.keys()
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 6, 9])
+def test_layers(blobs: tuple[np.ndarray, np.ndarray], k: int) -> None:
+    est = cw.Clusterer(random_state=0).fit(blobs[0])
+    labels = est.labels_at(k)
+    assert len(set(labels)) == k
+    if k == est.n_clusters_:
+        assert adjusted_rand_score(labels, est.labels_) == pytest.approx(1)
+
+
+def test_a_layer_that_cannot_be(blobs: tuple[np.ndarray, np.ndarray]) -> None:
+    est = cw.Clusterer().fit(blobs[0])
+    with pytest.raises(ClusterwiseError, match="from 1 to 240"):
+        est.labels_at(0)
+
+
+def test_any_order_and_any_units(blobs: tuple[np.ndarray, np.ndarray]) -> None:
+    X, _ = blobs
+    rng = np.random.default_rng(3)
+    order = rng.permutation(len(X))
+    labels = cw.Clusterer(random_state=0).fit(X).labels_
+    shuffled = cw.Clusterer(random_state=0).fit(X[order] * 10.0 ** rng.integers(-3, 4, 5)).labels_
+    assert adjusted_rand_score(labels[order], shuffled) == pytest.approx(1)
+
+
+def test_more_rows_than_the_context(blobs: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = make_moons(3000, noise=0.06, random_state=0)
+    est = cw.Clusterer(max_context=500, random_state=0).fit(X)
+    assert adjusted_rand_score(y, est.labels_) > 0.95
+    np.testing.assert_array_equal(est.predict(X), est.labels_)
+    again = cw.Clusterer(max_context=500, random_state=0).fit(X)
+    np.testing.assert_array_equal(again.labels_, est.labels_)
+
+
+def test_frames_with_words_gaps_and_ids() -> None:
+    iris = load_iris()
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(iris.data, columns=["a", "b", "c", "d"])
+    frame.loc[rng.integers(0, 150, 10), "b"] = np.nan
+    frame["id"] = range(150)
+    frame["note"] = [f"flower number {i} of the garden, {rng.random():.5f}" for i in range(150)]
+    est = cw.Clusterer(random_state=0).fit(frame)
+    assert est.preparation_.used_ == ["a", "b", "c", "d"]
+    assert adjusted_rand_score(iris.target, est.labels_) > 0.5
+    np.testing.assert_array_equal(est.predict(frame), est.labels_)
+
+
+def test_sparse_rows() -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 150)
+    counts = rng.poisson(np.where(np.repeat(np.eye(3), 40, axis=1)[labels] > 0, 1.5, 0.05))
+    est = cw.Clusterer(random_state=0).fit(csr_matrix(counts.astype(float)))
+    assert adjusted_rand_score(labels, est.labels_) > 0.9
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 12, 25])
+def test_few_rows(n: int) -> None:
+    est = cw.Clusterer().fit(np.random.default_rng(0).standard_normal((n, 3)))
+    assert est.labels_.shape == (n,)
+    assert sum(est.k_posterior_.values()) == pytest.approx(1)
+
+
+def test_rows_that_are_all_the_same() -> None:
+    assert cw.Clusterer().fit(np.ones((30, 2))).n_clusters_ == 1
+
+
+def test_a_cap_is_said(blobs: tuple[np.ndarray, np.ndarray]) -> None:
+    with pytest.warns(CapReachedWarning, match="cap of 2"):
+        est = cw.Clusterer(max_clusters=2).fit(blobs[0])
+    assert est.n_clusters_ <= 2
+
+
+def test_weights_come_in_pairs(blobs: tuple[np.ndarray, np.ndarray]) -> None:
+    with pytest.raises(ClusterwiseError, match="pair"):
+        cw.Clusterer(weights=("node-judge",)).fit(blobs[0])
+
+
+def test_many_tables(blobs: tuple[np.ndarray, np.ndarray]) -> None:
+    sets = [blobs[0], blobs[0][:100, :2]]
+    est = cw.Clusterer(random_state=0)
+    for X, labels in zip(sets, est.fit_predict_many(sets), strict=True):
+        np.testing.assert_array_equal(cw.Clusterer(random_state=0).fit(X).labels_, labels)
+    assert not hasattr(est, "labels_")

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from clusterwise.trees.cut import (
+    best_cut,
+    best_overlaps,
+    cut_into,
+    decisions,
+    labels_of_cut,
+    values_below,
+)
+from clusterwise.trees.features import Nodes, measure, nodes_of
+from clusterwise.trees.linkages import trees_of
+from clusterwise.trees.neighbourhood import neighbourhood_of
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Nodes:
+    points = np.random.default_rng(0).standard_normal((45, 2))
+    near = neighbourhood_of(points)
+    return nodes_of(measure(near), trees_of(near, ("ward",))[0])
+
+
+def all_cuts(nodes: Nodes) -> list[tuple[int, ...]]:
+    """All sets of disjoint nodes, of at most four."""
+    rows = [set(nodes.tree.rows(int(node))) for node in nodes.nodes]
+    return [
+        cut
+        for number in range(1, 5)
+        for cut in combinations(range(len(rows)), number)
+        if sum(len(rows[i]) for i in cut) == len(set().union(*(rows[i] for i in cut)))
+    ]
+
+
+def test_best_cut_of_all(nodes: Nodes) -> None:
+    for seed in range(5):
+        scores = np.random.default_rng(seed).random(len(nodes.nodes)) ** 3
+        found = best_cut(nodes.sizes, nodes.children, scores)
+        value = (nodes.sizes * scores)[found].sum()
+        assert value >= max((nodes.sizes * scores)[list(cut)].sum() for cut in all_cuts(nodes)) - 1e-12
+        below = values_below(nodes.sizes, nodes.children, scores)
+        assert value == pytest.approx(max(45 * scores[0], 45 * below[0]))
+        told = decisions(nodes.sizes, nodes.children, scores)
+        np.testing.assert_array_equal(np.flatnonzero(told == 1), found)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+def test_cut_into_a_number(nodes: Nodes, k: int) -> None:
+    scores = np.random.default_rng(9).random(len(nodes.nodes))
+    value, found = cut_into(nodes.sizes, nodes.children, scores, k)
+    assert len(found) == k
+    best = max((nodes.sizes * scores)[list(cut)].sum() for cut in all_cuts(nodes) if len(cut) == k)
+    assert value == pytest.approx(best / 45)
+    labels = labels_of_cut(nodes, found)
+    assert set(labels) - {-1} == set(range(k))
+
+
+def test_more_than_the_tree_holds(nodes: Nodes) -> None:
+    value, found = cut_into(nodes.sizes, nodes.children, np.ones(len(nodes.nodes)), 40)
+    assert value == -np.inf and len(found) == 0
+
+
+def test_overlaps_against_sets(nodes: Nodes) -> None:
+    truth = np.random.default_rng(1).integers(-1, 3, 45)
+    found = best_overlaps(nodes, truth)
+    for node, overlap in zip(nodes.nodes, found, strict=True):
+        rows = {r for r in nodes.tree.rows(int(node)) if truth[r] >= 0}
+        clusters = [set(np.flatnonzero(truth == c)) for c in range(3)]
+        assert overlap == pytest.approx(max(len(rows & c) / len(rows | c) for c in clusters))
