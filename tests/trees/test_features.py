@@ -14,7 +14,6 @@ from clusterwise.trees.linkages import LINKAGES, trees_of
 from clusterwise.trees.neighbourhood import neighbourhood_of
 from clusterwise.trees.points import standardized
 
-
 ROOM = 39
 
 

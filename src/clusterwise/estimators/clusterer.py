@@ -24,6 +24,7 @@ from clusterwise.pipeline.prepare import Prepared
 from clusterwise.pipeline.propose import Proposal
 from clusterwise.pretrained import Weights, get_weights
 from clusterwise.tables import TablePreparation
+from clusterwise.trees.judged import JudgedTree, judged_tree
 from clusterwise.trees.points import COLUMNS_OF_ONE_UNIT, in_one_unit
 
 __all__ = ["Clusterer"]
@@ -207,6 +208,20 @@ class Clusterer(PipelinedClusterer):
         """Names of the weights of the judges."""
         check_is_fitted(self)
         return self._weights_name
+
+    @property
+    def tree_(self) -> JudgedTree | None:
+        """The tree that the answer was cut from, or else is most like it; None for fewer than eight rows."""
+        check_is_fitted(self)
+        found, answer = self._judged.considered, self._judged.candidates[0]
+        if found is None:
+            return None
+        trees = [
+            judged_tree(nodes, score[:, 0], answer)
+            for nodes, score in zip(found.trees, found.scores, strict=True)
+        ]
+        sizes = np.bincount(answer)
+        return max(trees, key=lambda tree: float(tree.overlaps @ sizes))
 
     def labels_at(self, n_clusters: int) -> np.ndarray:
         """Labels (n,) of the best partition into ``n_clusters``: the same tree, cut finer or coarser.

@@ -5,11 +5,13 @@ from clusterwise.plotting.history import HistoryDisplay
 from clusterwise.plotting.k_posterior import KPosteriorDisplay
 from clusterwise.plotting.palette import cluster_colours
 from clusterwise.plotting.steps import StepsDisplay
+from clusterwise.plotting.tree import TreeDisplay
 
 __all__ = [
     "ClusterDisplay",
     "HistoryDisplay",
     "KPosteriorDisplay",
     "StepsDisplay",
+    "TreeDisplay",
     "cluster_colours",
 ]

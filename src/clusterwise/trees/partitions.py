@@ -23,6 +23,7 @@ __all__ = [
     "PartitionFeatures",
     "agreements",
     "features_of_partition",
+    "most_similar",
 ]
 
 N_CLUSTER_FEATURES = N_RANGE_FEATURES + N_SPLIT_FEATURES + 5
@@ -57,7 +58,7 @@ def features_of_partition(
     clusters = np.zeros((k, N_CLUSTER_FEATURES))
     clusters[:, :N_RANGE_FEATURES] = features_of_ranges(measured, order, starts, ends)
     clusters[:, N_RANGE_FEATURES:-5] = _borders(measured, labels, rows)
-    clusters[:, -5:] = _opinions(labels, k, trees, scores)
+    clusters[:, -5:] = _opinions(labels, trees, scores)
     shares = sizes / m
     return PartitionFeatures(
         np.clip(np.nan_to_num(clusters), -30, 30), shares, _whole(measured, labels, sizes, clusters)
@@ -96,12 +97,11 @@ def _between(indices: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
     return counts
 
 
-def _opinions(labels: np.ndarray, k: int, trees: Sequence[Nodes], scores: Sequence[np.ndarray]) -> np.ndarray:
+def _opinions(labels: np.ndarray, trees: Sequence[Nodes], scores: Sequence[np.ndarray]) -> np.ndarray:
     """Overlap and scores of the most similar node of all trees; the same, averaged over trees, (K, 5)."""
     overlaps, own, below = [], [], []
     for nodes, of_tree in zip(trees, scores, strict=True):
-        starts = nodes.tree.starts[nodes.nodes]
-        best, node = _most_similar(labels[nodes.tree.order], k, starts, starts + nodes.sizes)
+        best, node = most_similar(nodes, labels)
         overlaps.append(best)
         own.append(of_tree[node, 0])
         below.append(of_tree[node, 1])
@@ -111,6 +111,14 @@ def _opinions(labels: np.ndarray, k: int, trees: Sequence[Nodes], scores: Sequen
     weights = by_tree[0] ** 4 + 1e-9
     average = (weights * by_tree[1]).sum(axis=0) / weights.sum(axis=0)
     return np.concatenate([top, [average, by_tree[0].mean(axis=0)]]).T
+
+
+def most_similar(nodes: Nodes, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each cluster of labels (m,) the largest intersection over union with a node, and the node, (K,)."""
+    starts = nodes.tree.starts[nodes.nodes]
+    k = int(labels.max()) + 1
+    best, node = _most_similar(labels[nodes.tree.order], k, starts, starts + nodes.sizes)
+    return best, node
 
 
 @compiled
