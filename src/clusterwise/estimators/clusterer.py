@@ -50,7 +50,7 @@ class Clusterer(PipelinedClusterer):
         Partitions with more clusters are not considered.
     max_context : int, optional
         Number of rows that the judges look at; the others join their nearest neighbours among these. 2,000 by
-        default, 4,000 for tables with 16 or more columns.
+        default, 4,000 for tables with more than 16 columns.
     weights : pair of str, path or Weights, optional
         The networks that judge nodes and partitions; None: those that come with the package.
     random_state : int, RandomState or None
@@ -142,7 +142,7 @@ class Clusterer(PipelinedClusterer):
     def _most_rows(self, points: np.ndarray) -> int:
         if self.max_context is not None:
             return self.max_context
-        wide = points.shape[1] >= COLUMNS_OF_ONE_UNIT
+        wide = points.shape[1] > COLUMNS_OF_ONE_UNIT
         return CONTEXT_ROWS_OF_MANY_COLUMNS if wide else CONTEXT_ROWS
 
     # -- tables ----------------------------------------------------------------------------------

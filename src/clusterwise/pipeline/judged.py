@@ -162,9 +162,11 @@ def describe_judged(
         membership, far = assigner.describe(prepared.features)
         labels = membership.argmax(axis=1)
         in_use = by_first_appearance(labels, assigner.n_clusters, prepared.order)
-        if np.array_equal(in_use, np.arange(assigner.n_clusters)):
-            break
+        complete = len(in_use) == assigner.n_clusters
         assigner = assigner.select(in_use)
+        if complete:  # another order of the clusters changes nothing else
+            membership, labels = membership[:, in_use], np.argsort(in_use)[labels]
+            break
     clusters = clusters_of_labels(
         prepared.features[prepared.context],
         _all_used(labels[prepared.context], assigner.n_clusters),

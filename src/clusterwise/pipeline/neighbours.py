@@ -57,8 +57,7 @@ class NeighbourAssigner:
 
     def select(self, clusters: np.ndarray) -> NeighbourAssigner:
         """Keep the clusters with these indices, in this order; the others' rows go to the second-best."""
-        votes = self.votes[:, clusters] + 1e-12
-        return replace(self, votes=votes / votes.sum(axis=1, keepdims=True))
+        return replace(self, votes=_renormalized(self.votes[:, clusters], len(clusters) < self.n_clusters))
 
     def agreement(self, labels: np.ndarray) -> float:
         """Share of the m rows whose neighbours, without the row itself, give the label (m,) that it has."""
@@ -116,10 +115,8 @@ class MixtureAssigner:
 
     def select(self, clusters: np.ndarray) -> MixtureAssigner:
         """Keep the clusters with these indices, in this order."""
-        votes = self.votes[np.ix_(clusters, clusters)] + 1e-12
-        return MixtureAssigner(
-            self.clusters.select(clusters), votes / votes.sum(axis=1, keepdims=True), self.n_rows
-        )
+        votes = _renormalized(self.votes[np.ix_(clusters, clusters)], len(clusters) < self.n_clusters)
+        return MixtureAssigner(self.clusters.select(clusters), votes, self.n_rows)
 
     def agreement(self, features: np.ndarray, labels: np.ndarray) -> float:
         """Share of rows of features (m, f) that get the label (m,) that they have."""
@@ -133,6 +130,14 @@ class MixtureAssigner:
         """Memberships (n, K) and outlier scores (n,)."""
         distances = self.clusters.nearest_distances(features)
         return self.memberships(features), outlier_scores(distances, features.shape[1], self.n_rows)
+
+
+def _renormalized(votes: np.ndarray, some_are_gone: bool) -> np.ndarray:
+    """Votes (., K) that sum to one again after some clusters have gone."""
+    if not some_are_gone:
+        return votes
+    votes = votes + 1e-12  # a row may have voted for these alone
+    return np.asarray(votes / votes.sum(axis=1, keepdims=True))
 
 
 def links_of(candidate: np.ndarray, answer: np.ndarray) -> np.ndarray:
