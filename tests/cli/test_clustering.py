@@ -142,7 +142,7 @@ def test_projection_of_more_columns(run, folder, make_weights):
     assert "take 2" in message
     assert "--columns" in message
     assert "--project pca" in message
-    assert "--method gaussian-search" in message
+    assert "--method clusterer" in message
     assert "projection=" not in message
     for scaling in ("joint", "feature"):
         options = [*dac(make_weights), "--project", "pca", "--scaling", scaling]

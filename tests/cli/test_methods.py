@@ -22,7 +22,7 @@ from clusterwise.estimators import ESTIMATORS
 from clusterwise.exceptions import ClusterwiseError
 
 AMORTIZED = ["amcp", "dac", "act-st", "ncp", "chigac"]
-OWN_FIT = ["dp-mixture", "deep-dpm", "gaussian-search"]
+OWN_FIT = ["clusterer", "dp-mixture", "deep-dpm", "gaussian-search"]
 
 
 def test_names():
@@ -31,11 +31,10 @@ def test_names():
 
 
 def test_default_suits_the_table():
-    assert choose_method(None, 2, {}) == "amcp"
-    assert choose_method(None, 7, {}) == "gaussian-search"
-    assert choose_method(None, 7, {"project": Projection.PCA}) == "amcp"
-    assert choose_method(None, 2, {"filtering": Filtering.ANCHORED}) == "dac"
-    assert choose_method("ncp", 7, {}) == "ncp"
+    assert choose_method(None, {}) == "clusterer"
+    assert choose_method(None, {"project": Projection.PCA}) == "amcp"
+    assert choose_method(None, {"filtering": Filtering.ANCHORED}) == "dac"
+    assert choose_method("ncp", {}) == "ncp"
 
 
 @pytest.mark.parametrize("method", [*AMORTIZED, *OWN_FIT])

@@ -40,7 +40,7 @@ def test_the_judges_do_it() -> None:
     for seed in range(4):
         for X, y in (make_moons(300, noise=0.06, random_state=seed), _three(seed)):
             trained.append(adjusted_rand_score(y, cw.Clusterer().fit(X).labels_))
-            untrained = cw.Clusterer(weights=(nodes, partitions)).fit(X)
+            untrained = cw.Clusterer(judges=(nodes, partitions)).fit(X)
             control.append(adjusted_rand_score(y, untrained.labels_))
     assert np.mean(trained) > 0.9
     assert np.mean(control) < np.mean(trained) - 0.2
@@ -139,9 +139,9 @@ def test_a_cap_is_said(blobs: tuple[np.ndarray, np.ndarray]) -> None:
     assert est.n_clusters_ <= 2
 
 
-def test_weights_come_in_pairs(blobs: tuple[np.ndarray, np.ndarray]) -> None:
+def test_judges_come_in_pairs(blobs: tuple[np.ndarray, np.ndarray]) -> None:
     with pytest.raises(ClusterwiseError, match="pair"):
-        cw.Clusterer(weights=("node-judge",)).fit(blobs[0])
+        cw.Clusterer(judges=("node-judge",)).fit(blobs[0])
 
 
 def test_many_tables(blobs: tuple[np.ndarray, np.ndarray]) -> None:

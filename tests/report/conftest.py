@@ -28,6 +28,8 @@ class Known(ClusterMixin, BaseEstimator):
         self.means_ = np.asarray(self.centres)
         self.covariances_ = np.tile(np.eye(X.shape[1]), (self.n_clusters_, 1, 1))
         self.pioneers_ = np.empty(0, dtype=np.int64)
+        self.gaussian_ = True
+        self.per_feature_ = False
         self.weights_name_ = None
         self.steps_ = tuple(
             SimpleNamespace(members=self.labels_ == label, anchor=None) for label in range(self.n_clusters_)

@@ -81,10 +81,10 @@ def cluster(
         str | None,
         typer.Option(
             metavar=f"[{'|'.join(METHODS)}]",
-            help="How to cluster. Default: what suits the table.",
+            help=f"How to cluster: {DEFAULT_METHOD}, unless other options call for another method.",
             show_default=False,
         ),
-    ] = DEFAULT_METHOD,
+    ] = None,
     filtering: Annotated[
         Filtering | None, typer.Option(help="DAC only; minimum-loss if not given.", show_default=False)
     ] = None,

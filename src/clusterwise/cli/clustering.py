@@ -84,9 +84,7 @@ def cluster_file(
         started = time.perf_counter()
         with options_in_remedies():
             chosen = choose_features(table, choice)
-            estimator = make_estimator(
-                choose_method(method, chosen.features.shape[1], options), seed, options
-            )
+            estimator = make_estimator(choose_method(method, options), seed, options)
             estimator.fit(chosen.features)
         seconds = time.perf_counter() - started
         for note in chosen.notes:

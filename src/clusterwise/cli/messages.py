@@ -73,7 +73,7 @@ def options_in_remedies() -> Iterator[None]:
     except FeatureCountError as error:
         facts = str(error).partition(";")[0]  # our errors say what is wrong; then what to do
         raise FeatureCountError(
-            f"{facts}; choose columns with --columns, add --project pca, or take --method gaussian-search "
+            f"{facts}; choose columns with --columns, add --project pca, or take --method clusterer "
             "or dp-mixture, which take any number."
         ) from error
     except InvalidDataError as error:

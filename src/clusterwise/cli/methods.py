@@ -27,11 +27,10 @@ __all__ = [
 # amcp, dac, act-st, ...: the file of an estimator, as one writes it on a command line, and its class.
 METHODS = {module.rpartition(".")[2].replace("_", "-"): name for name, module in ESTIMATORS.items()}
 
-# What is used if no method is named; None: by the number of features and the options, see choose_method.
-DEFAULT_METHOD: str | None = None
-# Options that only methods with a trained network have, and the number of features that networks take.
-NETWORK_OPTIONS = ("filtering", "weights", "project", "refine")
-NETWORK_WIDTH = 2
+# What is used if no method is named, unless options call for another; see choose_method.
+DEFAULT_METHOD = "clusterer"
+# Options of the methods whose network takes two features.
+NETWORK_OPTIONS = ("weights", "project", "refine")
 
 # Options whose parameter has another name than they have.
 PARAMETERS = {"project": "projection"}
@@ -50,14 +49,14 @@ def require_method(method: str) -> None:
         raise ClusterwiseError(f"there is no method {method!r}; choose one of {', '.join(METHODS)}.")
 
 
-def choose_method(method: str | None, n_features: int, options: Mapping[str, str | None]) -> str:
-    """The method that was named, or the one to take for so many features."""
-    if method is not None or DEFAULT_METHOD is not None:
-        return method or DEFAULT_METHOD or ""
+def choose_method(method: str | None, options: Mapping[str, str | None]) -> str:
+    """The method that was named, or the one that options call for, or the default."""
+    if method is not None:
+        return method
     if options.get("filtering") is not None:
         return "dac"
     about_networks = any(options.get(option) is not None for option in NETWORK_OPTIONS)
-    return "amcp" if about_networks or n_features == NETWORK_WIDTH else "gaussian-search"
+    return "amcp" if about_networks else DEFAULT_METHOD
 
 
 def _class_of(method: str) -> Any:

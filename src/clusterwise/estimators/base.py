@@ -85,6 +85,16 @@ class BaseClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
         return ()
 
     @property
+    def gaussian_(self) -> bool:
+        """Whether rows belong to clusters by their Gaussians, so that ellipses show what these are like."""
+        return True
+
+    @property
+    def per_feature_(self) -> bool:
+        """Whether each column was brought to a scale of its own."""
+        return bool(self.get_params().get("scaling") == "feature")
+
+    @property
     def pioneers_(self) -> np.ndarray:
         """Rows that stand for the clusters, (K,), where a method has them; otherwise empty."""
         check_is_fitted(self)

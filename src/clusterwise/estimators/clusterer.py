@@ -17,9 +17,10 @@ from clusterwise.estimators.validation import as_points, require_features
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.models.node_judge import NodeJudge
 from clusterwise.models.partition_judge import PartitionJudge
-from clusterwise.pipeline.columns import fit_columns
+from clusterwise.pipeline.columns import Columns, fit_columns
 from clusterwise.pipeline.describe import Description
 from clusterwise.pipeline.judged import JudgedPipeline, JudgedProposal, JudgedProposer, describe_judged, layer
+from clusterwise.pipeline.neighbours import MixtureAssigner
 from clusterwise.pipeline.prepare import Prepared
 from clusterwise.pipeline.propose import Proposal
 from clusterwise.pretrained import Weights, get_weights
@@ -51,7 +52,7 @@ class Clusterer(PipelinedClusterer):
     max_context : int, optional
         Number of rows that the judges look at; the others join their nearest neighbours among these. 2,000 by
         default, 4,000 for tables with more than 16 columns.
-    weights : pair of str, path or Weights, optional
+    judges : pair of str, path or Weights, optional
         The networks that judge nodes and partitions; None: those that come with the package.
     random_state : int, RandomState or None
         Seed of the choice of rows where there are more than ``max_context``, of ``sample`` and
@@ -88,11 +89,13 @@ class Clusterer(PipelinedClusterer):
     2
     """
 
+    _space: Columns
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "preparation": [StrOptions({"auto"}), TablePreparation, None],
         "max_clusters": [Interval(Integral, 1, None, closed="left")],
         "max_context": [Interval(Integral, 8, None, closed="left"), None],
-        "weights": [tuple, list, None],
+        "judges": [tuple, list, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -103,24 +106,24 @@ class Clusterer(PipelinedClusterer):
         preparation: Any = "auto",
         max_clusters: int = 100,
         max_context: int | None = None,
-        weights: tuple[str | Path | Weights, str | Path | Weights] | None = None,
+        judges: tuple[str | Path | Weights, str | Path | Weights] | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
         self.preparation = preparation
         self.max_clusters = max_clusters
         self.max_context = max_context
-        self.weights = weights
+        self.judges = judges
         self.random_state = random_state
         self.verbose = verbose
 
     # -- stages ----------------------------------------------------------------------------------
 
     def _judges(self) -> tuple[Weights, Weights]:
-        pair = ("node-judge", "partition-judge") if self.weights is None else tuple(self.weights)
+        pair = ("node-judge", "partition-judge") if self.judges is None else tuple(self.judges)
         if len(pair) != 2:
             raise ClusterwiseError(
-                f"weights must be a pair, of a node judge and of a partition judge; got {len(pair)}."
+                f"judges must be a pair, a node judge and a partition judge; got {len(pair)}."
             )
         return get_weights(pair[0], "node-judge"), get_weights(pair[1], "partition-judge")
 
@@ -135,7 +138,7 @@ class Clusterer(PipelinedClusterer):
             self.max_clusters,
         )
 
-    def _fit_space(self, points: np.ndarray) -> Any:
+    def _fit_space(self, points: np.ndarray) -> Columns:
         # Prepared features have their weights already.
         return fit_columns(points, joint=self.preparation_ is not None or in_one_unit(points))
 
@@ -208,6 +211,18 @@ class Clusterer(PipelinedClusterer):
         """Names of the weights of the judges."""
         check_is_fitted(self)
         return self._weights_name
+
+    @property
+    def gaussian_(self) -> bool:
+        """Whether rows belong to clusters by their Gaussians, or else by their neighbours."""
+        check_is_fitted(self)
+        return isinstance(self._assigner, MixtureAssigner)
+
+    @property
+    def per_feature_(self) -> bool:
+        """Whether each column was brought to a scale of its own."""
+        check_is_fitted(self)
+        return len(np.unique(self._space.scaling.scale)) > 1
 
     @property
     def tree_(self) -> JudgedTree | None:

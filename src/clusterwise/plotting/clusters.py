@@ -89,7 +89,8 @@ class ClusterDisplay:
 
         Data of more than two features are drawn on their first two principal components, after the
         estimator's scaling. The ellipses are those of the estimator's Gaussians if the data are 2-D, else
-        those of the points of each cluster. Pioneers are marked where the estimator has them (``pioneers_``).
+        those of the points of each cluster; none where clusters have other shapes. Pioneers are marked where
+        the estimator has them (``pioneers_``).
 
         Parameters
         ----------
@@ -107,7 +108,9 @@ class ClusterDisplay:
         drawn = plane.project(points)
         covariances = estimator.covariances_ if points.shape[1] == 2 else np.empty((0, 0, 0))
         ellipses: list[Ellipse] = []
-        if covariances.shape[1:] == (2, 2):  # learned features may be of another number
+        if points.shape[1] > 1 and not estimator.gaussian_:
+            ellipses = []  # of another shape
+        elif covariances.shape[1:] == (2, 2):  # learned features may be of another number
             ellipses = gaussian_ellipses(estimator.means_, covariances)
         elif points.shape[1] > 1:
             ellipses = empirical_ellipses(drawn, labels)
@@ -176,11 +179,13 @@ class ClusterDisplay:
             )
 
     def _number_clusters(self, ax: Axes) -> None:
-        """Write each cluster's number at the median of its points; no legend to look up."""
+        """Write each cluster's number at the point nearest to their median; no legend to look up."""
         effects = import_matplotlib("matplotlib.patheffects")
         n_clusters = int(self.labels.max()) + 1
         for label in range(n_clusters):
-            x, y = np.median(self.points[self.labels == label], axis=0)
+            points = self.points[self.labels == label]
+            with np.errstate(over="ignore"):
+                x, y = points[np.abs(points - np.median(points, axis=0)).sum(axis=1).argmin()]
             ax.annotate(
                 str(label),
                 (x, y),

@@ -84,7 +84,7 @@ def find_plane(
 
 def plane_of(estimator: Any, points: np.ndarray, column_names: Sequence[str] | None = None) -> Plane:
     """Return the plane for the data of an estimator, with the features scaled as it scales them."""
-    return find_plane(points, column_names, per_feature=estimator.get_params().get("scaling") == "feature")
+    return find_plane(points, column_names, per_feature=estimator.per_feature_)
 
 
 def thin_out(labels: np.ndarray, max_points: int, at_least: int = 20) -> np.ndarray:

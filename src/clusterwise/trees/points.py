@@ -13,7 +13,7 @@ __all__ = ["Projection", "fit_projection", "in_one_unit", "reduced", "standardiz
 # From this many columns on, with spreads no more unequal than this, they count as measured in one unit:
 # pixels, counts, coordinates of an embedding. Small ones are then small for a reason.
 COLUMNS_OF_ONE_UNIT = 16
-MOST_UNEQUAL = 30.0
+MOST_UNEQUAL = 10.0
 # Distances are taken between at most this many leading principal components.
 MOST_COMPONENTS = 50
 
@@ -27,7 +27,7 @@ def in_one_unit(points: np.ndarray) -> bool:
     spreads = spreads[spreads > 0]
     if len(spreads) == 0 or not np.isfinite(spreads).all():
         return False
-    low, high = np.quantile(spreads, [0.1, 0.9])
+    low, high = np.quantile(spreads, [0.25, 0.75])  # some pixels hardly vary
     return bool(high <= MOST_UNEQUAL * low)
 
 
