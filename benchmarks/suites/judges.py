@@ -1,0 +1,217 @@
+"""What the judges of ``cw.Clusterer`` add: the same trees and candidates, chosen by other means."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.ours import ours
+from benchmarks.scores import score
+from benchmarks.suite import Case, Method, Outcome, Run, Suite
+from benchmarks.suites.tables import FIGURES, _battery, _by_battery, data_sets
+from benchmarks.summary import Rows
+
+__all__ = ["SUITES", "judges"]
+
+MOST_CLUSTERS = 30  # of the horizontal cuts that indices choose among
+SILHOUETTE_ROWS = 1_000
+INTRODUCTION = f"""\
+The same rows, trees and candidates as `cw.Clusterer` has, on the data sets of [tables](tables.md), chosen by
+other means. *Judges untrained*: both networks with freshly drawn weights. *Silhouette*, *BIC* (full
+covariances in at most eight leading directions) and *DBCV* (on the spanning tree of mutual reachability
+distances) choose among all horizontal cuts of the seven trees into at most {MOST_CLUSTERS} clusters; silhouette
+and DBCV cannot say one. *Stability*: HDBSCAN's excess of mass picks the nodes of the single-linkage tree. *Best
+candidate*: the one with the largest ARI, which nobody can know: the ceiling of any choice. *Without ...*:
+the judge's choice among the candidates that are left if one kind is taken out."""
+
+
+def _fitted(case: Case, **options: Any) -> Any:
+    import clusterwise
+
+    model = clusterwise.Clusterer(random_state=case.seed, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(case.points)
+
+
+def _labels(model: Any, answer: np.ndarray) -> np.ndarray:
+    """All rows labelled by a partition of the rows that the judges saw."""
+    from clusterwise.pipeline.judged import describe_judged
+
+    labels: np.ndarray = describe_judged(model._prepared, model._judged, answer, alone=True).labels
+    return labels
+
+
+def _by_candidate(choose: Callable[[Any, Case], np.ndarray]) -> Run:
+    def run(case: Case) -> Outcome:
+        model = _fitted(case)
+        if model._judged.considered is None:
+            return Outcome(model.labels_)
+        return Outcome(_labels(model, choose(model, case)))
+
+    return run
+
+
+def _horizontal(model: Any) -> Iterator[np.ndarray]:
+    """Cuts of all trees into 1 to MOST_CLUSTERS clusters, by undoing the last merges."""
+    for nodes in model._judged.considered.trees:
+        tree = nodes.tree
+        m = tree.n_rows
+        parts = [2 * m - 2]
+        for _ in range(min(MOST_CLUSTERS, m // 2)):
+            labels = np.empty(m, dtype=np.int64)
+            for label, part in enumerate(parts):
+                labels[tree.rows(part)] = label
+            yield labels
+            last = max(parts)  # nodes are numbered in the order of their merges
+            if last < m:
+                break
+            parts.remove(last)
+            parts += [int(child) for child in tree.children[last]]
+
+
+def _silhouette(model: Any, labels: np.ndarray) -> float:
+    from sklearn.metrics import silhouette_score
+
+    if not 1 < labels.max() + 1 < len(labels):
+        return -np.inf
+    points = model._judged.considered.near.points
+    size = min(SILHOUETTE_ROWS, len(points))
+    try:
+        return float(silhouette_score(points, labels, sample_size=size, random_state=0))
+    except ValueError:  # all rows of the sample in one cluster
+        return -np.inf
+
+
+def _bic(model: Any, labels: np.ndarray) -> float:
+    from clusterwise.trees.partitions import _gaussian
+
+    directions = model._judged.considered.measured.directions
+    return -float(_gaussian(directions, labels, np.bincount(labels))[2])
+
+
+def _dbcv(model: Any, labels: np.ndarray) -> float:
+    if labels.max() == 0:
+        return -np.inf
+    edges = model._judged.considered.near.reachability
+    one, other = labels[edges.ends].T
+    k = int(labels.max()) + 1
+    sparseness, separation = np.zeros(k), np.full(k, np.inf)
+    inside = one == other
+    np.maximum.at(sparseness, one[inside], edges.lengths[inside])
+    for ends in (one, other):
+        np.minimum.at(separation, ends[~inside], edges.lengths[~inside])
+    validity = (separation - sparseness) / np.maximum(np.maximum(separation, sparseness), 1e-300)
+    return float(validity @ np.bincount(labels) / len(labels))
+
+
+def by_index(name: str) -> Run:
+    """Choose among horizontal cuts by a validity index."""
+    index = {"silhouette": _silhouette, "BIC": _bic, "DBCV": _dbcv}[name]
+    return _by_candidate(lambda model, case: max(_horizontal(model), key=lambda labels: index(model, labels)))
+
+
+def by_stability() -> Run:
+    """Choose nodes of the single-linkage tree by their excess of mass."""
+    from clusterwise.judging.candidates import filled
+    from clusterwise.trees.cut import best_cut, labels_of_cut
+
+    def choose(model: Any, case: Case) -> np.ndarray:
+        found = model._judged.considered
+        nodes = next(one for one in found.trees if one.tree.kind == "single")
+        densities = 1 / np.maximum(nodes.tree.heights, 1e-12)
+        parents = nodes.tree.parents[nodes.nodes]
+        born = np.where(parents >= 0, densities[parents], densities[nodes.nodes])
+        excess = densities[nodes.nodes] - born  # per row; none for the root
+        labels = filled(found.near, labels_of_cut(nodes, best_cut(nodes.sizes, nodes.children, excess)))
+        return np.unique(labels, return_inverse=True)[1]
+
+    return _by_candidate(choose)
+
+
+def best_candidate() -> Run:
+    """The candidate with the largest ARI on the rows that the judges saw."""
+
+    def choose(model: Any, case: Case) -> np.ndarray:
+        rows = model._prepared.order[model._prepared.shown]
+        references = tuple(reference[rows] for reference in case.references)
+        seen = Case(case.points[rows], case.seed, references)
+        return max(model._judged.candidates, key=lambda labels: score("ARI", seen, labels))
+
+    return _by_candidate(choose)
+
+
+def without(kind: str) -> Run:
+    """The judge's choice among candidates that are left without one kind."""
+    from clusterwise.judging.candidates import ORIGINS
+    from clusterwise.trees.linkages import LINKAGES
+
+    def choose(model: Any, case: Case) -> np.ndarray:
+        judged = model._judged
+        tree = list(LINKAGES).index(kind) if kind in LINKAGES else None
+        for labels, place in zip(judged.candidates, judged.ranking, strict=True):
+            of_tree = tree is not None and judged.considered.from_trees[place] == tree
+            if not of_tree and ORIGINS[judged.considered.origins[place]] != kind:
+                return labels
+        return judged.candidates[0]
+
+    return _by_candidate(choose)
+
+
+def untrained() -> Run:
+    """Both judges with freshly drawn weights."""
+    from clusterwise.pretrained import untrained
+
+    pair = (untrained("node-judge"), untrained("partition-judge"))
+    return lambda case: Outcome(_fitted(case, judges=pair).labels_)
+
+
+def methods() -> list[Method]:
+    """The estimator, other means to choose, the ceiling, and each kind of candidate taken out."""
+    from clusterwise.judging.candidates import ORIGINS
+
+    all_methods = [
+        ours("Clusterer"),
+        Method("judges untrained", untrained, kind="control"),
+        *(
+            Method(f"{name} instead", partial(by_index, name), kind="control")
+            for name in ("silhouette", "BIC", "DBCV")
+        ),
+        Method("stability instead", by_stability, kind="control"),
+        Method("best candidate", best_candidate, kind="reference", sees_truth=True),
+        *(Method(f"without {kind}", partial(without, kind), kind="ours") for kind in ORIGINS),
+    ]
+    return [replace(method, group="judges") for method in all_methods]
+
+
+def report(rows: Rows, page: Path) -> list[str]:
+    """Every figure by battery."""
+    battery_of = {name: _battery(name) for name in rows.names("data")}
+    order = [method.name for method in methods()]
+    names = sorted(rows.names("method"), key=order.index)
+    parts = [INTRODUCTION]
+    for figure, (note, cell) in FIGURES.items():
+        parts += [f"## {figure}", *([note] if note else []), _by_battery(rows, names, battery_of, cell)]
+    return parts
+
+
+def judges(quick: bool) -> Suite:
+    """The suite."""
+    return Suite(
+        title="What the judges of cw.Clusterer add",
+        data=[one for one in data_sets(quick) if one.group not in ("texts", "features")],
+        methods=methods(),
+        report=report,
+        metrics=("ARI", "k", "true k", "k error", "right k"),
+        time_limit=120.0,
+        patience=1_000_000,
+    )
+
+
+SUITES = {"judges": judges}
