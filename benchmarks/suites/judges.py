@@ -25,10 +25,10 @@ INTRODUCTION = f"""\
 The same rows, trees and candidates as `cw.Clusterer` has, on the data sets of [tables](tables.md), chosen by
 other means. *Judges untrained*: both networks with freshly drawn weights. *Silhouette*, *BIC* (full
 covariances in at most eight leading directions) and *DBCV* (on the spanning tree of mutual reachability
-distances) choose among all horizontal cuts of the seven trees into at most {MOST_CLUSTERS} clusters; silhouette
-and DBCV cannot say one. *Stability*: HDBSCAN's excess of mass picks the nodes of the single-linkage tree. *Best
-candidate*: the one with the largest ARI, which nobody can know: the ceiling of any choice. *Without ...*:
-the judge's choice among the candidates that are left if one kind is taken out."""
+distances) choose among all horizontal cuts of the seven trees into at most {MOST_CLUSTERS} clusters;
+silhouette and DBCV cannot say one. *Stability*: HDBSCAN's excess of mass picks nodes of the single-linkage
+tree. *Best candidate*: the one with the largest ARI, which nobody can know: the ceiling of any choice.
+*Without ...*: the judge's choice among the candidates that are left if one kind is taken out."""
 
 
 def _fitted(case: Case, **options: Any) -> Any:

@@ -120,7 +120,7 @@ def test_progress_says_step_loss_score_and_time_left(clock: Clock) -> None:
     assert len(lines) == 11  # the first step, every ten seconds, the last step
     assert lines[0] == "step 1/100  loss 1.2500"
     assert lines[1] == "step 11/100  loss 1.2500  1.5 min left"
-    assert lines[2] == "step 21/100  loss 1.2500  ARI 0.5000  k-MAE 0.750 (step 15)  1.3 min left"
+    assert lines[2] == "step 21/100  loss 1.2500  ARI 0.5000  k-MAE 0.7500 (step 15)  1.3 min left"
     assert lines[-1].endswith("0.0 min left")
 
 

@@ -16,7 +16,7 @@ from clusterwise.pretrained import Weights, weights_file
 from clusterwise.pretrained.weights_file import save_weights
 from clusterwise.priors import make_prior
 from clusterwise.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
-from clusterwise.training.loop import train_steps
+from clusterwise.training.loop import PriorSource, train_steps
 from clusterwise.training.recipe import Recipe
 
 TinyRecipe = Callable[..., Recipe]
@@ -32,7 +32,7 @@ def fresh(recipe: Recipe, seed: int) -> TrainingState:
 def trained(recipe: Recipe, steps: int = 3) -> TrainingState:
     state = fresh(recipe, seed=0)
     few = dataclasses.replace(recipe, optimizer=dataclasses.replace(recipe.optimizer, steps=steps))
-    train_steps(few, state, make_prior(**recipe.prior), [])
+    train_steps(few, state, PriorSource(few, make_prior(**recipe.prior)), [])
     state.history.append({"step": 2, "ari": 0.25})
     return state
 

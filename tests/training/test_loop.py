@@ -24,7 +24,7 @@ from clusterwise.priors import make_prior
 from clusterwise.training import loop, train
 from clusterwise.training.callbacks import Callback
 from clusterwise.training.checkpoint import TrainingState
-from clusterwise.training.loop import learning_rate_at, train_steps
+from clusterwise.training.loop import PriorSource, learning_rate_at, train_steps
 from clusterwise.training.recipe import OptimizerOptions, Recipe
 
 TinyRecipe = Callable[..., Recipe]
@@ -105,13 +105,13 @@ def test_learning_rate_rises_then_falls_to_zero() -> None:
 
 def test_loop_uses_the_schedule(tiny_recipe: TinyRecipe) -> None:
     recipe, recorder = tiny_recipe(), Recorder()
-    train_steps(recipe, fresh(recipe), make_prior(**recipe.prior), [recorder])
+    train_steps(recipe, fresh(recipe), PriorSource(recipe, make_prior(**recipe.prior)), [recorder])
     assert recorder.rates == [learning_rate_at(step, recipe.optimizer) for step in range(10)]
 
 
 def test_gradients_are_clipped(tiny_recipe: TinyRecipe) -> None:
     recipe, recorder = tiny_recipe(optimizer={"clip": 0.01}), Recorder()
-    train_steps(recipe, fresh(recipe), make_prior(**recipe.prior), [recorder])
+    train_steps(recipe, fresh(recipe), PriorSource(recipe, make_prior(**recipe.prior)), [recorder])
     assert max(recorder.gradient_norms) <= 0.01 * (1 + 1e-4)
     assert max(recorder.gradient_norms) > 0.0099  # they were larger
 
@@ -121,7 +121,7 @@ def test_average_of_the_weights(tiny_recipe: TinyRecipe, average_decay: float) -
     recipe, recorder = tiny_recipe(optimizer={"average_decay": average_decay}), Recorder()
     state = fresh(recipe)
     expected = [p.detach().double().clone() for p in state.model.parameters()]
-    train_steps(recipe, state, make_prior(**recipe.prior), [recorder])
+    train_steps(recipe, state, PriorSource(recipe, make_prior(**recipe.prior)), [recorder])
     for step, weights in enumerate(recorder.weights):
         decay = min(average_decay, (1 + step) / (10 + step))
         for tensor, new in zip(expected, weights, strict=True):
@@ -144,7 +144,7 @@ def test_running_loss_is_an_average(tiny_recipe: TinyRecipe, monkeypatch: pytest
         return loss
 
     monkeypatch.setattr(type(state.model), "loss", recorded)
-    train_steps(recipe, state, make_prior(**recipe.prior), [])
+    train_steps(recipe, state, PriorSource(recipe, make_prior(**recipe.prior)), [])
     expected = losses[0]
     for loss in losses[1:]:
         expected = 0.98 * expected + 0.02 * loss
@@ -170,7 +170,7 @@ def test_training_lowers_the_loss(
         return float(state.model.loss(task, torch.Generator().manual_seed(0)))  # type: ignore[operator]
 
     before = loss()
-    train_steps(recipe, state, prior, [])
+    train_steps(recipe, state, PriorSource(recipe, prior), [])
     assert loss() < before - 0.1
 
 
@@ -316,7 +316,7 @@ def test_a_loss_that_is_not_finite_stops_before_the_weights_are_spoilt(
     before = copy.deepcopy(state.model)
     monkeypatch.setattr(type(state.model), "loss", lambda *_: torch.tensor(math.nan, requires_grad=True))
     with pytest.raises(RecipeError, match=r"loss is nan at step 0; lower learning_rate in \[optimizer\]"):
-        train_steps(recipe, state, make_prior(**recipe.prior), [])
+        train_steps(recipe, state, PriorSource(recipe, make_prior(**recipe.prior)), [])
     for parameter, same in zip(state.model.parameters(), before.parameters(), strict=True):
         assert torch.equal(parameter, same)
 

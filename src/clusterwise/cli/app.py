@@ -144,9 +144,9 @@ def models() -> None:
             typer.echo("no weights are shipped with this build; `clusterwise train` makes them")
             return
         width = max(len(facts["name"]) for facts in known) + 2
-        typer.echo(f"{'name':<{width}}{'method':<10}{'features':>8}{'parameters':>12}  summary")
+        typer.echo(f"{'name':<{width}}{'method':<17}{'features':>8}{'parameters':>12}  summary")
         for facts in known:
             typer.echo(
-                f"{facts['name']:<{width}}{facts['method']:<10}{facts['n_features']:>8}"
+                f"{facts['name']:<{width}}{facts['method']:<17}{facts['n_features'] or 'any':>8}"
                 f"{facts['n_parameters']:>12,}  {facts['summary']}"
             )

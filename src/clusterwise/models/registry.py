@@ -13,7 +13,7 @@ from clusterwise.priors.options import check_options
 if TYPE_CHECKING:
     from clusterwise.models.base import TrainedModel
 
-__all__ = ["MODELS", "make_model", "model_class"]
+__all__ = ["JUDGES", "MODELS", "make_model", "model_class"]
 
 # Where the network of each method is; its module is loaded when the method is asked for.
 MODELS: dict[str, tuple[str, str]] = {
@@ -25,6 +25,9 @@ MODELS: dict[str, tuple[str, str]] = {
     "node-judge": ("clusterwise.models.node_judge", "NodeJudge"),
     "partition-judge": ("clusterwise.models.partition_judge", "PartitionJudge"),
 }
+
+# Networks that judge proposals, whatever the number of features; they propose nothing themselves.
+JUDGES = ("node-judge", "partition-judge")
 
 
 def model_class(method: str) -> type[TrainedModel]:

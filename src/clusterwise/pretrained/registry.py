@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from clusterwise.exceptions import UnknownWeightsError, WeightsFileError
-from clusterwise.models.registry import model_class
+from clusterwise.models.registry import JUDGES, model_class
 from clusterwise.pretrained.header import Weights, fits_this_version, read_header
 
 __all__ = ["describe", "get_weights", "list_weights", "untrained", "weights_path"]
@@ -76,7 +76,7 @@ def untrained(weights: str | Path, seed: int = 0) -> Weights:
 
 
 def describe(weights: str | Path) -> dict[str, Any]:
-    """Facts about weights: name, method, features, parameters, steps, and a one-line summary.
+    """Facts about weights: name, method, features (None: any number), parameters, steps, a one-line summary.
 
     Only the header of the file is read.
     """
@@ -84,7 +84,9 @@ def describe(weights: str | Path) -> dict[str, Any]:
     header, n_parameters = read_header(path)
     with fits_this_version(path):
         method, options = header.recipe["method"], header.recipe["model"]
-        if "n_features" not in options:  # a recipe may leave it to the network's default
+        if method in JUDGES:
+            options = options | {"n_features": None}
+        elif "n_features" not in options:  # a recipe may leave it to the network's default
             options = options | {"n_features": model_class(method).config_class().n_features}
         return {
             "name": header.name,
