@@ -150,3 +150,14 @@ def test_many_tables(blobs: tuple[np.ndarray, np.ndarray]) -> None:
     for X, labels in zip(sets, est.fit_predict_many(sets), strict=True):
         np.testing.assert_array_equal(cw.Clusterer(random_state=0).fit(X).labels_, labels)
     assert not hasattr(est, "labels_")
+
+
+def test_a_small_cluster_among_many_rows() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.r_[rng.integers(0, 3, 50_000), np.full(60, 3)]
+    centres = np.array([[0.0, 0, 0], [9, 0, 0], [0, 9, 0], [6, 6, 14]])
+    X = centres[labels] + rng.standard_normal((50_060, 3)) * np.where(labels == 3, 0.4, 1.0)[:, None]
+    est = cw.Clusterer(random_state=0).fit(X)
+    found = est.labels_[labels == 3]
+    assert len(set(found)) == 1
+    assert (est.labels_ == found[0]).sum() < 100

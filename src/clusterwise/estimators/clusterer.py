@@ -14,13 +14,21 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from clusterwise.estimators.pipelined import PipelinedClusterer
 from clusterwise.estimators.validation import as_points, require_features
-from clusterwise.exceptions import ClusterwiseError
+from clusterwise.exceptions import ClusterwiseError, OutsidePriorWarning
 from clusterwise.models.node_judge import NodeJudge
 from clusterwise.models.partition_judge import PartitionJudge
 from clusterwise.pipeline.columns import Columns, fit_columns
 from clusterwise.pipeline.describe import Description
-from clusterwise.pipeline.judged import JudgedPipeline, JudgedProposal, JudgedProposer, describe_judged, layer
+from clusterwise.pipeline.judged import (
+    JudgedPipeline,
+    JudgedProposal,
+    JudgedProposer,
+    beliefs_of_judged,
+    describe_judged,
+    layer,
+)
 from clusterwise.pipeline.neighbours import MixtureAssigner
+from clusterwise.pipeline.posterior import Beliefs
 from clusterwise.pipeline.prepare import Prepared
 from clusterwise.pipeline.propose import Proposal
 from clusterwise.pretrained import Weights, get_weights
@@ -33,6 +41,8 @@ __all__ = ["Clusterer"]
 # Rows that the judges look at; tables with many columns need more of them to show their structure.
 CONTEXT_ROWS = 2_000
 CONTEXT_ROWS_OF_MANY_COLUMNS = 4_000
+# Tables this many times stranger than one in a thousand of the training tables bring a warning.
+MARGIN = 1.5
 
 
 class Clusterer(PipelinedClusterer):
@@ -238,6 +248,16 @@ class Clusterer(PipelinedClusterer):
         sizes = np.bincount(answer)
         return max(trees, key=lambda tree: float(tree.overlaps @ sizes))
 
+    @property
+    def k_posterior_(self) -> dict[int, float]:
+        """Probability of each number of clusters, from the judge of partitions."""
+        check_is_fitted(self)
+        assert self._judged.k_posterior is not None
+        return self._judged.k_posterior
+
+    def _believe(self, n_draws: int) -> Beliefs:
+        return beliefs_of_judged(self._prepared, self._judged)
+
     def labels_at(self, n_clusters: int) -> np.ndarray:
         """Labels (n,) of the best partition into ``n_clusters``: the same tree, cut finer or coarser.
 
@@ -255,6 +275,14 @@ class Clusterer(PipelinedClusterer):
 
     def _notes(self, prepared: Prepared, cap_reached: bool) -> Iterator[tuple[type[Warning], str]]:
         yield from super()._notes(prepared, cap_reached)
+        known = float(self._judges()[1].facts["largest_strangeness"])
+        if self._judged.strangeness > MARGIN * known:
+            yield (
+                OutsidePriorWarning,
+                "this table is unlike those that the judges were trained on: "
+                f"{100 * self._judged.strangeness:.0f} % of what they look at is out of range; look at the "
+                "clusters before you trust them, or transform the columns (log, ranks).",
+            )
 
     def _is_capped(self, proposal: Proposal, description: Description) -> bool:
         return proposal.cap_reached

@@ -149,6 +149,14 @@ class PartitionJudge(TrainedModel):
         self.whole_centres.copy_(whole.mean(dim=0))
         self.whole_spreads.copy_(whole.std(dim=0).clamp_min(1e-3))
 
+    def strangeness(self, task: CandidateTask) -> Tensor:
+        """Share of a data set's features that lie far outside of what training data have, (B,)."""
+        n_sets, most = task.present.shape
+        far = (((task.clusters - self.centres) / self.spreads).abs() > FARTHEST_FEATURE).double().mean(dim=1)
+        owners = task.owners // most
+        counts = torch.bincount(owners, minlength=n_sets)
+        return torch.zeros(n_sets, dtype=torch.float64).index_add(0, owners, far) / counts
+
     def forward(self, task: CandidateTask) -> Verdict:
         """Judge the candidates of B data sets."""
         b, c = task.present.shape

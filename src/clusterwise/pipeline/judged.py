@@ -12,6 +12,7 @@ from clusterwise.components.order import by_first_appearance, in_input_order
 from clusterwise.judging.candidates import Candidates, candidates_of, filled
 from clusterwise.models.node_judge import NodeJudge
 from clusterwise.models.partition_judge import PartitionJudge, pack_candidates
+from clusterwise.pipeline.context import with_small_clusters
 from clusterwise.pipeline.describe import Description
 from clusterwise.pipeline.neighbours import MixtureAssigner, NeighbourAssigner, links_of, votes_of
 from clusterwise.pipeline.posterior import Beliefs
@@ -47,6 +48,7 @@ class JudgedProposal(Proposal):
     expected_scores: np.ndarray | None = (
         None  # (c,) adjusted Rand index with the truth that the judge expects
     )
+    strangeness: float = 0.0  # see ``PartitionJudge.strangeness``
     projection: Projection | None = None  # from features to the points that distances were taken between
 
 
@@ -75,6 +77,7 @@ class JudgedProposer:
         task = pack_candidates([measured], [found.origins], [agreements(found.labels)])
         with torch.inference_mode():
             verdict = self.partition_judge(task)
+            strangeness = float(self.partition_judge.strangeness(task)[0])
         choice = verdict.choice[0].double().exp().numpy()
         numbers = verdict.numbers[0].double().exp().numpy()
         sizes = task.n_clusters[0].numpy()
@@ -92,6 +95,7 @@ class JudgedProposer:
             considered=found,
             ranking=ranking,
             expected_scores=torch.sigmoid(verdict.qualities[0]).double().numpy()[ranking],
+            strangeness=strangeness,
             projection=projection,
         )
 
@@ -118,7 +122,7 @@ class JudgedPipeline:
 
     def prepare(self, points: np.ndarray, seed: int) -> Prepared:
         """Sort and scale points (n, d), and choose the rows that the judges see."""
-        return prepare(points, self.fit_space, self.most_rows(points), seed)
+        return with_small_clusters(prepare(points, self.fit_space, self.most_rows(points), seed), seed)
 
     def propose(
         self, prepared: Sequence[Prepared], seed: int, n_draws: int | None = None

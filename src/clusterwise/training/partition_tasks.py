@@ -129,7 +129,13 @@ class PartitionSource:
         }
 
     def facts(self, model: nn.Module) -> dict[str, Any]:
-        return {}
+        """How strange training tables are at most: the 99.9th percentile."""
+        assert isinstance(model, PartitionJudge)
+        parts = [
+            model.strangeness(self.pack(range(start, min(start + 100, len(self.tables)))))
+            for start in range(0, len(self.tables), 100)
+        ]
+        return {"largest_strangeness": float(np.quantile(torch.cat(parts).numpy(), 0.999))}
 
 
 def _most_likely_k(probabilities: np.ndarray, task: CandidateTask) -> tuple[np.ndarray, np.ndarray]:

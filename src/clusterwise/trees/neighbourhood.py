@@ -95,7 +95,10 @@ def nearest(points: np.ndarray, among: np.ndarray, n_neighbours: int) -> tuple[n
     for start in range(0, len(points), step):
         some = points[start : start + step]
         block = norms - 2 * some @ among.T
-        found = np.argpartition(block, n_neighbours - 1, axis=1)[:, :n_neighbours]
+        if n_neighbours == 1:
+            found = block.argmin(axis=1)[:, None]
+        else:
+            found = np.argpartition(block, n_neighbours - 1, axis=1)[:, :n_neighbours]
         far = np.take_along_axis(block, found, axis=1)
         order = np.argsort(far, axis=1, kind="stable")
         indices[start : start + step] = np.take_along_axis(found, order, axis=1)
