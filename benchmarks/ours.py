@@ -169,6 +169,7 @@ OURS = {
     method.name: method
     for method in (
         *(row for one in (*FAMILIES, NCP_ON_MIXTURES, DAC_SMALL) for row in one.entries()),
+        ours("Clusterer"),
         ours("GaussianSearch"),
         ours("DPMixture"),
         ours("DPMixture, diagonal", "DPMixture", covariance_type="diag"),

@@ -35,6 +35,8 @@ class Word(IntEnum):
     MANY_CLUSTERS = 52
     CORRELATED = 53
     ONE_GAUSSIAN = 54
+    ONE_CLUSTER = 55
+    TABLE_SPEED = 56
 
 
 def generator_of(*key: int) -> np.random.Generator:

@@ -178,7 +178,7 @@ def mog(quick: bool) -> Suite:
     further = ("DAC (minimum-loss, trained on k <= 4), network alone, all rows", alone(NCP_ON_MIXTURES.name))
     title = "Mixtures of Gaussians, test sets of DAC by (n_max, k_max)"
     data = _kinds(mog_case, MOG, 5 if quick else 100)
-    return _suite(title, data, (*TABLE, *further), slow_methods(10, 25))
+    return _suite(title, data, (*TABLE, *further, "Clusterer"), slow_methods(10, 25))
 
 
 def crp(quick: bool) -> Suite:
