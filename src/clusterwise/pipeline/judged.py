@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from clusterwise.pipeline.propose import Proposal
 from clusterwise.pipeline.refine import choose_covariance_type, clusters_of_labels
 from clusterwise.pipeline.space import FeatureSpace
 from clusterwise.trees.cut import cut_into, labels_of_cut
+from clusterwise.trees.neighbourhood import Neighbourhood, neighbourhood_of
 from clusterwise.trees.partitions import agreements, features_of_partition
 from clusterwise.trees.points import Projection, fit_projection
 
@@ -49,7 +50,10 @@ class JudgedProposal(Proposal):
         None  # (c,) adjusted Rand index with the truth that the judge expects
     )
     strangeness: float = 0.0  # see ``PartitionJudge.strangeness``
-    projection: Projection | None = None  # from features to the points that distances were taken between
+    near: Neighbourhood | None = None  # of the rows shown; None: there is one row only
+    projection: Projection = field(
+        default_factory=Projection
+    )  # from features to the points that distances were taken between
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,8 @@ class JudgedProposer:
         points = projection.apply(features)
         if len(points) < LEAST_ROWS or not (points != points[0]).any():
             one = np.zeros(len(points), dtype=np.int64)
-            return JudgedProposal((one,), np.ones(1), k_posterior={1: 1.0}, projection=projection)
+            near = neighbourhood_of(points) if len(points) > 1 else None
+            return JudgedProposal((one,), np.ones(1), k_posterior={1: 1.0}, near=near, projection=projection)
         found = candidates_of(points, self.node_judge)
         measured = [
             features_of_partition(found.measured, one, found.trees, found.scores) for one in found.labels
@@ -96,6 +101,7 @@ class JudgedProposer:
             ranking=ranking,
             expected_scores=torch.sigmoid(verdict.qualities[0]).double().numpy()[ranking],
             strangeness=strangeness,
+            near=found.near,
             projection=projection,
         )
 
@@ -144,11 +150,6 @@ class JudgedPipeline:
         return beliefs_of_judged(prepared, proposal)
 
 
-def _assigner(prepared: Prepared, proposal: JudgedProposal, votes: np.ndarray) -> NeighbourAssigner:
-    assert proposal.projection is not None
-    return NeighbourAssigner.of(proposal.projection, prepared.features[prepared.shown], votes)
-
-
 def describe_judged(
     prepared: Prepared, proposal: JudgedProposal, answer: np.ndarray, alone: bool = False
 ) -> Description:
@@ -183,15 +184,17 @@ def describe_judged(
 def _best_assigner(
     prepared: Prepared, proposal: JudgedProposal, answer: np.ndarray, votes: np.ndarray
 ) -> NeighbourAssigner | MixtureAssigner:
-    by_neighbours = _assigner(prepared, proposal, votes)
     shown = prepared.features[prepared.shown]
+    covariance_type = choose_covariance_type("auto", shown)
+    if proposal.near is None:
+        clusters = clusters_of_labels(shown, answer, covariance_type)
+        return MixtureAssigner.of(clusters, votes, answer, prepared.n_rows)
+    by_neighbours = NeighbourAssigner.of(proposal.projection, proposal.near, votes)
     ordinary = by_neighbours.ordinary & (votes.argmax(axis=1) == answer)
     ordinary |= ~np.isin(answer, answer[ordinary])  # of a cluster without any all rows count
-    clusters = clusters_of_labels(
-        shown[ordinary], answer[ordinary], choose_covariance_type("auto", shown[ordinary])
-    )
+    clusters = clusters_of_labels(shown[ordinary], answer[ordinary], covariance_type)
     by_mixture = MixtureAssigner.of(clusters, votes, answer, prepared.n_rows)
-    if by_mixture.agreement(shown, answer) >= by_neighbours.agreement(answer):
+    if by_mixture.agreement(shown, answer) >= by_neighbours.agreement(proposal.near, answer):
         return by_mixture
     return by_neighbours
 
@@ -230,6 +233,11 @@ def beliefs_of_judged(prepared: Prepared, proposal: JudgedProposal) -> Beliefs:
     """Believe in the candidates as the judges do."""
     likely = np.flatnonzero(proposal.weights >= LEAST_WEIGHT * proposal.weights.max())
     labels = tuple(proposal.candidates[i] for i in likely)
-    assigners = tuple(_assigner(prepared, proposal, links_of(one, one)[one]) for one in labels)
+    assigners = tuple(
+        _best_assigner(prepared, proposal, one, links_of(one, one)[one])
+        if proposal.near is None
+        else NeighbourAssigner.of(proposal.projection, proposal.near, links_of(one, one)[one])
+        for one in labels
+    )
     weights = proposal.weights[likely]
     return Beliefs(assigners, weights / weights.sum(), labels)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from clusterwise.components.clusters import Clusters, outlier_scores
-from clusterwise.trees.neighbourhood import CORE_NEIGHBOUR, nearest
+from clusterwise.trees.neighbourhood import CORE_NEIGHBOUR, Neighbourhood, nearest
 from clusterwise.trees.points import Projection
 
 __all__ = ["MixtureAssigner", "NeighbourAssigner", "links_of", "votes_of"]
@@ -34,16 +34,13 @@ class NeighbourAssigner:
     usual: np.ndarray  # (m,) what is usual of that in the row's cluster
 
     @classmethod
-    def of(cls, projection: Projection, features: np.ndarray, votes: np.ndarray) -> NeighbourAssigner:
-        """Take rows of features (m, f) with their votes (m, K)."""
-        points = projection.apply(features)
-        n_neighbours = min(CORE_NEIGHBOUR + 1, len(points))  # the row itself comes first
-        core = nearest(points, points, n_neighbours)[1][:, -1]
+    def of(cls, projection: Projection, near: Neighbourhood, votes: np.ndarray) -> NeighbourAssigner:
+        """Take m rows with their votes (m, K)."""
         labels = votes.argmax(axis=1)
-        usual = np.empty(len(points))
+        usual = np.empty(len(votes))
         for label in np.unique(labels):
-            usual[labels == label] = np.median(core[labels == label])
-        return cls(projection, points, votes, core, usual)
+            usual[labels == label] = np.median(near.core[labels == label])
+        return cls(projection, near.points, votes, near.core, usual)
 
     @property
     def n_clusters(self) -> int:
@@ -59,11 +56,11 @@ class NeighbourAssigner:
         """Keep the clusters with these indices, in this order; the others' rows go to the second-best."""
         return replace(self, votes=_renormalized(self.votes[:, clusters], len(clusters) < self.n_clusters))
 
-    def agreement(self, labels: np.ndarray) -> float:
+    def agreement(self, near: Neighbourhood, labels: np.ndarray) -> float:
         """Share of the m rows whose neighbours, without the row itself, give the label (m,) that it has."""
-        n_neighbours = min(CORE_NEIGHBOUR + 1, len(self.points))
-        indices, distances = nearest(self.points, self.points, n_neighbours)
-        membership = self._averaged(indices[:, 1:], distances[:, 1:])
+        n_neighbours = min(CORE_NEIGHBOUR, len(self.points) - 1)
+        distances = np.exp(near.log_distances[:, :n_neighbours])
+        membership = self._averaged(near.indices[:, :n_neighbours], distances)
         return float((membership.argmax(axis=1) == labels).mean())
 
     def memberships(self, points: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -40,8 +40,10 @@ def standardized(points: np.ndarray) -> np.ndarray:
 class Projection:
     """From features (n, f) to the points that distances are taken between."""
 
-    centre: np.ndarray  # (f,)
-    vectors: np.ndarray | None  # (f, MOST_COMPONENTS) leading directions; None: features are few enough
+    centre: np.ndarray = field(default_factory=lambda: np.zeros(1))  # (f,)
+    vectors: np.ndarray | None = (
+        None  # (f, MOST_COMPONENTS) leading directions; None: features are few enough
+    )
 
     def apply(self, features: np.ndarray) -> np.ndarray:
         """Points (n, at most MOST_COMPONENTS), each row on its own."""
