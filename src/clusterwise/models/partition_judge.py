@@ -124,6 +124,7 @@ class PartitionJudge(TrainedModel):
     spreads: Tensor
     whole_centres: Tensor
     whole_spreads: Tensor
+    temperature: Tensor
 
     def __init__(self, config: PartitionJudgeConfig) -> None:
         super().__init__()
@@ -133,6 +134,7 @@ class PartitionJudge(TrainedModel):
         self.register_buffer("spreads", torch.ones(config.n_features))
         self.register_buffer("whole_centres", torch.zeros(config.n_partition_features))
         self.register_buffer("whole_spreads", torch.ones(config.n_partition_features))
+        self.register_buffer("temperature", torch.ones(()))  # of P(K), found after training
         self.embed = nn.Sequential(nn.Linear(config.n_features, width), nn.GELU(), nn.Linear(width, width))
         self.origins = nn.Embedding(config.n_origins, width)
         self.join = nn.Sequential(
@@ -178,7 +180,7 @@ class PartitionJudge(TrainedModel):
         return Verdict(
             qualities,
             log_softmax(choice.masked_fill(absent, NEVER), dim=1),
-            log_softmax(numbers.masked_fill(absent, NEVER), dim=1),
+            log_softmax((numbers / self.temperature).masked_fill(absent, NEVER), dim=1),
         )
 
     def loss(self, task: CandidateTask, generator: torch.Generator) -> Tensor:

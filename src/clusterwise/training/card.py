@@ -58,6 +58,12 @@ def _history(history: Sequence[Mapping[str, float]]) -> Iterator[str]:
 
 
 def _reach(facts: Mapping[str, Any]) -> Iterator[str]:
+    if "calibration_error" in facts:
+        yield ""
+        yield (
+            f"P(K) is calibrated by a temperature of {facts['temperature']:.2f}, found on one half of the "
+            f"validation tables; on the other half its expected calibration error is {facts['calibration_error']:.3f}."
+        )
     if "largest_coordinate" in facts:
         yield ""
         yield (

@@ -51,7 +51,7 @@ class PriorSource:
     def validation(self) -> Callback:
         return Validation(self.recipe, self.prior)
 
-    def facts(self, model: nn.Module) -> dict[str, Any]:
+    def finish(self, model: nn.Module) -> dict[str, Any]:
         """How far from the centre training data reach: the 99.9th percentile over data sets of max |x|."""
         rng = rng_of_step(self.recipe.seed, VALIDATION, 1)
         task = draw_task(self.prior, rng, 2000, max(self.recipe.sizes.n_points))
@@ -155,7 +155,7 @@ def train(
         "seconds": round(state.seconds, 1),
         "n_parameters": sum(p.numel() for p in model.parameters()),
         "history": state.history,
-    } | source.facts(averaged)
+    } | source.finish(averaged)
     path = directory / f"{recipe.name}.safetensors"
     weights = Weights(recipe.name, averaged, recipe.to_dict(), facts)
     save_weights(path, weights)

@@ -140,7 +140,7 @@ class NodeSource:
 
         return value(found), value(best), float(len(found) == len(best)), float(error)
 
-    def facts(self, model: nn.Module) -> dict[str, Any]:
+    def finish(self, model: nn.Module) -> dict[str, Any]:
         return {}
 
 

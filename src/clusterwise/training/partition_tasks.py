@@ -28,6 +28,7 @@ from clusterwise.trees.partitions import PartitionFeatures, agreements, features
 __all__ = ["PartitionSource", "partition_source"]
 
 TABLES_TO_STANDARDIZE = 300
+TEMPERATURES = tuple(np.geomspace(0.5, 8.0, 49).tolist())
 
 
 def _candidates(judge: NodeJudge, prior: BroadPrior, seed: int, numbers: range) -> Mapping[str, np.ndarray]:
@@ -128,14 +129,37 @@ class PartitionSource:
             "calibration_error": expected_calibration_error(confidence, right),
         }
 
-    def facts(self, model: nn.Module) -> dict[str, Any]:
-        """How strange training tables are at most: the 99.9th percentile."""
+    def finish(self, model: nn.Module) -> dict[str, Any]:
+        """Calibrate P(K) on one half of the validation tables and measure it on the other.
+
+        Also: how strange training tables are at most, the 99.9th percentile.
+        """
         assert isinstance(model, PartitionJudge)
+        half = self.n_validation // 2
+        first, second = self.pack(range(half)), self.pack(range(half, self.n_validation))
+        losses = {
+            temperature: self._confidence_loss(model, first, temperature) for temperature in TEMPERATURES
+        }
+        model.temperature.fill_(min(losses, key=lambda temperature: losses[temperature]))
+        with torch.inference_mode():
+            confidence, right = _most_likely_k(model(second).numbers.exp().numpy(), second)
         parts = [
             model.strangeness(self.pack(range(start, min(start + 100, len(self.tables)))))
             for start in range(0, len(self.tables), 100)
         ]
-        return {"largest_strangeness": float(np.quantile(torch.cat(parts).numpy(), 0.999))}
+        return {
+            "largest_strangeness": float(np.quantile(torch.cat(parts).numpy(), 0.999)),
+            "temperature": float(model.temperature),
+            "calibration_error": expected_calibration_error(confidence, right),
+        }
+
+    def _confidence_loss(self, model: PartitionJudge, task: CandidateTask, temperature: float) -> float:
+        """Cross-entropy of "the likeliest k is the true one"."""
+        model.temperature.fill_(temperature)
+        with torch.inference_mode():
+            confidence, right = _most_likely_k(model(task).numbers.exp().numpy(), task)
+        confidence = np.clip(confidence, 1e-6, 1 - 1e-6)
+        return float(-np.where(right, np.log(confidence), np.log(1 - confidence)).mean())
 
 
 def _most_likely_k(probabilities: np.ndarray, task: CandidateTask) -> tuple[np.ndarray, np.ndarray]:

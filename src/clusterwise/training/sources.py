@@ -25,8 +25,8 @@ class Source(Protocol):
     def validation(self) -> Callback:
         """Measures the network from time to time."""
 
-    def facts(self, model: nn.Module) -> dict[str, Any]:
-        """What else a weights file should say."""
+    def finish(self, model: nn.Module) -> dict[str, Any]:
+        """Calibrate the trained network where that is needed; return what else a weights file should say."""
 
 
 def source_of_tables(
