@@ -62,7 +62,8 @@ def _reach(facts: Mapping[str, Any]) -> Iterator[str]:
         yield ""
         yield (
             f"P(K) is calibrated by a temperature of {facts['temperature']:.2f}, found on one half of the "
-            f"validation tables; on the other half its expected calibration error is {facts['calibration_error']:.3f}."
+            "validation tables; on the other half its expected calibration error is "
+            f"{facts['calibration_error']:.3f}."
         )
     if "largest_coordinate" in facts:
         yield ""

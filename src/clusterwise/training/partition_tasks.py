@@ -137,10 +137,7 @@ class PartitionSource:
         assert isinstance(model, PartitionJudge)
         half = self.n_validation // 2
         first, second = self.pack(range(half)), self.pack(range(half, self.n_validation))
-        losses = {
-            temperature: self._confidence_loss(model, first, temperature) for temperature in TEMPERATURES
-        }
-        model.temperature.fill_(min(losses, key=lambda temperature: losses[temperature]))
+        model.temperature.fill_(min(TEMPERATURES, key=partial(self._confidence_loss, model, first)))
         with torch.inference_mode():
             confidence, right = _most_likely_k(model(second).numbers.exp().numpy(), second)
         parts = [
