@@ -24,7 +24,8 @@ from clusterwise.estimators.clusterer import Clusterer
 from clusterwise.estimators.progress import chain_progress
 from clusterwise.estimators.tables import Table, read_table
 from clusterwise.estimators.validation import by_feature, require_degrees_of_freedom, require_positive
-from clusterwise.exceptions import ClusterwiseError
+from clusterwise.exceptions import ClusterwiseError, MisfitWarning
+from clusterwise.pipeline.misfit import rows_to_check
 from clusterwise.posterior import PartitionPosterior
 
 __all__ = ["DPMixture"]
@@ -255,6 +256,9 @@ class DPMixture(Clusterer):
         statistics = statistics_of(table.rows, consensus.labels, consensus.n_clusters, prior)
         clusters, membership = clusters_in_use(table.rows, table.order, Clusters(prior, statistics))
         self._order = table.order
+        rows = rows_to_check(len(table.rows))
+        labels = membership[rows].argmax(axis=1)
+        self.misfits_ = self._misfits(table.columns, clusters, table.rows.take(rows), labels, judged=True)
         self._store_clusters(
             table.columns,
             clusters,
@@ -271,6 +275,8 @@ class DPMixture(Clusterer):
                 f"DPMixture was interrupted after {n_draws} draws of {len(self._chains)} chains, which are "
                 "what it reports."
             )
+        for message in self.misfits_:
+            self._say(f"DPMixture: {message}", MisfitWarning)
         if self.convergence_.is_poor:
             convergence = self.convergence_
             self._say(
