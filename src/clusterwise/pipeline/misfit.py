@@ -150,7 +150,7 @@ def _correlated_members(clusters: Sequence[np.ndarray]) -> Iterator[str]:
         if len(members) < FEWEST_ROWS:
             continue
         deviations = members.std(axis=0)
-        varying = members[:, deviations > 0]
+        varying = members[:, deviations > 1e-9]
         if varying.shape[1] > 1:
             correlations = np.abs(np.corrcoef(varying.T)) - np.eye(varying.shape[1])
             strongest = max(strongest, float(correlations.max()))
