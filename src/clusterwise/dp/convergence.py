@@ -12,8 +12,8 @@ __all__ = ["Agreement", "Convergence", "agreement", "effective_sample_size", "r_
 LARGEST_R_HAT = 1.2
 LEAST_SAMPLES = 10.0
 # Chains that are so far need no more draws.
-SETTLED_R_HAT = 1.05
-SETTLED_SAMPLES = 50.0
+SETTLED_R_HAT = 1.1
+SETTLED_SAMPLES = 40.0
 # Chains have found different clusterings if these are less alike than draws of one chain by this much (ARI).
 DIFFERENT = 0.1
 DRAWS_COMPARED = 6

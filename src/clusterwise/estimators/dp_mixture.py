@@ -64,8 +64,8 @@ class DPMixture(Clusterer):
         "split-merge" draws all labels at once and splits and merges whole clusters: any number of rows.
         "gibbs" is Neal's (2000) algorithm 3, one point at a time: small data, and as a check.
     projection : {"auto"} or None
-        "auto": tables with more than 32 columns are projected onto their first 20 principal components, unless
-        they are read from a file or priors are given by column. None: all columns count.
+        "auto": tables with more than 32 columns are projected onto their first 20 principal components,
+        unless they are read from a file or priors are given by column. None: all columns count.
     prior : {"inferred", "weak"}
         What is assumed of the clusters where no number is given below. "inferred": the hyper-parameters have
         priors of their own, so the clusters are as narrow and as alike as the data say; for data that are a
