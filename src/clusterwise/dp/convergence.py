@@ -16,6 +16,9 @@ SETTLED_R_HAT = 1.1
 SETTLED_SAMPLES = 40.0
 # Chains have found different clusterings if these are less alike than draws of one chain by this much (ARI).
 DIFFERENT = 0.1
+# They have found the same one if draws are alike, and of different chains hardly less than of one.
+ALIKE = 0.9
+SAME = 0.02
 DRAWS_COMPARED = 6
 ROWS_COMPARED = 5000
 
@@ -107,6 +110,11 @@ class Agreement:
     def is_poor(self) -> bool:
         """Whether the chains have found different clusterings."""
         return self.between < self.within - DIFFERENT
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all chains draw variants of one clustering, so that more draws would not change it."""
+        return self.within >= ALIKE and self.between >= self.within - SAME
 
 
 def agreement(chains: list[np.ndarray]) -> Agreement:

@@ -18,7 +18,7 @@ from clusterwise.components.niw import CovarianceType
 from clusterwise.components.order import in_input_order
 from clusterwise.components.rows import Rows
 from clusterwise.dp.chain import Chain, Sampler, run_chain
-from clusterwise.dp.convergence import agreement, summarize
+from clusterwise.dp.convergence import Agreement, agreement, summarize
 from clusterwise.dp.hyper import HyperParameters, HyperPrior, LogNormal
 from clusterwise.dp.state import statistics_of
 from clusterwise.estimators.clusterer import Clusterer
@@ -38,6 +38,7 @@ LABELS_KEPT = 20_000_000
 PARTITIONS_KEPT = 200
 # Chains are looked at after so many draws; fewer than these say little about how far they are.
 DRAWS_PER_ROUND = 25
+LEAST_DRAWS = 50
 FEW_DRAWS = 10
 # Wider tables are projected; columns whose ranges differ by less than this factor keep their scales.
 MOST_FEATURES = 32
@@ -280,7 +281,7 @@ class DPMixture(Clusterer):
             begun = [chain for chain in chains if chain is not None]
             if not begun:
                 raise KeyboardInterrupt
-            if self._interrupted or (start + count < self.n_draws and summarize(_traces(begun)).is_settled):
+            if self._interrupted or (LEAST_DRAWS <= start + count < self.n_draws and _are_settled(begun)):
                 break
         return begun
 
@@ -293,7 +294,7 @@ class DPMixture(Clusterer):
         ks, shares = np.unique(self.trace_["n_clusters"], return_counts=True)
         self.k_posterior_ = {int(k): float(share) for k, share in zip(ks, shares / shares.sum(), strict=True)}
         self._partitions = np.stack([state.labels for state in kept]).astype(np.int32)
-        self.agreement_ = agreement([np.stack([s.labels for s in chain.kept]) for chain in self._chains])
+        self.agreement_ = _agreement(self._chains)
         compared = min(PARTITIONS_COMPARED, len(kept), max(2, LABELS_COMPARED // len(table.rows)))
         chosen = np.linspace(0, len(kept) - 1, compared).round().astype(np.int64)
         consensus = PartitionPosterior(self._partitions[chosen].astype(np.int64)).consensus()
@@ -340,6 +341,15 @@ class DPMixture(Clusterer):
         require_positive(n_samples)
         chosen = np.linspace(0, len(self._partitions) - 1, n_samples).round().astype(np.int64)
         return PartitionPosterior(in_input_order(self._partitions[chosen].T, self._order).T.astype(np.int64))
+
+
+def _are_settled(chains: list[Chain]) -> bool:
+    """Whether more draws would hardly change the answer."""
+    return summarize(_traces(chains)).is_settled or _agreement(chains).is_settled
+
+
+def _agreement(chains: list[Chain]) -> Agreement:
+    return agreement([np.stack([state.labels for state in chain.kept]) for chain in chains])
 
 
 def _traces(chains: list[Chain]) -> dict[str, np.ndarray]:
