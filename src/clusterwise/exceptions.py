@@ -6,9 +6,11 @@ __all__ = [
     "FeatureCountError",
     "FileFormatWarning",
     "InvalidDataError",
+    "MisfitWarning",
     "MissingDependencyError",
     "NotConvergedWarning",
     "OneClusterWarning",
+    "OtherKWarning",
     "OutsidePriorWarning",
     "RecipeError",
     "UnknownWeightsError",
@@ -48,12 +50,20 @@ class CapReachedWarning(UserWarning):
     """The cluster-wise loop was ended by its cap on steps, not by running out of points."""
 
 
+class OtherKWarning(UserWarning):
+    """P(K) is largest for another number of clusters than the labels have."""
+
+
 class OutsidePriorWarning(UserWarning):
     """The data look unlike anything that the weights were trained on."""
 
 
 class FileFormatWarning(UserWarning):
     """A file was read in a way that may not be the one it was written in."""
+
+
+class MisfitWarning(UserWarning):
+    """The clusters are not what the data look like: the message says what was seen and what to try."""
 
 
 class NotConvergedWarning(UserWarning):

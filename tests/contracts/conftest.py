@@ -14,7 +14,12 @@ import pytest
 import clusterwise as cw
 from clusterwise.estimators import ESTIMATORS
 from clusterwise.estimators.base import BaseClusterer
-from clusterwise.exceptions import NotConvergedWarning, OneClusterWarning
+from clusterwise.exceptions import (
+    MisfitWarning,
+    NotConvergedWarning,
+    OneClusterWarning,
+    OtherKWarning,
+)
 
 Make = Callable[..., BaseClusterer]
 
@@ -62,7 +67,7 @@ VARIANTS = {
 @pytest.fixture(autouse=True)
 def _hasty() -> None:
     """The settings are cheap, and say so."""
-    for category in (NotConvergedWarning, OneClusterWarning):
+    for category in (NotConvergedWarning, OneClusterWarning, MisfitWarning, OtherKWarning):
         warnings.simplefilter("ignore", category)
 
 

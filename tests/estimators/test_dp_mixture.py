@@ -181,6 +181,45 @@ def test_poor_convergence_is_said():
         DPMixture(n_warm_up=0, n_draws=2, n_chains=2, random_state=0).fit(X)
 
 
+def test_chains_that_agree_end_sooner():
+    rng = np.random.default_rng(0)
+    centres = np.repeat([[0.0, 0.0], [8.0, 8.0], [0.0, 9.0]], [120, 60, 30], axis=0)
+    estimator = DPMixture(n_draws=200, random_state=0).fit(centres + rng.normal(size=(210, 2)))
+    assert estimator.trace_["alpha"].shape[1] < 200
+    assert estimator.agreement_.is_settled or estimator.convergence_.is_settled
+    assert estimator.agreement_.between > 0.9
+
+
+def test_wide_tables_are_projected():
+    rng = np.random.default_rng(0)
+    truth = np.repeat([0, 1, 2], 50)
+    X = 3 * rng.normal(size=(3, 40))[truth] + rng.normal(size=(150, 40))
+    estimator = DPMixture(**QUICK).fit(X)
+    assert adjusted_rand_score(truth, estimator.labels_) > 0.95
+    assert estimator.means_.shape == (estimator.n_clusters_, 40)
+    np.testing.assert_allclose(estimator.means_[estimator.labels_[0]], X[:50].mean(axis=0), atol=0.8)
+    np.testing.assert_array_equal(estimator.predict(X), estimator.labels_)
+    assert estimator.sample(5)[0].shape == (5, 40)
+
+
+def test_an_interrupt_in_a_later_chain_keeps_the_first(heaps, monkeypatch):
+    from clusterwise.estimators import dp_mixture
+
+    real, calls = dp_mixture.run_chain, 0
+
+    def run_chain(*arguments):
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(dp_mixture, "run_chain", run_chain)
+    with pytest.warns(NotConvergedWarning, match="interrupted after 20 draws of 1 chains"):
+        estimator = DPMixture(**QUICK).fit(heaps[0])
+    assert adjusted_rand_score(heaps[1], estimator.labels_) > 0.9
+
+
 def test_an_interrupt_keeps_the_draws(heaps, monkeypatch):
     from clusterwise.estimators import dp_mixture
 

@@ -67,6 +67,14 @@ def summary_lines(estimator: Any, seconds: float) -> Iterator[str]:
         yield f"probability of k: {shown}"
 
 
+def _in_use(table: Any) -> list[str]:
+    """Which columns are clustered, as a line of the report; nothing for a matrix without names."""
+    if table is None:
+        return []
+    shown = ", ".join(table.column_names[:MAX_LINES])
+    return [f"in use: {shown}{', ...' if len(table.column_names) > MAX_LINES else ''}."]
+
+
 def cluster_file(
     file: Path,
     out: Path,
@@ -104,5 +112,8 @@ def cluster_file(
                 column_names=chosen.names,
                 seconds=seconds,
                 warned=list(heard),
+                table=chosen.table,
+                notes=[*_in_use(chosen.table), *chosen.notes],
+                row_names=None if chosen.id_name is None else table.column(chosen.id_name).to_pylist(),
             )
             typer.echo(f"report: {report}")

@@ -35,6 +35,7 @@ class Chosen:
     names: tuple[str, ...]  # of the features
     notes: tuple[str, ...]
     id_name: str | None  # the column that names the rows
+    table: Any  # the columns in use, as they were; None for a matrix
 
 
 def choose_features(table: Any, choice: Choice) -> Chosen:
@@ -62,7 +63,8 @@ def choose_features(table: Any, choice: Choice) -> Chosen:
     if choice.raw:
         features, names = _as_they_are(table, preparation.used_)
         notes = tuple(note for note in notes if "set aside" in note)
-    return Chosen(features, names, notes, id_name)
+    in_use = None if sparse else table.select(preparation.used_)
+    return Chosen(features, names, notes, id_name, in_use)
 
 
 def _as_they_are(table: Any, used: Sequence[str]) -> tuple[np.ndarray, tuple[str, ...]]:

@@ -5,11 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn.metrics import adjusted_rand_score
 
-__all__ = ["Convergence", "effective_sample_size", "r_hat", "summarize"]
+__all__ = ["Agreement", "Convergence", "agreement", "effective_sample_size", "r_hat", "summarize"]
 
 LARGEST_R_HAT = 1.2
 LEAST_SAMPLES = 10.0
+# Chains that are so far need no more draws.
+SETTLED_R_HAT = 1.1
+SETTLED_SAMPLES = 40.0
+# Chains have found different clusterings if these are less alike than draws of one chain by this much (ARI).
+DIFFERENT = 0.1
+# They have found the same one if draws are alike, and of different chains hardly less than of one.
+ALIKE = 0.9
+SAME = 0.02
+DRAWS_COMPARED = 6
+ROWS_COMPARED = 5000
 
 
 def _split_chains(draws: np.ndarray) -> np.ndarray:
@@ -81,6 +92,52 @@ class Convergence:
     def is_poor(self) -> bool:
         """Whether the summaries of the chains should not be trusted."""
         return self.worst_r_hat > LARGEST_R_HAT or self.least_samples < LEAST_SAMPLES
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether more draws would hardly change anything."""
+        return self.worst_r_hat < SETTLED_R_HAT and self.least_samples >= SETTLED_SAMPLES
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How alike drawn partitions are, by the adjusted Rand index: of one chain, and of different ones."""
+
+    within: float
+    between: float
+
+    @property
+    def is_poor(self) -> bool:
+        """Whether the chains have found different clusterings."""
+        return self.between < self.within - DIFFERENT
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all chains draw variants of one clustering, so that more draws would not change it."""
+        return self.within >= ALIKE and self.between >= self.within - SAME
+
+
+def agreement(chains: list[np.ndarray]) -> Agreement:
+    """Compare partitions (S, n) of each chain; of a single chain, those of its first and second half."""
+    if len(chains) == 1:
+        half = len(chains[0]) // 2
+        chains = [chains[0][:half], chains[0][half:]] if half > 0 else chains * 2
+    n = chains[0].shape[1]
+    rows = np.linspace(0, n - 1, min(n, ROWS_COMPARED)).astype(np.int64)
+    some = [_spread(draws, DRAWS_COMPARED)[:, rows] for draws in chains]
+    within = [adjusted_rand_score(a, b) for of_one in some for i, a in enumerate(of_one) for b in of_one[:i]]
+    between = [
+        adjusted_rand_score(a, b)
+        for i, one in enumerate(some)
+        for other in some[:i]
+        for a, b in zip(one, other, strict=False)
+    ]
+    return Agreement(float(np.mean(within)) if within else 1.0, float(np.mean(between)) if between else 1.0)
+
+
+def _spread(draws: np.ndarray, count: int) -> np.ndarray:
+    """At most so many draws, evenly spread."""
+    return draws[np.linspace(0, len(draws) - 1, min(count, len(draws))).round().astype(np.int64)]
 
 
 def summarize(traces: dict[str, np.ndarray]) -> Convergence:

@@ -18,6 +18,7 @@ from clusterwise.components.clusters import Clusters
 from clusterwise.estimators.validation import as_points, require_features, require_positive
 from clusterwise.exceptions import NotConvergedWarning
 from clusterwise.pipeline.describe import Assigner
+from clusterwise.pipeline.misfit import find_misfits
 from clusterwise.pipeline.propose import ClusteringStep
 from clusterwise.pipeline.space import FeatureSpace
 
@@ -69,6 +70,19 @@ class BaseClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
     def _say(self, message: str, category: type[Warning] = NotConvergedWarning) -> None:
         """Warn about how the fit ended; to be called by ``_warn``, which ``fit`` calls."""
         warnings.warn(message, category, stacklevel=CALLER)
+
+    def _misfits(
+        self,
+        space: FeatureSpace,
+        clusters: Clusters,
+        features: np.ndarray,
+        labels: np.ndarray,
+        judged: bool = False,
+    ) -> list[str]:
+        """What clusters fail to describe; features and labels of the ``rows_to_check``."""
+        full = clusters.prior.covariance_type == "full"
+        names = getattr(self, "feature_names_in_", None)
+        return find_misfits(features, labels, space.undo(features), full=full, judged=judged, names=names)
 
     # -- what was fitted -------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from clusterwise.models.node_judge import NodeJudge
 from clusterwise.models.partition_judge import PartitionJudge
 from clusterwise.pipeline.columns import Columns, fit_columns
 from clusterwise.pipeline.describe import Description
+from clusterwise.pipeline.fitting import Stages
 from clusterwise.pipeline.judged import (
     JudgedPipeline,
     JudgedProposal,
@@ -272,6 +273,10 @@ class Clusterer(PipelinedClusterer):
             )
         answer = layer(self._judged, n_clusters)
         return describe_judged(self._prepared, self._judged, answer, alone=True).labels
+
+    def _find_misfits(self, prepared: Prepared, description: Description, pipeline: Stages) -> list[str]:
+        """Nothing: clusters may have any shape, and ``expected_ari_`` says how far to trust them."""
+        return []
 
     def _notes(self, prepared: Prepared, cap_reached: bool) -> Iterator[tuple[type[Warning], str]]:
         yield from super()._notes(prepared, cap_reached)

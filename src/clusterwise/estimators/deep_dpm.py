@@ -31,7 +31,8 @@ from clusterwise.estimators.deep_dpm_prior import prior_of_clusters
 from clusterwise.estimators.feature_space import Space, Variants, vary_features
 from clusterwise.estimators.progress import epoch_progress
 from clusterwise.estimators.tables import Table, read_table
-from clusterwise.exceptions import CapReachedWarning, ClusterwiseError, OneClusterWarning
+from clusterwise.exceptions import CapReachedWarning, ClusterwiseError, MisfitWarning, OneClusterWarning
+from clusterwise.pipeline.misfit import rows_to_check
 
 __all__ = ["DeepDPM"]
 
@@ -339,6 +340,9 @@ class DeepDPM(BaseClusterer):
         weights, clusters, membership = outputs_in_use(rows, order, snapshot.weights, prior)
         scores = in_input_order(outlier_scores_of(rows, clusters), order)
         self._store_clusters(space, clusters, weights, in_input_order(membership, order), scores)
+        checked = rows_to_check(len(rows))
+        found = membership[checked].argmax(axis=1)
+        self.misfits_ = self._misfits(space, clusters, rows.take(checked), found, judged=True)
         self._snapshot = replace(snapshot, weights=weights, statistics=clusters.statistics)
         self.k_posterior_ = k_after_moves(self.n_clusters_, snapshot.proposals)
         self.history_ = snapshot.history
@@ -363,6 +367,8 @@ class DeepDPM(BaseClusterer):
                 "more.",
                 CapReachedWarning,
             )
+        for message in self.misfits_:
+            self._say(f"DeepDPM: {message}", MisfitWarning)
         if self.n_clusters_ == 1 and self.splits and self._space.varies:
             self._say(
                 "DeepDPM ended with one cluster: if you expect more, try scaling='feature' for columns in "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
@@ -17,14 +18,17 @@ from clusterwise.components.niw import CovarianceType
 from clusterwise.components.order import in_input_order
 from clusterwise.components.rows import Rows
 from clusterwise.dp.chain import Chain, Sampler, run_chain
-from clusterwise.dp.convergence import summarize
+from clusterwise.dp.convergence import Agreement, agreement, summarize
 from clusterwise.dp.hyper import HyperParameters, HyperPrior, LogNormal
 from clusterwise.dp.state import statistics_of
 from clusterwise.estimators.base import BaseClusterer
 from clusterwise.estimators.progress import chain_progress
 from clusterwise.estimators.tables import Table, read_table
 from clusterwise.estimators.validation import by_feature, require_degrees_of_freedom, require_positive
-from clusterwise.exceptions import ClusterwiseError
+from clusterwise.exceptions import ClusterwiseError, MisfitWarning
+from clusterwise.pipeline.features import fit_feature_map
+from clusterwise.pipeline.misfit import rows_to_check
+from clusterwise.pipeline.space import FeatureSpace
 from clusterwise.posterior import PartitionPosterior
 
 __all__ = ["DPMixture"]
@@ -32,6 +36,14 @@ __all__ = ["DPMixture"]
 # Sampled partitions are kept up to so many labels altogether, and at most so many of them.
 LABELS_KEPT = 20_000_000
 PARTITIONS_KEPT = 200
+# Chains are looked at after so many draws; fewer than these say little about how far they are.
+DRAWS_PER_ROUND = 25
+LEAST_DRAWS = 50
+FEW_DRAWS = 10
+# Wider tables are projected; columns whose ranges differ by less than this factor keep their scales.
+MOST_FEATURES = 32
+N_COMPONENTS = 20
+MOST_RANGE_RATIO = 10.0
 # The consensus compares all pairs of so many of them, fewer for many rows.
 PARTITIONS_COMPARED = 64
 LABELS_COMPARED = 4_000_000
@@ -52,6 +64,9 @@ class DPMixture(BaseClusterer):
     sampler : {"split-merge", "gibbs"}
         "split-merge" draws all labels at once and splits and merges whole clusters: any number of rows.
         "gibbs" is Neal's (2000) algorithm 3, one point at a time: small data, and as a check.
+    projection : {"auto"} or None
+        "auto": tables with more than 32 columns are projected onto their first 20 principal components,
+        unless they are read from a file or priors are given by column. None: all columns count.
     prior : {"inferred", "weak"}
         What is assumed of the clusters where no number is given below. "inferred": the hyper-parameters have
         priors of their own, so the clusters are as narrow and as alike as the data say; for data that are a
@@ -70,7 +85,7 @@ class DPMixture(BaseClusterer):
     covariance_prior : float or array-like of shape (d,), optional
         Prior variance of a cluster by feature, in the units of X; Psi is nu times it.
     n_warm_up, n_draws, n_chains : int
-        Steps before the first draw, draws of each chain, and chains.
+        Steps before the first draw, most draws of each chain, and chains. Chains that agree end sooner.
     warm_start : bool
         Go on with the chains of the last ``fit``, which must have seen the same X, and add to their draws.
     random_state : int, RandomState or None
@@ -94,6 +109,8 @@ class DPMixture(BaseClusterer):
         Number of clusters, log joint probability, alpha and share of the largest cluster of every draw.
     convergence_ : Convergence
         R-hat and effective sample size of these.
+    agreement_ : Agreement
+        How alike the partitions of one chain are, and those of different chains (adjusted Rand index).
 
     Examples
     --------
@@ -107,6 +124,7 @@ class DPMixture(BaseClusterer):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "covariance_type": [StrOptions({"full", "diag", "spherical"})],
         "sampler": [StrOptions({"split-merge", "gibbs"})],
+        "projection": [StrOptions({"auto"}), None],
         "prior": [StrOptions({"inferred", "weak"})],
         "alpha": [Interval(Real, 0, None, closed="neither"), None],
         "mean_prior": ["array-like", None],
@@ -127,6 +145,7 @@ class DPMixture(BaseClusterer):
         *,
         covariance_type: CovarianceType = "full",
         sampler: Sampler = "split-merge",
+        projection: Literal["auto"] | None = "auto",
         prior: Literal["inferred", "weak"] = "inferred",
         alpha: float | None = None,
         mean_prior: Any = None,
@@ -143,6 +162,7 @@ class DPMixture(BaseClusterer):
     ) -> None:
         self.covariance_type = covariance_type
         self.sampler = sampler
+        self.projection = projection
         self.prior = prior
         self.alpha = alpha
         self.mean_prior = mean_prior
@@ -171,17 +191,30 @@ class DPMixture(BaseClusterer):
         if self.mean_prior is not None:
             centre = by_feature(self.mean_prior, len(table.columns.varies), "mean_prior")
             table = table.centred_at(centre[table.columns.used])
+        table, space = self._projected(table)
         before = self._chains_before(table)
         validate_data(self, X, reset=True, skip_check_array=True)
         self._seed = self._draw_seed()
         hyper_prior = self._hyper_prior(table)
         with one_thread():
             self._chains = self._run(table.rows, hyper_prior, before)
-            self._store(table, hyper_prior)
+            self._store(table, space, hyper_prior)
         self._warn()
         if self.verbose:
             print(f"DPMixture: {self.n_clusters_} clusters, {time.perf_counter() - started:.2f} s")
         return self
+
+    def _projected(self, table: Table) -> tuple[Table, FeatureSpace]:
+        """The rows as they are, or their principal components; and the space that they are in."""
+        by_column = self.mean_prior is not None or self.covariance_prior is not None
+        few = len(table.columns.used) <= MOST_FEATURES or len(table.rows) <= N_COMPONENTS
+        if self.projection is None or few or by_column or table.order is None:
+            return table, table.columns
+        points = table.columns.undo(table.rows.take(slice(None)))
+        low, high = np.quantile(np.ptp(points[:, table.columns.used], axis=0), [0.1, 0.9])
+        alike = high < MOST_RANGE_RATIO * low  # columns of one kind, such as pixels
+        space = fit_feature_map(points, N_COMPONENTS, "joint" if alike else "feature")
+        return replace(table, rows=Rows(space.apply(points))), space
 
     def _chains_before(self, table: Table) -> list[Chain | None]:
         """The chains to go on with, or nothing for each."""
@@ -215,39 +248,53 @@ class DPMixture(BaseClusterer):
         return HyperPrior(self.covariance_type, d, **chosen)
 
     def _run(self, rows: Rows, hyper_prior: HyperPrior, before: list[Chain | None]) -> list[Chain]:
+        """Draw in rounds, all chains in turn, until they are settled or have ``n_draws`` each."""
         n_kept = min(PARTITIONS_KEPT, max(2, LABELS_KEPT // len(rows)))
         keep_every = max(1, -(-self.n_chains * self.n_draws // n_kept))
         keep_every = min(keep_every, self.n_draws)
-        chains: list[Chain] = []
-        for number, rng in enumerate(np.random.default_rng(self._seed).spawn(self.n_chains)):
-            report = chain_progress(f"DPMixture, chain {number + 1} of {self.n_chains}", self.verbose)
-            chain = run_chain(
-                rng,
-                rows,
-                hyper_prior,
-                self.sampler,
-                self.n_warm_up,
-                self.n_draws,
-                keep_every,
-                report,
-                before[number],
-            )
-            chains.append(chain)
-            if chain.interrupted:
+        # Chains that go on were asked for more draws.
+        size = self.n_draws if self.warm_start else max(DRAWS_PER_ROUND, keep_every)
+        generators = np.random.default_rng(self._seed).spawn(self.n_chains)
+        names = [f"DPMixture, chain {number + 1} of {self.n_chains}" for number in range(self.n_chains)]
+        reports = [chain_progress(name, self.verbose) for name in names]
+        chains = before
+        self._interrupted = False
+        for start in range(0, self.n_draws, size):
+            count = min(size, self.n_draws - start)
+            try:
+                for number, rng in enumerate(generators):
+                    chains[number] = run_chain(
+                        rng,
+                        rows,
+                        hyper_prior,
+                        self.sampler,
+                        self.n_warm_up,
+                        count,
+                        min(keep_every, count),
+                        reports[number],
+                        chains[number],
+                    )
+                    if chains[number].interrupted:  # type: ignore[union-attr]
+                        raise KeyboardInterrupt
+            except KeyboardInterrupt:  # with what other chains have, or this one had before
+                self._interrupted = True
+            begun = [chain for chain in chains if chain is not None]
+            if not begun:
+                raise KeyboardInterrupt
+            if self._interrupted or (LEAST_DRAWS <= start + count < self.n_draws and _are_settled(begun)):
                 break
-        return chains
+        return begun
 
-    def _store(self, table: Table, hyper_prior: HyperPrior) -> None:
+    def _store(self, table: Table, space: FeatureSpace, hyper_prior: HyperPrior) -> None:
         self._hyper_prior_used = hyper_prior
         kept = [state for chain in self._chains for state in chain.kept]
-        n_draws = min(len(chain.trace.n_clusters) for chain in self._chains)
-        traces = [chain.trace.as_dict() for chain in self._chains]
-        self.trace_ = {name: np.stack([t[name][:n_draws] for t in traces]) for name in traces[0]}
+        self.trace_ = _traces(self._chains)
         self.convergence_ = summarize(self.trace_)
         self.alpha_ = float(self.trace_["alpha"].mean())
         ks, shares = np.unique(self.trace_["n_clusters"], return_counts=True)
         self.k_posterior_ = {int(k): float(share) for k, share in zip(ks, shares / shares.sum(), strict=True)}
         self._partitions = np.stack([state.labels for state in kept]).astype(np.int32)
+        self.agreement_ = _agreement(self._chains)
         compared = min(PARTITIONS_COMPARED, len(kept), max(2, LABELS_COMPARED // len(table.rows)))
         chosen = np.linspace(0, len(kept) - 1, compared).round().astype(np.int64)
         consensus = PartitionPosterior(self._partitions[chosen].astype(np.int64)).consensus()
@@ -255,8 +302,11 @@ class DPMixture(BaseClusterer):
         statistics = statistics_of(table.rows, consensus.labels, consensus.n_clusters, prior)
         clusters, membership = clusters_in_use(table.rows, table.order, Clusters(prior, statistics))
         self._order = table.order
+        rows = rows_to_check(len(table.rows))
+        labels = membership[rows].argmax(axis=1)
+        self.misfits_ = self._misfits(space, clusters, table.rows.take(rows), labels, judged=True)
         self._store_clusters(
-            table.columns,
+            space,
             clusters,
             clusters,
             in_input_order(membership, table.order),
@@ -265,18 +315,21 @@ class DPMixture(BaseClusterer):
 
     def _warn(self) -> None:
         """Say what a user should know about how the sampling ended."""
-        if self._chains[-1].interrupted:
+        if self._interrupted:
             n_draws = sum(len(chain.trace.n_clusters) for chain in self._chains)
             self._say(
                 f"DPMixture was interrupted after {n_draws} draws of {len(self._chains)} chains, which are "
                 "what it reports."
             )
-        if self.convergence_.is_poor:
-            convergence = self.convergence_
+        for message in self.misfits_:
+            self._say(f"DPMixture: {message}", MisfitWarning)
+        few = self.trace_["alpha"].shape[1] < FEW_DRAWS
+        if self.convergence_.is_poor and (few or self.agreement_.is_poor):
             self._say(
-                f"DPMixture's chains do not agree yet (R-hat {convergence.worst_r_hat:.2f}, effective sample "
-                f"size {convergence.least_samples:.0f}; see convergence_): the labels may be good, but "
-                "k_posterior_ is uncertain; raise n_draws, or go on with warm_start=True."
+                "DPMixture's chains have found different clusterings: two draws of one chain agree to "
+                f"{self.agreement_.within:.2f}, of different chains to {self.agreement_.between:.2f} (R-hat "
+                f"{self.convergence_.worst_r_hat:.2f}; see convergence_); raise n_warm_up, or go on with "
+                "warm_start=True."
             )
 
     def sample_partitions(self, n_samples: int = 50) -> PartitionPosterior:
@@ -288,6 +341,22 @@ class DPMixture(BaseClusterer):
         require_positive(n_samples)
         chosen = np.linspace(0, len(self._partitions) - 1, n_samples).round().astype(np.int64)
         return PartitionPosterior(in_input_order(self._partitions[chosen].T, self._order).T.astype(np.int64))
+
+
+def _are_settled(chains: list[Chain]) -> bool:
+    """Whether more draws would hardly change the answer."""
+    return summarize(_traces(chains)).is_settled or _agreement(chains).is_settled
+
+
+def _agreement(chains: list[Chain]) -> Agreement:
+    return agreement([np.stack([state.labels for state in chain.kept]) for chain in chains])
+
+
+def _traces(chains: list[Chain]) -> dict[str, np.ndarray]:
+    """What was written down of all chains, (chains, draws) each; as many draws as the shortest has."""
+    n_draws = min(len(chain.trace.n_clusters) for chain in chains)
+    traces = [chain.trace.as_dict() for chain in chains]
+    return {name: np.stack([trace[name][:n_draws] for trace in traces]) for name in traces[0]}
 
 
 def _average(draws: list[HyperParameters]) -> HyperParameters:

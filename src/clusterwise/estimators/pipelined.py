@@ -15,9 +15,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from clusterwise._threads import one_thread
 from clusterwise.estimators.base import BaseClusterer
 from clusterwise.estimators.validation import as_points, require_positive
-from clusterwise.exceptions import CapReachedWarning
+from clusterwise.exceptions import CapReachedWarning, MisfitWarning, OtherKWarning
 from clusterwise.pipeline.describe import Description, network_labels
 from clusterwise.pipeline.fitting import Stages
+from clusterwise.pipeline.misfit import rows_to_check
 from clusterwise.pipeline.posterior import Beliefs, beliefs_of_refined, k_posterior, sample_partitions
 from clusterwise.pipeline.prepare import Prepared
 from clusterwise.pipeline.propose import ClusteringStep, Proposal, steps_in_input_order
@@ -55,7 +56,8 @@ class PipelinedClusterer(BaseClusterer):
         self._store(prepared, proposal, description, seed)
         if refined is not None and pipeline.n_draws > 0:
             self._beliefs[pipeline.n_draws] = beliefs_of_refined(prepared, refined, prepared.order)
-        self._warn(prepared, self.cap_reached_)
+        self.misfits_ = self._find_misfits(prepared, description, pipeline)
+        self._warn(prepared, self.cap_reached_, self.misfits_)
         if self.verbose:
             print(
                 f"{type(self).__name__}: {self.n_clusters_} clusters in {len(points)} rows, "
@@ -79,7 +81,8 @@ class PipelinedClusterer(BaseClusterer):
             for name, one, proposal in zip(names, prepared, pipeline.propose(prepared, seed), strict=True):
                 description = pipeline.describe(one, proposal, pipeline.refine(one, proposal))
                 labels.append(description.labels)
-                self._warn(one, self._is_capped(proposal, description), f"{name}: ")
+                misfits = self._find_misfits(one, description, pipeline)
+                self._warn(one, self._is_capped(proposal, description), misfits, f"{name}: ")
         return labels
 
     def _points(self, X: Any, name: str = "X") -> np.ndarray:
@@ -92,6 +95,7 @@ class PipelinedClusterer(BaseClusterer):
     def _store(self, prepared: Prepared, proposal: Proposal, description: Description, seed: int) -> None:
         self._prepared, self._proposal, self._seed = prepared, proposal, seed
         self._beliefs: dict[int, Beliefs] = {}
+        self._said_other_k = False
         self.cap_reached_ = self._is_capped(proposal, description)
         self._store_clusters(
             prepared.space,
@@ -101,10 +105,18 @@ class PipelinedClusterer(BaseClusterer):
             description.outlier_scores,
         )
 
-    def _warn(self, prepared: Prepared, cap_reached: bool, prefix: str = "") -> None:
+    def _find_misfits(self, prepared: Prepared, description: Description, pipeline: Stages) -> list[str]:
+        rows = rows_to_check(prepared.n_rows)
+        labels = description.labels[prepared.order[rows]]
+        judged = pipeline.how == "search"
+        return self._misfits(prepared.space, description.clusters, prepared.features[rows], labels, judged)
+
+    def _warn(self, prepared: Prepared, cap_reached: bool, misfits: Sequence[str], prefix: str = "") -> None:
         """Say what a user should know of a data set."""
         for category, message in self._notes(prepared, cap_reached):
             warnings.warn(prefix + message, category, stacklevel=CALLER)
+        for message in misfits:
+            warnings.warn(f"{prefix}{type(self).__name__}: {message}", MisfitWarning, stacklevel=CALLER)
 
     def _notes(self, prepared: Prepared, cap_reached: bool) -> Iterator[tuple[type[Warning], str]]:
         if cap_reached:
@@ -130,7 +142,26 @@ class PipelinedClusterer(BaseClusterer):
     def k_posterior_(self) -> dict[int, float]:
         """Probability of each number of clusters; see ``sample_partitions``."""
         check_is_fitted(self)
-        return k_posterior(self._believe(self._draws_of_posterior()))
+        result = k_posterior(self._believe(self._draws_of_posterior()))
+        likeliest = max(result, key=lambda k: result[k])
+        if likeliest != self.n_clusters_ and not self._said_other_k:
+            self._said_other_k = True
+            warnings.warn(
+                f"{type(self).__name__}: the labels have {self.n_clusters_} clusters, but {likeliest} are "
+                "likelier "
+                f"({result[likeliest]:.2f}): further candidates count in k_posterior_ that fit did not look "
+                "at; "
+                f"{self._other_k_remedy()}",
+                OtherKWarning,
+                stacklevel=2,
+            )
+        return result
+
+    def _other_k_remedy(self) -> str:
+        """What to do if P(K) does not agree with the labels."""
+        if "n_draws" in self.get_params(deep=False):
+            return f"fit with n_draws={DRAWS_OF_POSTERIOR} to look at them."
+        return "see sample_partitions for them."
 
     def sample_partitions(self, n_samples: int = 50) -> PartitionPosterior:
         """Draw partitions of the rows of ``fit``.

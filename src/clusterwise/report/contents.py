@@ -42,6 +42,8 @@ def show_number(value: float, spread: float | None = None) -> str:
     >>> show_number(431_903.27, spread=2000.0), show_number(0.123456), show_number(3e-9)
     ('431,903', '0.1235', '3.000e-09')
     """
+    if np.isnan(value):
+        return "–"
     if not np.isfinite(value):
         return str(value)
     step = spread if spread else abs(value)
@@ -92,7 +94,8 @@ class Agreement:
 def _shown_values(points: np.ndarray, values: np.ndarray) -> tuple[str, ...]:
     """Write the shown columns of one row (d,), with digits that suit the data's spread."""
     with np.errstate(over="ignore", invalid="ignore"):
-        spreads = np.ptp(points[:, :MAX_COLUMNS], axis=0).tolist()
+        present = np.nan_to_num(points[:, :MAX_COLUMNS])
+        spreads = np.ptp(present, axis=0).tolist()
     return tuple(show_number(float(value), spread) for value, spread in zip(values, spreads, strict=False))
 
 
@@ -103,7 +106,8 @@ def cluster_rows(estimator: Any, points: np.ndarray) -> list[ClusterRow]:
     for label in range(int(estimator.n_clusters_)):
         members = labels == label
         size = int(members.sum())
-        means = (points[members] / size).sum(axis=0)
+        n_present = np.maximum((~np.isnan(points[members])).sum(axis=0), 1)
+        means = np.nansum(points[members] / n_present, axis=0)
         rows.append(
             ClusterRow(
                 label=label,
@@ -167,13 +171,13 @@ def agreement_with(y: Any, labels: np.ndarray) -> Agreement:
     )
 
 
-def headline(estimator: Any, points: np.ndarray, seconds: float | None) -> list[tuple[str, str]]:
+def headline(estimator: Any, n_columns: int, seconds: float | None) -> list[tuple[str, str]]:
     """Return the figures at the head of the page, with their captions."""
-    n_clusters = int(estimator.n_clusters_)
+    n_clusters, n_rows = int(estimator.n_clusters_), len(estimator.labels_)
     figures = [
         (f"{n_clusters:,}", "cluster" if n_clusters == 1 else "clusters"),
-        (f"{len(points):,}", "row" if len(points) == 1 else "rows"),
-        (f"{points.shape[1]:,}", "column" if points.shape[1] == 1 else "columns"),
+        (f"{n_rows:,}", "row" if n_rows == 1 else "rows"),
+        (f"{n_columns:,}", "column" if n_columns == 1 else "columns"),
         (f"{100 * float(np.mean(estimator.probabilities_)):.1f} %", "mean confidence"),
         (type(estimator).__name__, "method"),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module, resources
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from clusterwise._files import whole_or_nothing
 from clusterwise.exceptions import InvalidDataError, MissingDependencyError
 from clusterwise.plotting.plane import points_of
 from clusterwise.report import contents, pictures
+from clusterwise.report.differences import HEIGHT, differences
+from clusterwise.tables.columns import read_columns
 
 __all__ = ["write_report"]
 
@@ -41,6 +44,9 @@ def write_report(
     y: Any = None,
     seconds: float | None = None,
     warned: Sequence[str] = (),
+    table: Any = None,
+    notes: Sequence[str] = (),
+    row_names: Sequence[Any] | None = None,
 ) -> None:
     """Write one HTML page about a fitted estimator, with its pictures inside; it loads nothing else.
 
@@ -59,7 +65,13 @@ def write_report(
     seconds : float, optional
         How long ``fit`` took.
     warned : sequence of str
-        Warnings of ``fit`` that the reader should know of.
+        Warnings of ``fit`` that the reader should know of; those about misfits are shown in any case.
+    table : data frame or array with n rows, optional
+        What X was made of, if ``TablePreparation`` made it: clusters are described in its columns and units.
+    notes : sequence of str
+        What was done to the columns, as ``TablePreparation.notes_`` says it.
+    row_names : sequence of n values, optional
+        What rows are called, instead of their numbers.
     """
     labels = np.asarray(estimator.labels_)
     points, names = points_of(X, len(labels))
@@ -74,20 +86,41 @@ def write_report(
         raise InvalidDataError(
             f"y must hold one class for each of the {len(labels)} rows; got {np.shape(y)}."
         )
+    known = read_columns(points if table is None else table)
+    if known.n_rows != len(labels):
+        raise InvalidDataError(
+            f"table has {known.n_rows} rows and the fit {len(labels)}; pass the same rows."
+        )
+    columns = list(known.columns)
+    if table is None:
+        columns = [replace(column, name=name) for column, name in zip(columns, names, strict=True)]
+        values, value_names = points, names
+    else:
+        numeric = [column for column in columns if column.kind == "number"]
+        value_names = tuple(column.name for column in numeric)
+        values = np.column_stack([np.empty((len(labels), 0)), *(column.values for column in numeric)])
+    warned = [
+        *warned,
+        *(m for m in getattr(estimator, "misfits_", ()) if not any(m in line for line in warned)),
+    ]
     steps, has_posterior = estimator.steps_, hasattr(estimator, "k_posterior_")  # one answer has no posterior
-    shown = names[: contents.MAX_COLUMNS]
+    shown = value_names[: contents.MAX_COLUMNS]
     page: str = _template().render(
         title=title,
-        headline=contents.headline(estimator, points, seconds),
+        headline=contents.headline(estimator, len(known.columns), seconds),
         warned=warned,
-        clusters=contents.cluster_rows(estimator, points),
+        notes=notes,
+        row_names=None if row_names is None else [str(name) for name in row_names],
+        differences=differences(columns, labels),
+        bar_height=HEIGHT,
+        clusters=contents.cluster_rows(estimator, values),
         shown_columns=shown,
-        n_hidden_columns=len(names) - len(shown),
+        n_hidden_columns=len(value_names) - len(shown),
         projected=points.shape[1] > 2,
-        uncertain=contents.uncertain_rows(estimator, points),
+        uncertain=contents.uncertain_rows(estimator, values),
         n_uncertain=int((np.asarray(estimator.probabilities_) < contents.CERTAIN).sum()),
         certain=contents.CERTAIN,
-        outlying=contents.outlying_rows(estimator, points),
+        outlying=contents.outlying_rows(estimator, values),
         n_outlying=int((np.asarray(estimator.outlier_scores_) >= contents.OUTLYING).sum()),
         outlying_score=contents.OUTLYING,
         agreement=None if y is None else contents.agreement_with(y, labels),

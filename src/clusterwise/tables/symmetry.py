@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-__all__ = ["Curve", "choose_curve", "spread_of"]
+__all__ = ["Curve", "choose_curve", "curve_gain", "spread_of"]
 
 # Quantiles that stand for a column: the same whatever the order of the rows, and few.
 N_QUANTILES = 256
@@ -72,21 +72,31 @@ def choose_curve(values: np.ndarray) -> Curve:
     Only columns without negative values that reach farther up than down are looked at. A mixture, not one
     Gaussian: clusters make a column skewed that is well described as it is.
     """
+    return _best_curve(values)[0]
+
+
+def curve_gain(values: np.ndarray) -> float:
+    """How much better values (n,) are described on that scale than as they are, in nats; 0 if not at all."""
+    return _best_curve(values)[1]
+
+
+def _best_curve(values: np.ndarray) -> tuple[Curve, float]:
     if values.min() < 0 or values.max() <= 0:
-        return Curve()
+        return Curve(), 0.0
     low, middle, high = np.quantile(values, [0.05, 0.5, 0.95])
     if high < LEAST_RATIO * low or (high + low - 2 * middle) < LEAST_SKEW * (high - low) or high <= low:
-        return Curve()
+        return Curve(), 0.0
     positive = values[values > 0]
     if len(positive) < (1 - MOST_ZEROS) * len(values):
-        return Curve()
+        return Curve(), 0.0
     least = float(positive.min())
     n, m = len(values), min(len(values), N_QUANTILES)
     points = np.maximum(np.quantile(values, (np.arange(m) + 0.5) / m), least)
     curves = (Curve(), Curve("log", least if len(positive) < n else 0.0), Curve("root"))
     scores = [n * curve.log_slope(points).mean() + _best_score(curve.apply(points), n) for curve in curves]
     scores[2] -= LEAST_GAIN_OF_ROOTS
-    return curves[int(np.argmax(scores))]
+    best = int(np.argmax(scores))
+    return curves[best], float(scores[best] - scores[0])
 
 
 def _best_score(points: np.ndarray, n: int) -> float:

@@ -1,0 +1,309 @@
+"""Do Gaussian clusters describe what they were fitted to? What can be seen of it in a few milliseconds.
+
+Each check is about one way in which the description fails, looks at no more than ``MOST_ROWS`` rows, and is
+silent on mixtures of Gaussians, overlapping ones included.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+from scipy.special import chdtri, logsumexp
+
+from clusterwise.tables.symmetry import curve_gain
+
+__all__ = ["find_misfits", "rows_to_check", "valley"]
+
+MOST_ROWS = 1000
+FEWEST_ROWS = 50
+# Between two clusters there is no gap if the density never falls below this share of the lower peak. One
+# cluster of two heaps is one where it falls below the second share.
+NO_GAP = 0.85
+TWO_HEAPS = 0.4
+LEAST_MASS = 0.05
+N_BINS = 128
+N_NEIGHBOURS = 2
+MOST_CLUSTERS = 40
+# More clusters than this in a row without any gap are pieces of something else.
+MOST_WITHOUT_GAP = 5
+# Another scale of a column must be better by so many nats for each thousand rows.
+LEAST_GAIN = 30.0
+# A column with no more different values than this, which are constant within the clusters of so many rows.
+FEW_VALUES = 12
+FOLLOWED = 0.5
+# Expected share of rows beyond the limit, and how many of them are too many.
+FAR = 1e-3
+TOO_MANY = 0.03
+# Correlation within a cluster that a diagonal covariance must not pass over.
+CORRELATED = 0.6
+MOST_FEATURES = 50  # beyond, covariances take too long for a check
+
+
+def rows_to_check(n: int) -> np.ndarray:
+    """Which of n rows are looked at, evenly spread."""
+    return np.arange(n) if n <= MOST_ROWS else np.linspace(0, n - 1, MOST_ROWS).astype(np.int64)
+
+
+def find_misfits(
+    features: np.ndarray,
+    labels: np.ndarray,
+    points: np.ndarray,
+    *,
+    full: bool = True,
+    judged: bool = False,
+    names: Sequence[str] | None = None,
+) -> list[str]:
+    """What is wrong with clusters, one sentence each with what to try.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n, f)
+        Rows in the space of the clusters, of about unit spread; see ``rows_to_check``.
+    labels : ndarray of shape (n,)
+        0 to K - 1.
+    points : ndarray of shape (n, d)
+        The same rows in the units of the user.
+    full : bool
+        Whether clusters may be correlated.
+    judged : bool
+        Whether the clusters were compared with fewer of them by their evidence.
+    names : sequence of d str, optional
+        Names of the user's columns.
+    """
+    if len(labels) < FEWEST_ROWS:
+        return []
+    names = [f"column {place}" for place in range(points.shape[1])] if names is None else list(names)
+    sizes = np.bincount(labels)
+    clusters = [features[labels == k] for k in range(len(sizes)) if sizes[k] > 0]
+    found = list(_followed_values(features, labels, names))
+    if found:  # what values make of the other checks is not worth a word
+        return found
+    found += _far_rows(features, labels, full)
+    if not full:
+        found += _correlated_members(clusters)
+    if len(clusters) == 1:
+        return found + list(_heaps(features))
+    return found + list(_pieces(clusters, len(labels), judged, _skewed_columns(points, names)))
+
+
+# -- single checks --------------------------------------------------------------------------------
+
+
+def _followed_values(features: np.ndarray, labels: np.ndarray, names: Sequence[str]) -> Iterator[str]:
+    """Clusters that are no more than the values of a column."""
+    if labels.max() == 0 or features.shape[1] != len(names):
+        return
+    order = np.argsort(labels, kind="stable")
+    starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
+    sizes = np.diff(starts, append=len(labels))
+    few = [len(np.unique(column[: 4 * FEW_VALUES])) <= FEW_VALUES for column in features.T]
+    if all(few) and len(sizes) > MOST_WITHOUT_GAP:
+        yield (
+            f"all columns have few values, of which the {len(sizes)} clusters may be made; spread them with "
+            "clusterwise.TablePreparation."
+        )
+        return
+    for place, column in enumerate(features.T):
+        if not few[place]:
+            continue
+        n_values = len(np.unique(column))
+        ordered = column[order]
+        constant = np.minimum.reduceat(ordered, starts) == np.maximum.reduceat(ordered, starts)
+        if 1 < n_values <= FEW_VALUES and sizes[constant & (sizes > 1)].sum() > FOLLOWED * len(labels):
+            yield (
+                f"the clusters follow the {n_values} values of {names[place]}, which no density can "
+                "describe; "
+                "spread its values with clusterwise.TablePreparation, or leave it out."
+            )
+
+
+def _far_rows(features: np.ndarray, labels: np.ndarray, full: bool) -> Iterator[str]:
+    """More rows far from their own cluster than Gaussians have."""
+    f = features.shape[1]
+    far = 0
+    limit = chdtri(f, FAR)
+    for label in np.unique(labels):
+        members = features[labels == label]
+        if len(members) < max(FEWEST_ROWS, 5 * (f + 1)):
+            continue
+        lengths = _squared_lengths(_whitened(members - members.mean(axis=0), full))
+        # Extreme rows widen the covariance that they are measured by; the median is safe from them.
+        lengths *= chdtri(f, 0.5) / max(float(np.median(lengths)), 1e-300)
+        far += int((lengths > limit).sum())
+    share = far / len(labels)
+    if share > TOO_MANY:
+        yield (
+            f"{100 * share:.0f} % of the rows lie farther from their cluster than one in {1 / FAR:,.0f} "
+            "should "
+            "if clusters were Gaussian: their tails are heavy; remove extreme rows, or try "
+            "clusterwise.TablePreparation."
+        )
+
+
+def _correlated_members(clusters: Sequence[np.ndarray]) -> Iterator[str]:
+    """Correlations that diagonal or spherical covariances pass over."""
+    strongest = 0.0
+    for members in clusters:
+        if len(members) < FEWEST_ROWS:
+            continue
+        deviations = members.std(axis=0)
+        varying = members[:, deviations > 1e-9]
+        if varying.shape[1] > 1:
+            correlations = np.abs(np.corrcoef(varying.T)) - np.eye(varying.shape[1])
+            strongest = max(strongest, float(correlations.max()))
+    if strongest > CORRELATED:
+        yield (
+            f"columns are correlated within clusters (up to {strongest:.2f}), which diagonal covariances "
+            "cannot "
+            "describe; try covariance_type='full', or fewer columns."
+        )
+
+
+def _heaps(features: np.ndarray) -> Iterator[str]:
+    """One cluster that falls into heaps along a column or a principal axis."""
+    if any(len(np.unique(column[: 4 * FEW_VALUES])) <= FEW_VALUES for column in features.T):
+        return  # values that repeat are heaps, too
+    centred = features - features.mean(axis=0)
+    _, _, axes = np.linalg.svd(centred, full_matrices=False)
+    for values in (*features.T[:20], *(centred @ axes[:3].T).T):
+        depth = valley(values)
+        if depth < TWO_HEAPS:
+            yield (
+                "there is one cluster, but the rows fall into heaps that can be seen along a single axis "
+                "(between "
+                f"them the density is {depth:.2f} of the lower peak); try clusterwise.Clusterer."
+            )
+            return
+
+
+def _skewed_columns(points: np.ndarray, names: Sequence[str]) -> Iterator[str]:
+    for values, name in zip(points.T[:20], names, strict=False):
+        if curve_gain(values) > LEAST_GAIN * len(values) / 1000:
+            yield name
+
+
+def _pieces(
+    clusters: Sequence[np.ndarray], n: int, judged: bool, skewed_columns: Iterator[str]
+) -> Iterator[str]:
+    """Clusters that run into each other without a gap: parts of a Gaussian, a skewed or a bent cloud."""
+    group_of = _groups_without_gap(clusters)
+    for group in range(group_of.max() + 1):
+        members = np.flatnonzero(group_of == group).tolist()
+        if len(members) < 2:
+            continue
+        share = sum(len(clusters[k]) for k in members) / n
+        here = f"{len(members)} clusters with {100 * share:.0f} % of the rows"
+        skewed = list(itertools.islice(skewed_columns, 3)) if share > FOLLOWED else []
+        if not judged and _is_one_gaussian([clusters[k] for k in members]):
+            yield (
+                f"{here} look like one Gaussian together; try refine='search', or clusterwise.GaussianSearch."
+            )
+        elif skewed:
+            shown = ", ".join(skewed)
+            yield (
+                f"{here} run into each other without a gap, and {shown} would be easier to describe by "
+                "logarithms or roots: they may be parts of skewed clusters; try clusterwise.TablePreparation."
+            )
+        elif len(members) > MOST_WITHOUT_GAP:
+            yield (
+                f"{here} run into each other without a gap: they look like parts of fewer clusters that are "
+                "not "
+                "Gaussian; try clusterwise.Clusterer."
+            )
+
+
+def _groups_without_gap(clusters: Sequence[np.ndarray]) -> np.ndarray:
+    """Number of the group of each cluster, (K,), where neighbours without a gap are in the same group."""
+    k = len(clusters)
+    if k > MOST_CLUSTERS:
+        return np.arange(k)
+    means = np.stack([members.mean(axis=0) for members in clusters])
+    scatters = [_scatter(members - mean) for members, mean in zip(clusters, means, strict=True)]
+    distances = np.square(means[:, None] - means).sum(axis=2)
+    np.fill_diagonal(distances, np.inf)
+    links = np.zeros((k, k), dtype=bool)
+    for i in range(k):
+        for j in np.argsort(distances[i])[: min(N_NEIGHBOURS, k - 1)]:
+            n_both = len(clusters[i]) + len(clusters[j])
+            if links[i, j] or min(len(clusters[i]), len(clusters[j])) < 5:
+                continue
+            pooled = (scatters[i] + scatters[j]) / n_both
+            pooled.flat[:: len(pooled) + 1] += 1e-9 * max(1.0, float(np.trace(pooled)))
+            axis = np.linalg.solve(pooled, means[j] - means[i])
+            both = np.concatenate([clusters[i] @ axis, clusters[j] @ axis])
+            links[i, j] = links[j, i] = valley(both) > NO_GAP
+    return np.asarray(connected_components(links, directed=False)[1])
+
+
+# -- tools ------------------------------------------------------------------------------------------
+
+
+def valley(values: np.ndarray) -> float:
+    """Depth of the deepest valley of a density of values (n,), as a share of the lower peak beside it.
+
+    1 if there is no valley; valleys that cut off less than 5 % of the values do not count.
+    """
+    n = len(values)
+    ordered = np.sort(values)
+    quartiles = ordered[n // 4], ordered[(3 * n) // 4]
+    spread = min(float(ordered.std()), float(quartiles[1] - quartiles[0]) / 1.349 or np.inf)
+    low, high = float(ordered[0]), float(ordered[-1])
+    if not 0 < spread < np.inf or high - low > 1e6 * spread:
+        return 1.0
+    width = 1.06 * spread * n**-0.2  # Silverman's rule
+    step = (high - low + 2 * width) / (N_BINS - 1)
+    bins = np.clip(((ordered - low + width) / step + 0.5).astype(np.int64), 0, N_BINS - 1)
+    counts = np.bincount(bins, minlength=N_BINS).astype(np.float64)
+    reach = min(int(np.ceil(3 * width / step)), N_BINS // 2 - 1)
+    kernel = np.exp(-0.5 * np.square(np.arange(-reach, reach + 1) * step / max(width, step / 2)))
+    density = np.convolve(counts, kernel / kernel.sum(), "same")
+    peaks = np.minimum(np.maximum.accumulate(density), np.maximum.accumulate(density[::-1])[::-1])
+    below = counts.cumsum() / n
+    inside = (below > LEAST_MASS) & (below < 1 - LEAST_MASS)
+    return float(np.min(density[inside] / peaks[inside], initial=1.0))
+
+
+def _scatter(centred: np.ndarray) -> np.ndarray:
+    return np.asarray(centred.T @ centred)
+
+
+def _whitened(centred: np.ndarray, full: bool = True) -> np.ndarray:
+    """Centred rows (n, f) in units of their own covariance, or of their deviations."""
+    if not full:
+        deviations = np.sqrt(np.square(centred).mean(axis=0))
+        return centred / np.where(deviations > 0, deviations, 1.0)
+    return np.asarray(np.linalg.solve(_root_of_covariance(centred), centred.T).T)
+
+
+def _root_of_covariance(centred: np.ndarray) -> np.ndarray:
+    """Cholesky factor (f, f) of the covariance of centred rows, with a little added to its diagonal."""
+    n, f = centred.shape
+    covariance = _scatter(centred) / n
+    covariance.flat[:: f + 1] += max(1e-6 * float(np.trace(covariance)) / f, 1e-9)
+    return np.asarray(np.linalg.cholesky(covariance))
+
+
+def _squared_lengths(rows: np.ndarray) -> np.ndarray:
+    return np.asarray(np.square(rows).sum(axis=1))
+
+
+def _is_one_gaussian(parts: Sequence[np.ndarray]) -> bool:
+    """Whether one Gaussian describes all parts (n_k, f) better than one for each, by BIC."""
+    union = np.concatenate(parts)
+    n, f = union.shape
+    if n < max(FEWEST_ROWS, 5 * f) or f > MOST_FEATURES:
+        return False
+    each = [np.log(len(part) / n) + _log_gaussian(union, part) for part in parts]
+    gain = float(logsumexp(each, axis=0).sum() - _log_gaussian(union, union).sum())
+    n_parameters = (len(parts) - 1) * (f * (f + 3) / 2 + 1)
+    return gain < n_parameters / 2 * np.log(n)
+
+
+def _log_gaussian(rows: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """Log density of rows (n, f) under the Gaussian of members (m, f); constants left out."""
+    mean = members.mean(axis=0)
+    root = _root_of_covariance(members - mean)
+    return -0.5 * _squared_lengths(np.linalg.solve(root, (rows - mean).T).T) - np.log(np.diag(root)).sum()

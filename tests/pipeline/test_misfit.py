@@ -1,0 +1,173 @@
+"""What clusters fail to describe is named; what they describe well is passed over in silence."""
+
+from __future__ import annotations
+
+import time
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_moons
+
+import clusterwise as cw
+from clusterwise.exceptions import MisfitWarning, OtherKWarning
+from clusterwise.pipeline.misfit import find_misfits, valley
+from clusterwise.priors import make_prior
+
+
+def misfits(estimator, X):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return estimator.fit(X).misfits_
+
+
+def search():
+    return cw.GaussianSearch(random_state=0)
+
+
+# -- silence ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [search, lambda: cw.AMCP(random_state=0)], ids=["GaussianSearch", "AMCP"])
+def test_mixtures_of_gaussians_are_described_well(make):
+    """Those of the benchmarks, overlapping ones included: 40 data sets."""
+    prior = make_prior(name="mixture-of-gaussians", n_features=2, k_max=6)
+    batch = prior.draw(np.random.default_rng(11), 40, 500)
+    found = [misfits(make(), batch[i].points) for i in range(40)]
+    assert sum(map(bool, found)) <= 1, [m for m in found if m]
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
+def test_one_gaussian(correlation):
+    rng = np.random.default_rng(2)
+    for _ in range(10):
+        X = rng.multivariate_normal([0, 0], [[1, correlation], [correlation, 1]], 1000)
+        assert misfits(search(), X) == []
+
+
+def test_gaussians_in_more_features():
+    rng = np.random.default_rng(3)
+    for _ in range(5):
+        y = rng.integers(0, 4, 800)
+        X = 6 * rng.normal(size=(4, 6))[y] + rng.normal(size=(800, 6))
+        assert misfits(search(), X) == []
+
+
+def test_small_data_are_not_judged():
+    X = np.random.default_rng(0).lognormal(size=(40, 2))
+    assert find_misfits(X, np.arange(40) % 3, X) == []
+
+
+# -- what is seen ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("draw", ["lognormal", "exponential"])
+@pytest.mark.parametrize("refine", ["search", None])
+def test_parts_of_skewed_clusters(draw, refine):
+    rng = np.random.default_rng(4)
+    for _ in range(3):
+        X = getattr(rng, draw)(size=(1000, 2))
+        with pytest.warns(
+            MisfitWarning, match=r"run into each other without a gap, and column 0.*TablePreparation"
+        ):
+            cw.AMCP(random_state=0, refine=refine).fit(X)
+        assert cw.GaussianSearch(random_state=0).fit(cw.TablePreparation().fit_transform(X)).misfits_ == []
+
+
+def test_parts_of_bent_clusters():
+    X, _ = make_moons(1000, noise=0.06, random_state=0)
+    with pytest.warns(
+        MisfitWarning, match=r"parts of fewer clusters that are not Gaussian; try clusterwise\.Clus"
+    ):
+        search().fit(X)
+
+
+def test_one_gaussian_in_parts():
+    rng = np.random.default_rng(5)
+    X = rng.multivariate_normal([0, 0], [[1, 0.7], [0.7, 1]], 1000)
+    labels = np.digitize(X @ [1, 1], [-1.5, 0, 1.5])
+    (message,) = find_misfits(X, labels, X)
+    assert message.startswith("4 clusters with 100 % of the rows look like one Gaussian together")
+
+
+def test_one_cluster_of_two_heaps():
+    rng = np.random.default_rng(6)
+    X = np.concatenate([rng.normal(0, 1, (300, 2)), rng.normal([0, 8], 1, (300, 2))])
+    (message,) = find_misfits(X, np.zeros(600, int), X)
+    assert "there is one cluster, but the rows fall into heaps" in message
+
+
+def test_clusters_that_are_values():
+    rng = np.random.default_rng(7)
+    values = rng.integers(0, 3, 600)
+    X = np.column_stack([values, rng.normal(size=600)])
+    (message,) = find_misfits(X, values, X, names=["answer", "size"])
+    assert message.startswith("the clusters follow the 3 values of answer")
+    likert = np.clip(np.round(3 + rng.normal(size=(1000, 2))), 1, 5)
+    with pytest.warns(MisfitWarning, match="all columns have few values"):
+        cw.AMCP(random_state=0, refine=None).fit(likert)
+
+
+def test_correlations_that_diagonal_covariances_pass_over():
+    rng = np.random.default_rng(8)
+    X = rng.multivariate_normal([0, 0], [[1, 0.8], [0.8, 1]], 400)
+    labels = np.zeros(400, int)
+    (message,) = find_misfits(X, labels, X, full=False)
+    assert "columns are correlated within clusters (up to 0.8" in message
+    assert find_misfits(X, labels, X) == []
+
+
+def test_heavy_tails():
+    rng = np.random.default_rng(9)
+    X = rng.standard_t(2, size=(1000, 2))
+    (message,) = find_misfits(X, np.zeros(1000, int), X)
+    assert "their tails are heavy" in message
+
+
+def test_warnings_point_to_the_call(recwarn):
+    X, _ = make_moons(1000, noise=0.06, random_state=0)
+    warnings.simplefilter("always")
+    search().fit(X)
+    assert {str(w.filename) for w in recwarn if w.category is MisfitWarning} == {__file__}
+
+
+# -- how deep, how quick -----------------------------------------------------------------------------
+
+
+def test_valleys():
+    rng = np.random.default_rng(10)
+    one = rng.normal(size=1000)
+    assert valley(one) > 0.85
+    apart = np.concatenate([one, rng.normal(6, 1, 1000)])
+    assert valley(apart) < 0.1
+    assert valley(apart * 1e6 - 7) == pytest.approx(valley(apart))
+    assert valley(np.concatenate([one, [100.0] * 20])) > 0.85  # a few far values are no heap
+    assert valley(np.full(100, 3.0)) == 1
+
+
+def test_checks_take_little_of_a_fit():
+    prior = make_prior(name="mixture-of-gaussians", n_features=2, k_max=6)
+    X = prior.draw(np.random.default_rng(11), 1, 1000)[0].points
+    estimator = search()
+    estimator.fit(X)
+    started = time.process_time()
+    for _ in range(10):
+        estimator.fit(X)
+    fitting = time.process_time() - started
+    started = time.process_time()
+    for _ in range(10):
+        find_misfits(X, estimator.labels_, X)
+    assert time.process_time() - started < 0.5 * fitting
+
+
+def test_other_k_is_said_once():
+    X = cw.datasets.load_demo()[0][::10]
+    estimator = cw.AMCP(random_state=0).fit(X)
+    likeliest = max(estimator.k_posterior_, key=estimator.k_posterior_.get)
+    assert likeliest == estimator.n_clusters_  # nothing to say
+    estimator.n_clusters_ += 1
+    with pytest.warns(
+        OtherKWarning, match=rf"have {likeliest + 1} clusters, but {likeliest} are likelier.*n_draws=20"
+    ):
+        _ = estimator.k_posterior_
+    _ = estimator.k_posterior_
