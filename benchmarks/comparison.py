@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,6 @@ class Comparison:
     headline: tuple[str, ...] = ("ARI", "k error", "log-likelihood")
     oracle: str | None = "oracle"  # the method that gaps are taken to
     reference: str = "BayesianGaussianMixture"  # of times
-    second_picture: Callable[[Rows, Path], None] | None = None  # writes a PNG
 
     def __call__(self, rows: Rows, page: Path) -> list[str]:
         """The parts of the page; pictures are written beside it."""
@@ -45,13 +44,8 @@ class Comparison:
         names = [one.name for one in self.data if len(rows.of(data=one.name))]
         methods = [method.name for method in self.methods]
         panels = Panels(self.title, names, self.methods, self.headline, self.oracle, self.reference)
-        drawings: dict[str, Callable[[Rows, Path], None]] = {page.stem: partial(draw_picture, panels)}
-        if self.second_picture is not None:
-            drawings[f"{page.stem}-2"] = self.second_picture
-        parts = [introduction]
-        for stem, draw in drawings.items():
-            save(partial(draw, rows), page.parent / f"{stem}.png")
-            parts.append(f"![{self.title}]({stem}.png)")
+        save(partial(draw_picture, panels, rows), page.with_suffix(".png"))
+        parts = [introduction, f"![{self.title}]({page.stem}.png)"]
         if len(names) > 1:
             parts += self._overview(rows, names, methods)
         for name in names:

@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.picture import plain_axes, save
 from clusterwise.plotting.palette import QUIET, cluster_colours
 
-__all__ = ["Curve", "draw_curves", "draw_rows", "draw_shares"]
+__all__ = ["Curve", "draw_curves", "draw_rows"]
 
 Figure = tuple[float, float]  # mean and standard deviation
 Curve = Sequence[tuple[float, float, float, float]]  # x, y, and the ends of the interval around y
@@ -92,20 +92,4 @@ def draw_curves(
             ax.set_ylim(limits)
         plain_axes(ax)
         ax.set_title(title, fontsize=10, loc="left")
-    _finish(figure, axes, path)
-
-
-def draw_shares(bars: Mapping[str, Mapping[str, float]], path: Path) -> None:
-    """One bar for each entry, divided by the shares of its parts."""
-    figure, axes = _panels(1, (8.0, 0.5 * len(bars) + 1.4))
-    parts = list(dict.fromkeys(part for bar in bars.values() for part in bar))
-    left = np.zeros(len(bars))
-    for part, colour in zip(parts, cluster_colours(len(parts)), strict=True):
-        shares = np.array([bar.get(part, 0.0) / sum(bar.values()) for bar in bars.values()])
-        axes[0].barh(range(len(bars)), shares, left=left, color=colour, height=0.6, label=part)
-        left += shares
-    axes[0].set_yticks(range(len(bars)), list(bars), fontsize=8)
-    axes[0].invert_yaxis()
-    axes[0].set_xticks([0, 0.5, 1], ["0", "50 %", "100 %"])
-    plain_axes(axes[0], "x")
     _finish(figure, axes, path)

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,9 +27,7 @@ from benchmarks.ours import (
     with_search,
 )  # fmt: skip
 from benchmarks.peers import PEERS, REFERENCES
-from benchmarks.picture import Dot, mean_dot, median_dot, plain_axes
 from benchmarks.suite import Case, Data, Method, Suite
-from benchmarks.summary import Rows, describe, differences
 from benchmarks.synthetic import Word, case_of, generator_of
 from clusterwise.priors.base import LabelledSet
 from clusterwise.priors.correlated import CorrelatedComponents, CorrelatedGaussians
@@ -324,53 +321,7 @@ def amcp_ablations(quick: bool) -> Suite:
     names = ("oracle", alone("AMCP"), *ABLATIONS, with_search("AMCP"))
     title = "AMCP with one choice changed at a time"
     data = _kinds(_ablation_case, ABLATION_SETS, 5 if quick else 100)
-    return _suite(title, data, names, {}, reference=BASE, second_picture=draw_ablations)
-
-
-def draw_ablations(rows: Rows, path: Path) -> None:
-    """After AMCP's Figure 2: ARI, log-likelihood and time against T and against each choice, by settings."""
-    from matplotlib.figure import Figure
-
-    steps = [name for name in ABLATIONS if "T = " in name]
-    choices = [name for name in ABLATIONS if name not in steps]
-    places = dict(zip([*steps, *choices], [*EM_STEPS, *np.arange(len(choices)) + 6.5], strict=True))
-    settings = rows.names("data")
-    figure = Figure(figsize=(3.2 * len(settings) + 0.6, 8.0), layout="constrained")
-    panels = figure.subplots(3, len(settings), sharex=True, squeeze=False)
-    for column, setting in enumerate(settings):
-        of = rows.of(data=setting)
-        oracle = of.of(method="oracle")
-
-        def gap(name: str, metric: str, of: Rows = of, oracle: Rows = oracle) -> Dot:
-            return mean_dot(describe(differences(of.of(method=name).values(metric), oracle.values(metric))))
-
-        for axes, metric in zip(panels[:, column], ("ARI", "log-likelihood", "seconds"), strict=True):
-            dots = {
-                name: median_dot(of.of(method=name).describe(metric))
-                if metric == "seconds"
-                else gap(name, metric)
-                for name in places
-            }
-            for name, dot in dots.items():
-                colour = "#1f5fa8" if name in steps else "#c2571a"
-                axes.plot([places[name]] * 2, [dot.low, dot.high], color=colour, linewidth=2.2, alpha=0.55)
-                axes.plot(places[name], dot.value, "o", color=colour, markersize=5)
-            axes.plot(EM_STEPS, [dots[name].value for name in steps], color="#1f5fa8", linewidth=1)
-            axes.axhline(dots[BASE].value, color="0.35", linewidth=1, linestyle=(0, (4, 3)), zorder=0.5)
-            plain_axes(axes, "y")
-            if column == 0:
-                axes.set_ylabel(metric if metric == "seconds" else f"{metric} minus the oracle's", fontsize=9)
-        panels[0, column].set_title(setting, fontsize=10, fontweight="bold", loc="left")
-        panels[-1, column].set_ylim(bottom=0.0)
-        said = [name.split(", ", 1)[1].replace("T = ", "").replace(", ", ",\n") for name in places]
-        panels[-1, column].set_xticks(list(places.values()), said)
-        for label in panels[-1, column].get_xticklabels()[len(steps) :]:
-            label.set(rotation=90)
-    figure.suptitle("AMCP: EM steps T, and one choice changed at T = 3", x=0.012, ha="left", fontsize=12,
-                    fontweight="bold")  # fmt: skip
-    note = "Mean and its 95 % interval; seconds: median and middle 80 % of the data sets. Dashed: T = 3."
-    figure.supxlabel(note, x=0.012, ha="left", fontsize=8, color="0.35")
-    figure.savefig(path, dpi=150, facecolor="white", format="png")
+    return _suite(title, data, names, {}, reference=BASE)
 
 
 SUITES = {

@@ -20,11 +20,11 @@ import numpy as np
 
 from benchmarks.ours import weights_identity
 from benchmarks.page import markdown_table, plus_minus, significant
-from benchmarks.picture import plain_axes, save
+from benchmarks.picture import save
 from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
 from benchmarks.summary import Rows, describe
 from benchmarks.synthetic import Word, case_of, generator_of
-from clusterwise.plotting.palette import BASE, QUIET, cluster_colour
+from clusterwise.plotting.palette import BASE, QUIET
 from clusterwise.priors.crp import ChineseRestaurantMixture
 
 __all__ = ["SIZES", "SUITES", "Compared", "Forecast", "figures_of", "packed", "total_variation", "unpacked"]
@@ -36,7 +36,7 @@ N_WARM_UP, N_DRAWS, N_PARTITIONS = 60, 300, 600
 CHAINS = ("known model, first chain", "known model, second chain")
 INFERRED, NCP = "inferred", "NCP"
 NAMES = {"known": "DPMixture, told the model", INFERRED: "DPMixture, defaults", NCP: "NCP"}
-COLOURS = {"known": "#555555", INFERRED: BASE[1], NCP: BASE[0]}
+COLOURS = {INFERRED: BASE[1], NCP: BASE[0]}
 HOW_TO_READ = f"""\
 Data from NCP's own model in the plane: CRP with alpha = {ALPHA}, means with standard deviation {MEAN_SD:.0f},
 round clusters with standard deviation {SD:.0f}. Mean ± standard error over data sets.
@@ -53,9 +53,7 @@ round clusters with standard deviation {SD:.0f}. Mean ± standard error over dat
   square of the probability that two points share a cluster minus whether they do. Nobody can be better than
   the true posterior on average, in either.
 
-In the picture: all pairs of points; mean numbers of clusters, one dot for each data set; and two data sets,
-the one of whose K the true posterior is surest among those with three clusters or more, and the one of whose
-K it is least sure, of {SIZES[-1]} points each."""
+In the picture: all pairs of points, and mean numbers of clusters, one dot for each data set."""
 
 
 def _draw(n: int, index: int) -> Case:
@@ -250,67 +248,32 @@ def report(rows: Rows, page: Path) -> list[str]:
 # -- the picture ---------------------------------------------------------------------------------------
 
 
-def _examples(compared: Sequence[Compared]) -> list[Compared]:
-    """A clear and an ambiguous data set of the largest size, by the true posterior's own confidence."""
-    largest = max(len(one.case.points) for one in compared)
-    candidates = sorted(
-        (one for one in compared if len(one.case.points) == largest),
-        key=lambda one: max(one.forecasts["known"].k_posterior.values()),
-    )
-    clear = ([one for one in candidates if one.true_k >= 3] or candidates)[-1]
-    return list({one.case.seed: one for one in (clear, candidates[0])}.values())
-
-
 def _draw_posteriors(compared: Sequence[Compared], path: Path) -> None:
+    """All pairs of points, and mean numbers of clusters."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(14.5, 4.7), layout="constrained")
-    parts: Any = figure.subfigures(1, 3, width_ratios=[1.12, 1, 1.35])
-    left, middle, right = parts
-    ax = left.subplots()
+    figure = Figure(figsize=(10, 4.7), layout="constrained")
+    left, right = figure.subplots(1, 2)
     pairs = {name: np.concatenate([one.forecasts[name].pairs for one in compared]) for name in ("known", NCP)}
-    cells = ax.hexbin(
+    cells = left.hexbin(
         pairs["known"], pairs[NCP], gridsize=24, bins="log", mincnt=1, extent=(0, 1, 0, 1), cmap="Blues",
         linewidths=0.2,
     )  # fmt: skip
-    ax.plot([0, 1], [0, 1], color=BASE[5], linewidth=1)
-    left.colorbar(cells, ax=ax, label="pairs of points", shrink=0.8)
-    ax.set(aspect="equal", xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), xlabel="true posterior", ylabel="NCP")
-    ax.set_title("Two points share a cluster", fontsize=10, loc="left")
-    ax = middle.subplots()
+    left.plot([0, 1], [0, 1], color=BASE[5], linewidth=1)
+    figure.colorbar(cells, ax=left, label="pairs of points", shrink=0.8)
+    left.set(aspect="equal", xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), xlabel="true posterior", ylabel="NCP")
+    left.set_title("Two points share a cluster", fontsize=10, loc="left")
     mean_k = {name: [one.forecasts[name].mean_k for one in compared] for name in NAMES}
     for name, marker in ((INFERRED, "^"), (NCP, "o")):
-        ax.plot(
+        right.plot(
             mean_k["known"], mean_k[name], marker, color=COLOURS[name], ms=4.5, alpha=0.7, label=NAMES[name]
         )
     top = max(map(max, mean_k.values())) + 0.5
-    ax.plot([0.7, top], [0.7, top], color=QUIET, linewidth=1.2, zorder=0.5)
-    ax.set(aspect="equal", xlabel="true posterior")
-    ax.set_title("Mean number of clusters", fontsize=10, loc="left")
-    ax.legend(frameon=False, fontsize=8, loc="upper left")
-    chosen = _examples(compared)
-    axes = right.subplots(2, len(chosen), squeeze=False, height_ratios=[1.15, 1])
-    for column, one in enumerate(chosen):
-        points, labels = one.case.points, one.case.references[0]
-        axes[0, column].scatter(*points.T, s=13, c=[cluster_colour(int(label)) for label in labels])
-        axes[0, column].set(xticks=[], yticks=[])
-        axes[0, column].set_title(f"{len(points)} points, {one.true_k} clusters", fontsize=10, loc="left")
-        _draw_bars(axes[1, column], one)
-    handles, names = axes[1, 0].get_legend_handles_labels()
-    right.legend(handles, names, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+    right.plot([0.7, top], [0.7, top], color=QUIET, linewidth=1.2, zorder=0.5)
+    right.set(aspect="equal", xlabel="true posterior")
+    right.set_title("Mean number of clusters", fontsize=10, loc="left")
+    right.legend(frameon=False, fontsize=8, loc="upper left")
     figure.savefig(path, dpi=150, format="png")
-
-
-def _draw_bars(ax: Any, one: Compared) -> None:
-    ks = sorted({k for f in one.forecasts.values() for k, p in f.k_posterior.items() if p >= 0.005})
-    width = 0.8 / len(one.forecasts)
-    for place, (name, forecast) in enumerate(one.forecasts.items()):
-        heights = [forecast.k_posterior.get(k, 0.0) for k in ks]
-        offset = (place - (len(one.forecasts) - 1) / 2) * width
-        ax.bar(np.array(ks) + offset, heights, width, color=COLOURS[name], label=NAMES[name])
-    ax.set_xticks(range(ks[0], ks[-1] + 1))
-    ax.set(ylim=(0, 1), xlabel="K", ylabel="probability")
-    plain_axes(ax, "y")
 
 
 def posteriors(quick: bool) -> Suite:

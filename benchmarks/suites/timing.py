@@ -30,7 +30,7 @@ from benchmarks.page import (
     span,
 )  # fmt: skip
 from benchmarks.peers import PEERS, bayesian_mixture
-from benchmarks.plots import Curve, draw_curves, draw_shares
+from benchmarks.plots import Curve, draw_curves
 from benchmarks.scores import n_clusters
 from benchmarks.stages import REST, STAGES, by_stages, stage_cells
 from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
@@ -438,7 +438,7 @@ def growth(quick: bool) -> Suite:
             "In MB, of the method's own process while it worked: interpreter, libraries and data included.",
             markdown_table(["method", *by_n], memory),
         ]
-        return parts + _stage_parts(rows, stages, page)
+        return parts + _stage_parts(rows, stages)
 
     return Suite(
         "Growth of the time of fit", data, methods, report, ("ARI", "k", "true k"), (*STAGES, REST),
@@ -469,7 +469,7 @@ def _seconds(rows: Rows) -> str:
     return f"{significant(rows.describe('seconds').median)} ({found})"
 
 
-def _stage_parts(rows: Rows, methods: Sequence[str], page: Path) -> list[str]:
+def _stage_parts(rows: Rows, methods: Sequence[str]) -> list[str]:
     bars = {
         f"{row['method'].partition(',')[0]}, {row['data']}": {
             name: max(float(row[name]), 0.0) for name in (*STAGES, REST)
@@ -479,8 +479,6 @@ def _stage_parts(rows: Rows, methods: Sequence[str], page: Path) -> list[str]:
     }
     if not bars:
         return []
-    path = page.parent / f"{page.stem}-2.png"
-    draw_shares(bars, path)
     lines = [
         [
             name,
@@ -490,7 +488,7 @@ def _stage_parts(rows: Rows, methods: Sequence[str], page: Path) -> list[str]:
         for name, bar in bars.items()
     ]
     table = markdown_table(["fit", "seconds", *STAGES, REST], lines)
-    return ["## Where the time of fit goes", f"![Stages]({path.name})", table]
+    return ["## Where the time of fit goes", table]
 
 
 SUITES = {"speed": speed, "busy": busy, "dp-speed": dp_speed, "growth": growth}

@@ -106,6 +106,10 @@ def test_quoted_newlines_and_separators_are_part_of_their_cell():
     assert read('a,b\n"one\ntwo, three",5\nfour,6\n') == {"a": ["one\ntwo, three", "four"], "b": [5, 6]}
 
 
+def test_blank_lines_do_not_count():
+    assert read("\n\r\n  \na,b\n\n1,2\n\n3,4\n") == {"a": [1, 3], "b": [2, 4]}
+
+
 def test_ten_thousand_columns():
     values = np.random.default_rng(0).normal(size=(3, 10_000))
     text = "\n".join([",".join(f"gene{j}" for j in range(10_000)), *(",".join(map(str, r)) for r in values)])

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import base64
+import shutil
+import subprocess
 import sys
 from html.parser import HTMLParser
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -75,6 +78,50 @@ def test_posterior_over_k_is_shown_where_there_is_one(make_fitted, tmp_path):
     html = page_of(estimator, X, tmp_path)
     assert "How many clusters" in html.text
     assert "How they were found" not in html.text
+
+
+def test_clusters_are_described_in_the_columns_of_the_table(make_fitted, tmp_path):
+    estimator, X = make_fitted(3)
+    table = pd.DataFrame({"age": 40 + X[:, 1], "town": np.where(estimator.labels_ == 1, "Oslo", "Bergen")})
+    table.loc[3, "age"] = None
+    options = {"table": table, "notes": ["in use: age, town.", "column 'id' is set aside"]}
+    html = page_of(estimator, X, tmp_path, row_names=[f"nest {i}" for i in range(len(X))], **options)
+    for part in ("What distinguishes them", "town = Oslo", "100 %", "mean age", "in use: age, town."):
+        assert part in html.text, part
+    assert html.of("rect")
+    assert "columns 2" in html.text
+    with pytest.raises(InvalidDataError, match="table has 5 rows"):
+        write_report(estimator, X, tmp_path / "report.html", table=table[:5])
+
+
+def test_misfits_are_shown_without_being_passed(make_fitted, tmp_path):
+    estimator, X = make_fitted(2)
+    estimator.misfits_ = ["their tails are heavy"]
+    assert page_of(estimator, X, tmp_path, warned=["one row is odd"]).text.count("their tails are heavy") == 1
+    said = page_of(estimator, X, tmp_path, warned=["Known: their tails are heavy"])
+    assert said.text.count("their tails are heavy") == 1
+
+
+def test_a_browser_shows_it_without_errors_or_network(make_fitted, tmp_path):
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if browser is None:
+        pytest.skip("no Chromium on this machine")
+    estimator, X = make_fitted(3)
+    write_report(estimator, X, tmp_path / "report.html")
+    flags = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--window-size=390,844",
+        "--enable-logging=stderr",
+    ]
+    blocked = ["--host-resolver-rules=MAP * ~NOTFOUND", "--dump-dom"]
+    address = (tmp_path / "report.html").as_uri()
+    done = subprocess.run(
+        [browser, *flags, *blocked, address], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "What distinguishes them" in done.stdout
+    assert "ERROR:CONSOLE" not in done.stderr
 
 
 def test_known_classes_are_compared(make_fitted, tmp_path):

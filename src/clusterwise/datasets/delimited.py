@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ LONGEST_LINE = 1 << 28
 def read_delimited(data: bytes, name: str, separator: str | None = None) -> Any:
     """Read text (bytes of a file) as a pyarrow table; the separator is found if it is not given."""
     arrow, reader = import_or_say("pyarrow", "csv files"), import_or_say("pyarrow.csv", "csv files")
-    data = as_utf8(data, name)
+    data = re.sub(rb"\A(?: *\r?\n)+", b"", as_utf8(data, name))  # pyarrow would count them as a header
     text = data[: 4 * LONGEST_LINE].decode("utf-8", errors="ignore")
     if separator is None:
         separator = find_separator(text)

@@ -9,14 +9,21 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin, clone
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+    clone,
+)
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from clusterwise._threads import one_thread
-from clusterwise.components.clusters import Clusters
+from clusterwise.components.clusters import Clusters, outlier_scores
 from clusterwise.estimators.validation import as_points, require_features, require_positive
 from clusterwise.exceptions import NotConvergedWarning
+from clusterwise.partition import Partition
 from clusterwise.pipeline.describe import Assigner
 from clusterwise.pipeline.misfit import find_misfits
 from clusterwise.pipeline.propose import ClusteringStep
@@ -28,7 +35,9 @@ __all__ = ["BaseClusterer"]
 CALLER = 5
 
 
-class BaseClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
+class BaseClusterer(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator, metaclass=ABCMeta
+):
     """Base of all estimators. Not for direct use."""
 
     _space: FeatureSpace
@@ -40,9 +49,14 @@ class BaseClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
         """Find the clusters of X, (n, d), and how many there are; ``y`` is ignored."""
 
     def fit_predict_many(self, Xs: Sequence[Any]) -> list[np.ndarray]:
-        """Cluster many data sets one after the other; return the labels of each. Nothing is stored."""
+        """Cluster many data sets; return the labels of each. Nothing is stored."""
+        return [partition.labels for partition in self.fit_partition_many(Xs)]
+
+    def fit_partition_many(self, Xs: Sequence[Any]) -> list[Partition]:
+        """Cluster many data sets one after the other; return labels, memberships and k of each."""
         points = [as_points(X, self, f"Xs[{index}]") for index, X in enumerate(Xs)]
-        return [clone(self).fit_predict(of_set) for of_set in points]
+        fitted = [clone(self).fit(of_set) for of_set in points]
+        return [Partition(one.labels_, one.membership_) for one in fitted]
 
     def _draw_seed(self) -> int:
         if isinstance(self.random_state, Integral):  # setting up a RandomState takes a while
@@ -139,6 +153,22 @@ class BaseClusterer(ClusterMixin, BaseEstimator, metaclass=ABCMeta):
     def predict(self, X: Any) -> np.ndarray:
         """Cluster of each row of X, (n,)."""
         return self.predict_proba(X).argmax(axis=1)
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Memberships (n, K) of the rows of X, as ``predict_proba``: features for a next step."""
+        return self.predict_proba(X)
+
+    @property
+    def _n_features_out(self) -> int:
+        """Number of features that ``transform`` returns."""
+        return self.n_clusters_
+
+    @one_thread()
+    def score_outliers(self, X: Any) -> np.ndarray:
+        """Outlier score of each row of X, (n,) in [0, 1], like ``outlier_scores_`` of the data of fit."""
+        features = self._features(X)
+        distances = self._clusters.nearest_distances(features)
+        return outlier_scores(distances, features.shape[1], len(self.labels_))
 
     @one_thread()
     def score_samples(self, X: Any) -> np.ndarray:

@@ -12,11 +12,13 @@ import scipy.sparse
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from clusterwise._threads import one_thread
 from clusterwise.estimators.pipelined import PipelinedClusterer
 from clusterwise.estimators.validation import as_points, require_features
 from clusterwise.exceptions import ClusterwiseError, OutsidePriorWarning
 from clusterwise.models.node_judge import NodeJudge
 from clusterwise.models.partition_judge import PartitionJudge
+from clusterwise.partition import Partition
 from clusterwise.pipeline.columns import Columns, fit_columns
 from clusterwise.pipeline.describe import Description
 from clusterwise.pipeline.fitting import Stages
@@ -28,7 +30,7 @@ from clusterwise.pipeline.judged import (
     describe_judged,
     layer,
 )
-from clusterwise.pipeline.neighbours import MixtureAssigner
+from clusterwise.pipeline.neighbours import MixtureAssigner, NeighbourAssigner
 from clusterwise.pipeline.posterior import Beliefs
 from clusterwise.pipeline.prepare import Prepared
 from clusterwise.pipeline.propose import Proposal
@@ -101,6 +103,7 @@ class Clusterer(PipelinedClusterer):
     """
 
     _space: Columns
+    _assigner: NeighbourAssigner | MixtureAssigner
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "preparation": [StrOptions({"auto"}), TablePreparation, None],
@@ -175,13 +178,13 @@ class Clusterer(PipelinedClusterer):
             return None
         return TablePreparation()
 
-    def fit_predict_many(self, Xs: Sequence[Any]) -> list[np.ndarray]:
-        """Cluster many tables one after the other; return the labels of each. Nothing is stored."""
+    def fit_partition_many(self, Xs: Sequence[Any]) -> list[Partition]:
+        """Cluster many tables one after the other; return labels, memberships and k of each."""
         twin = type(self)(**self.get_params())
         for index, X in enumerate(Xs):  # all of them before the first is clustered
             if twin._preparation_for(X) is None:
                 as_points(X, self, f"Xs[{index}]")
-        return [twin.fit(X).labels_ for X in Xs]
+        return [Partition(twin.fit(X).labels_, twin.membership_) for X in Xs]
 
     def _features(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
@@ -202,6 +205,11 @@ class Clusterer(PipelinedClusterer):
             tags.input_tags.categorical = True
             tags.input_tags.sparse = True
         return tags
+
+    @one_thread()
+    def score_outliers(self, X: Any) -> np.ndarray:
+        """Outlier score of each row of X, (n,) in [0, 1], like ``outlier_scores_`` of the data of fit."""
+        return self._assigner.describe(self._features(X))[1]
 
     # -- what was found --------------------------------------------------------------------------
 

@@ -349,6 +349,13 @@ class DeepDPM(BaseClusterer):
         self.n_iter_ = len(snapshot.history)
         self.interrupted_ = snapshot.interrupted
 
+    @property
+    def sample_partitions(self) -> Any:
+        """There is none, and the error says why."""
+        raise AttributeError(
+            "DeepDPM learns one partition and has no posterior to draw others from; use DPMixture for that."
+        )
+
     def _warn(self) -> None:
         """Say what a user should know about how the fit ended."""
         moving = self.splits or self.merges

@@ -16,6 +16,7 @@ from clusterwise._threads import one_thread
 from clusterwise.estimators.base import BaseClusterer
 from clusterwise.estimators.validation import as_points, require_positive
 from clusterwise.exceptions import CapReachedWarning, MisfitWarning, OtherKWarning
+from clusterwise.partition import Partition
 from clusterwise.pipeline.describe import Description, network_labels
 from clusterwise.pipeline.fitting import Stages
 from clusterwise.pipeline.misfit import rows_to_check
@@ -66,8 +67,10 @@ class PipelinedClusterer(BaseClusterer):
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit_predict_many(self, Xs: Sequence[Any]) -> list[np.ndarray]:
-        """Cluster many data sets in few batches; return the labels of each. Nothing is stored.
+    def fit_partition_many(self, Xs: Sequence[Any]) -> list[Partition]:
+        """Cluster many data sets in few batches; return labels, memberships and k of each.
+
+        Nothing is stored.
 
         The sets may differ in rows and in numbers of clusters. Each comes out as ``fit_predict``
         with the same ``random_state`` would label it.
@@ -75,15 +78,15 @@ class PipelinedClusterer(BaseClusterer):
         pipeline, seed = self._pipeline(), self._draw_seed()
         names = [f"Xs[{index}]" for index in range(len(Xs))]
         points = [self._points(X, name) for X, name in zip(Xs, names, strict=True)]
-        labels = []
+        partitions = []
         with one_thread():
             prepared = [pipeline.prepare(of_set, seed) for of_set in points]
             for name, one, proposal in zip(names, prepared, pipeline.propose(prepared, seed), strict=True):
                 description = pipeline.describe(one, proposal, pipeline.refine(one, proposal))
-                labels.append(description.labels)
+                partitions.append(Partition(description.labels, description.membership))
                 misfits = self._find_misfits(one, description, pipeline)
                 self._warn(one, self._is_capped(proposal, description), misfits, f"{name}: ")
-        return labels
+        return partitions
 
     def _points(self, X: Any, name: str = "X") -> np.ndarray:
         """X as an array (n, d), checked."""

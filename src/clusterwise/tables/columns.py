@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import scipy.sparse
 
 from clusterwise.exceptions import InvalidDataError
 
@@ -62,7 +63,7 @@ def require_table(X: Any, name: str = "X") -> None:
             f"{name} is the name of a file ({str(X)[:60]!r}); read it first: "
             "clusterwise.datasets.read_table(path)."
         )
-    if isinstance(X, Mapping):
+    if isinstance(X, Mapping) and not scipy.sparse.issparse(X):  # a dok matrix is a dict, too
         raise InvalidDataError(f"{name} is a dict; make a data frame of it first: pandas.DataFrame({name}).")
     if isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
         raise InvalidDataError(f"{name} is a lazy frame without rows yet; pass {name}.collect().")
