@@ -108,7 +108,7 @@ def test_id_drop_include_and_append(run, folder):
     table = pd.read_csv("u.csv")
     assert list(table.columns) == [*frame.columns, "cluster_label", "confidence", "outlier_score"]
     np.testing.assert_array_equal(table["a"], frame["a"])
-    assert "(AMCP, amcp-2d" in result.stdout  # two features are left
+    assert "(Clusterer, node-judge" in result.stdout  # two features are left
     result = run("cluster", "t.csv", "--include", "day", "--dates", "cycle")
     assert "'day'" not in result.stderr
     assert "(GaussianSearch, " in result.stdout
@@ -181,7 +181,7 @@ def test_warnings_are_one_line_each_and_in_the_report(run, folder, make_weights)
         (["data.csv", "--report", "report.pdf"], "must end in .html"),
         (["data.csv", "--columns", "x,y", "--weights", "nonesuch"], "There are no weights 'nonesuch'"),
         (["data.csv", "--columns", "x,y", "--weights", "data.csv"], "not a safetensors file"),
-        (["data.csv", "--method", "kmeans"], "there is no method 'kmeans'; choose one of amcp, dac, act-st"),
+        (["data.csv", "--method", "kmeans"], "there is no method 'kmeans'; choose one of clusterer, amcp, dac, act-st"),
     ],
 )
 def test_errors_are_one_line(run, data, folder, arguments, message):
