@@ -181,7 +181,10 @@ def test_warnings_are_one_line_each_and_in_the_report(run, folder, make_weights)
         (["data.csv", "--report", "report.pdf"], "must end in .html"),
         (["data.csv", "--columns", "x,y", "--weights", "nonesuch"], "There are no weights 'nonesuch'"),
         (["data.csv", "--columns", "x,y", "--weights", "data.csv"], "not a safetensors file"),
-        (["data.csv", "--method", "kmeans"], "there is no method 'kmeans'; choose one of clusterer, amcp, dac"),
+        (
+            ["data.csv", "--method", "kmeans"],
+            "there is no method 'kmeans'; choose one of clusterer, amcp, dac",
+        ),
     ],
 )
 def test_errors_are_one_line(run, data, folder, arguments, message):
