@@ -1,9 +1,10 @@
 """Communities of the neighbour graph at several resolutions, by the Leiden algorithm.
 
-Traag, Waltman and van Eck, *From Louvain to Leiden: guaranteeing well-connected communities* (2019). The quality of
-a partition is its modularity with resolution γ: the weight of the edges within communities, less what
-γ times a random graph with the same degrees would have there. The choices that the paper leaves to chance are
-made by the order of the nodes and by the largest gain, so that the same graph always has the same communities.
+Traag, Waltman and van Eck, *From Louvain to Leiden: guaranteeing well-connected communities* (2019). The
+quality of a partition is its modularity with resolution γ: the weight of the edges within communities, less
+what γ times a random graph with the same degrees would have there. The choices that the paper leaves to
+chance are made by the order of the nodes and by the largest gain, so that the same graph always has the same
+communities.
 """
 
 from __future__ import annotations
@@ -40,9 +41,7 @@ def leiden(graph: csr_matrix, resolution: float) -> np.ndarray:
     return labels
 
 
-def _iterate(
-    graph: csr_matrix, strengths: np.ndarray, labels: np.ndarray, resolution: float
-) -> np.ndarray:
+def _iterate(graph: csr_matrix, strengths: np.ndarray, labels: np.ndarray, resolution: float) -> np.ndarray:
     """Move nodes, refine and aggregate, starting from labels (m,), until nothing can be aggregated."""
     total = strengths.sum()
     rate, least = resolution / total, LEAST_GAIN * total

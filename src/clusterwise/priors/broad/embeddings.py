@@ -1,7 +1,7 @@
 """Tables of many features, as networks and counts produce them.
 
-Clusters lie on curved manifolds of few dimensions, overlap, and come in groups of similar ones; in some tables
-each has parts of its own, as a subject has topics. A random map takes them to many features.
+Clusters lie on curved manifolds of few dimensions, overlap, and come in groups of similar ones; in some
+tables each has parts of its own, as a subject has topics. A random map takes them to many features.
 """
 
 from __future__ import annotations
