@@ -1,0 +1,198 @@
+"""Compiled loops over clusters with full covariance matrices; ``full`` says what they are for.
+
+The matrices are small and many: one call of a library for each would take longer than its arithmetic. Inner
+loops run along rows, so that they stay quick for matrices that are not so small.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from clusterwise._compiled import compiled
+
+__all__ = [
+    "are_positive",
+    "log_marginals",
+    "natural_parameters",
+    "posterior_moments",
+    "squared_lengths",
+    "whiteners",
+]
+
+LOG_PI = math.log(math.pi)
+LOG_2PI = math.log(2 * math.pi)
+
+
+@compiled
+def _root(matrix: np.ndarray, upper: np.ndarray) -> float:
+    """Write U with U' U = ``matrix`` (d, d) to ``upper``; return the log determinant, NaN if there is none.
+
+    Only what is on and above the diagonal is read and written.
+    """
+    d = len(matrix)
+    for a in range(d):
+        for b in range(a, d):
+            upper[a, b] = matrix[a, b]
+    log_det = 0.0
+    for j in range(d):
+        pivot = upper[j, j]
+        if not pivot > 0.0:
+            return math.nan
+        scale = 1.0 / math.sqrt(pivot)
+        for b in range(j, d):
+            upper[j, b] *= scale
+        for a in range(j + 1, d):
+            factor = upper[j, a]
+            for b in range(a, d):
+                upper[a, b] -= factor * upper[j, b]
+        log_det += math.log(pivot)
+    return log_det
+
+
+@compiled
+def _invert_transposed(upper: np.ndarray, inverse: np.ndarray) -> None:
+    """Write the inverse of U' to ``inverse``, a lower triangle; ``upper`` is U, (d, d)."""
+    d = len(upper)
+    for a in range(d):
+        for b in range(d):
+            inverse[a, b] = 0.0
+        inverse[a, a] = 1.0
+        for j in range(a):
+            factor = upper[j, a]
+            for b in range(j + 1):
+                inverse[a, b] -= factor * inverse[j, b]
+        scale = 1.0 / upper[a, a]
+        for b in range(a + 1):
+            inverse[a, b] *= scale
+
+
+@compiled
+def posterior_moments(
+    statistics: np.ndarray, kappa: float, psi: np.ndarray, least: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Means (K, d) and matrices Psi (K, d, d) of posteriors, for statistics (K, p).
+
+    The prior has ``kappa``, and ``psi`` (1, d) for all clusters or (K, d); ``least`` is added to variances.
+    """
+    k, d = len(statistics), psi.shape[1]
+    means, matrices = np.empty((k, d)), np.empty((k, d, d))
+    for j in range(k):
+        own = j if len(psi) > 1 else 0
+        weight = kappa + statistics[j, 0]
+        for a in range(d):
+            means[j, a] = statistics[j, 1 + a] / weight
+        place = d + 1
+        for a in range(d):
+            for b in range(a, d):
+                value = statistics[j, place] - statistics[j, 1 + a] * means[j, b]
+                place += 1
+                if a == b:
+                    value = max(value, 0.0) + psi[own, a] + least
+                matrices[j, a, b] = matrices[j, b, a] = value
+    return means, matrices
+
+
+@compiled
+def natural_parameters(means: np.ndarray, psi: np.ndarray, degrees: np.ndarray) -> np.ndarray:
+    """Natural parameters (K, p) of Gaussians with means (K, d) and precisions degrees / Psi, (K, d, d)."""
+    k, d = means.shape
+    eta = np.empty((k, 1 + d + d * (d + 1) // 2))
+    upper, inverse, precision = np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
+    for j in range(k):
+        log_det = _root(psi[j], upper)
+        if math.isnan(log_det):
+            raise np.linalg.LinAlgError("Matrix is not positive definite")
+        _invert_transposed(upper, inverse)
+        for a in range(d):
+            for b in range(d):
+                precision[a, b] = 0.0
+        for e in range(d):
+            for a in range(e + 1):
+                factor = inverse[e, a] * degrees[j]
+                for b in range(e + 1):
+                    precision[a, b] += factor * inverse[e, b]
+        square, place = 0.0, d + 1
+        for a in range(d):
+            linear = 0.0
+            for b in range(d):
+                linear += precision[a, b] * means[j, b]
+            eta[j, 1 + a] = linear
+            square += linear * means[j, a]
+            for b in range(a, d):
+                eta[j, place] = -0.5 * precision[a, b] if a == b else -precision[a, b]
+                place += 1
+        eta[j, 0] = 0.5 * (d * math.log(degrees[j]) - log_det - d * LOG_2PI - square)
+    return eta
+
+
+@compiled
+def log_marginals(
+    statistics: np.ndarray, kappa: float, nu: np.ndarray, psi: np.ndarray, matrices: np.ndarray, least: float
+) -> np.ndarray:
+    """Log marginal likelihoods (K,) of clusters with statistics (K, p) and posterior Psi (K, d, d).
+
+    The prior has ``kappa``, ``nu`` (1,) or (K,) and ``psi`` (1, d) or (K, d).
+    """
+    k, d = len(statistics), psi.shape[1]
+    found, upper = np.empty(k), np.empty((d, d))
+    for j in range(k):
+        own_nu = nu[j] if len(nu) > 1 else nu[0]
+        own_psi = psi[j] if len(psi) > 1 else psi[0]
+        log_det = _root(matrices[j], upper)
+        if math.isnan(log_det):
+            raise np.linalg.LinAlgError("Matrix is not positive definite")
+        count = statistics[j, 0]
+        total = own_nu + count
+        value = -0.5 * count * d * LOG_PI - 0.5 * total * log_det
+        value += 0.5 * d * math.log(kappa / (kappa + count))
+        for a in range(d):
+            # Gamma_d(nu* / 2) / Gamma_d(nu / 2) without the constants that cancel
+            value += math.lgamma(0.5 * (total - a)) - math.lgamma(0.5 * (own_nu - a))
+            value += 0.5 * own_nu * math.log(own_psi[a] + least)
+        found[j] = value
+    return found
+
+
+@compiled
+def whiteners(matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Inverses (K, d, d) of the lower triangular roots of matrices (K, d, d), and log determinants (K,)."""
+    k, d = matrices.shape[:2]
+    inverses, log_dets, upper = np.empty((k, d, d)), np.empty(k), np.empty((d, d))
+    for j in range(k):
+        log_dets[j] = _root(matrices[j], upper)
+        if math.isnan(log_dets[j]):
+            raise np.linalg.LinAlgError("Matrix is not positive definite")
+        _invert_transposed(upper, inverses[j])
+    return inverses, log_dets
+
+
+@compiled
+def are_positive(matrices: np.ndarray) -> bool:
+    """Whether all matrices (K, d, d) are positive definite."""
+    d = matrices.shape[1]
+    upper = np.empty((d, d))
+    for matrix in matrices:
+        if math.isnan(_root(matrix, upper)):
+            return False
+    return True
+
+
+@compiled
+def squared_lengths(points: np.ndarray, means: np.ndarray, whiten: np.ndarray) -> np.ndarray:
+    """Squared lengths of W_k (x_i - m_k), (n, K), for lower triangles W (K, d, d); each row on its own."""
+    (n, d), k = points.shape, len(means)
+    lengths = np.empty((n, k))
+    offset = np.empty(d)
+    for i in range(n):
+        for j in range(k):
+            length = 0.0
+            for e in range(d):
+                offset[e] = points[i, e] - means[j, e]
+                along = 0.0
+                for a in range(e + 1):
+                    along += whiten[j, e, a] * offset[a]
+                length += along * along
+            lengths[i, j] = length
+    return lengths
