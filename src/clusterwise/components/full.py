@@ -93,9 +93,7 @@ class Full(NormalInverseWishart):
         psi_of_prior = self.psi.reshape(-1, self.n_features)
         _, psi = posterior_moments(statistics, self.kappa, psi_of_prior, LEAST_SCATTER)
         nu = np.atleast_1d(np.asarray(self.nu, dtype=np.float64))
-        return np.asarray(
-            log_marginals(statistics, self.kappa, nu, psi_of_prior, psi, LEAST_SCATTER)
-        )
+        return np.asarray(log_marginals(statistics, self.kappa, nu, psi_of_prior, psi, LEAST_SCATTER))
 
     def draw(self, rng: np.random.Generator, statistics: np.ndarray) -> np.ndarray:
         posterior = self.posterior(statistics)

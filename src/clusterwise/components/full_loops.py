@@ -173,10 +173,10 @@ def are_positive(matrices: np.ndarray) -> bool:
     """Whether all matrices (K, d, d) are positive definite."""
     d = matrices.shape[1]
     upper = np.empty((d, d))
+    log_det = 0.0
     for matrix in matrices:
-        if math.isnan(_root(matrix, upper)):
-            return False
-    return True
+        log_det += _root(matrix, upper)  # NaN if there is none
+    return not math.isnan(log_det)
 
 
 @compiled

@@ -122,9 +122,7 @@ def first_sides(projected: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 @compiled
-def _sides(
-    projected: np.ndarray, order: np.ndarray, weights: np.ndarray, expected: np.ndarray
-) -> np.ndarray:
+def _sides(projected: np.ndarray, order: np.ndarray, weights: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """The cuts of ``first_sides`` for points in the order (m, n) of each projection.
 
     ``expected`` has what a cut of a Gaussian at evenly spaced quantiles gains per point.
