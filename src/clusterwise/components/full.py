@@ -81,19 +81,19 @@ class Full(NormalInverseWishart):
         _diagonals(scatter)[:] += LEAST_SCATTER
         return bool(are_positive(scatter))
 
+    def _parameters(self, statistics: np.ndarray) -> tuple[np.ndarray, float, np.ndarray, np.ndarray, float]:
+        """Statistics and prior as compiled functions take them."""
+        nu = np.atleast_1d(np.asarray(self.nu, dtype=np.float64))
+        psi = self.psi.reshape(-1, self.n_features)
+        return np.ascontiguousarray(statistics), self.kappa, nu, psi, LEAST_SCATTER
+
     def posterior(self, statistics: np.ndarray) -> Posterior:
-        statistics = np.ascontiguousarray(statistics)
+        statistics, kappa, _, psi, least = self._parameters(statistics)
         counts = statistics[:, 0]
-        psi_of_prior = self.psi.reshape(-1, self.n_features)
-        mean, psi = posterior_moments(statistics, self.kappa, psi_of_prior, LEAST_SCATTER)
-        return Posterior(self.kappa + counts, self.nu + counts, mean, psi)
+        return Posterior(kappa + counts, self.nu + counts, *posterior_moments(statistics, kappa, psi, least))
 
     def log_marginal(self, statistics: np.ndarray) -> np.ndarray:
-        statistics = np.ascontiguousarray(statistics)
-        psi_of_prior = self.psi.reshape(-1, self.n_features)
-        _, psi = posterior_moments(statistics, self.kappa, psi_of_prior, LEAST_SCATTER)
-        nu = np.atleast_1d(np.asarray(self.nu, dtype=np.float64))
-        return np.asarray(log_marginals(statistics, self.kappa, nu, psi_of_prior, psi, LEAST_SCATTER))
+        return np.asarray(log_marginals(*self._parameters(statistics)))
 
     def draw(self, rng: np.random.Generator, statistics: np.ndarray) -> np.ndarray:
         posterior = self.posterior(statistics)
@@ -110,13 +110,11 @@ class Full(NormalInverseWishart):
         return self._natural(means, half @ half.transpose(0, 2, 1), log_det)
 
     def expected(self, statistics: np.ndarray) -> np.ndarray:
-        posterior = self.posterior(statistics)
-        return np.asarray(natural_parameters(posterior.mean, posterior.psi, posterior.nu))
+        return np.asarray(natural_parameters(*self._parameters(statistics)))
 
     def most_probable(self, statistics: np.ndarray) -> np.ndarray:
-        posterior = self.posterior(statistics)
-        degrees = posterior.nu - self.n_features + 1
-        return np.asarray(natural_parameters(posterior.mean, posterior.psi, degrees))
+        statistics, kappa, nu, psi, least = self._parameters(statistics)
+        return np.asarray(natural_parameters(statistics, kappa, nu - self.n_features + 1, psi, least))
 
     def _natural(self, means: np.ndarray, precision: np.ndarray, log_det: np.ndarray) -> np.ndarray:
         """Natural parameters of Gaussians with precisions (K, d, d) of determinants exp(log_det)."""

@@ -69,6 +69,23 @@ def _invert_transposed(upper: np.ndarray, inverse: np.ndarray) -> None:
 
 
 @compiled
+def _posterior_of(
+    sums: np.ndarray, kappa: float, psi: np.ndarray, least: float, mean: np.ndarray, matrix: np.ndarray
+) -> None:
+    """Write the mean (d,) and Psi (d, d) of the posterior of one cluster with statistics ``sums`` (p,)."""
+    d, weight, place = len(psi), kappa + sums[0], len(psi) + 1
+    for a in range(d):
+        mean[a] = sums[1 + a] / weight
+    for a in range(d):
+        for b in range(a, d):
+            value = sums[place] - sums[1 + a] * mean[b]
+            place += 1
+            if a == b:
+                value = max(value, 0.0) + psi[a] + least
+            matrix[a, b] = matrix[b, a] = value
+
+
+@compiled
 def posterior_moments(
     statistics: np.ndarray, kappa: float, psi: np.ndarray, least: float
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -79,71 +96,67 @@ def posterior_moments(
     k, d = len(statistics), psi.shape[1]
     means, matrices = np.empty((k, d)), np.empty((k, d, d))
     for j in range(k):
-        own = j if len(psi) > 1 else 0
-        weight = kappa + statistics[j, 0]
-        for a in range(d):
-            means[j, a] = statistics[j, 1 + a] / weight
-        place = d + 1
-        for a in range(d):
-            for b in range(a, d):
-                value = statistics[j, place] - statistics[j, 1 + a] * means[j, b]
-                place += 1
-                if a == b:
-                    value = max(value, 0.0) + psi[own, a] + least
-                matrices[j, a, b] = matrices[j, b, a] = value
+        own_psi = psi[j] if len(psi) > 1 else psi[0]
+        _posterior_of(statistics[j], kappa, own_psi, least, means[j], matrices[j])
     return means, matrices
 
 
 @compiled
-def natural_parameters(means: np.ndarray, psi: np.ndarray, degrees: np.ndarray) -> np.ndarray:
-    """Natural parameters (K, p) of Gaussians with means (K, d) and precisions degrees / Psi, (K, d, d)."""
-    k, d = means.shape
-    eta = np.empty((k, 1 + d + d * (d + 1) // 2))
-    upper, inverse, precision = np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
+def natural_parameters(
+    statistics: np.ndarray, kappa: float, nu: np.ndarray, psi: np.ndarray, least: float
+) -> np.ndarray:
+    """Natural parameters (K, p) of Gaussians with the posterior means and precisions nu* / Psi*.
+
+    The prior is that of ``posterior_moments``; nu* is ``nu``, (1,) or (K,), and the number of points.
+    """
+    k, d = len(statistics), psi.shape[1]
+    eta, mean = np.empty((k, 1 + d + d * (d + 1) // 2)), np.empty(d)
+    matrix, upper, inverse = np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
     for j in range(k):
-        log_det = _root(psi[j], upper)
+        own_psi = psi[j] if len(psi) > 1 else psi[0]
+        degrees = (nu[j] if len(nu) > 1 else nu[0]) + statistics[j, 0]
+        _posterior_of(statistics[j], kappa, own_psi, least, mean, matrix)
+        log_det = _root(matrix, upper)
         if math.isnan(log_det):
             raise np.linalg.LinAlgError("Matrix is not positive definite")
         _invert_transposed(upper, inverse)
-        for a in range(d):
-            for b in range(d):
-                precision[a, b] = 0.0
+        matrix[:] = 0.0  # becomes the precision
         for e in range(d):
             for a in range(e + 1):
-                factor = inverse[e, a] * degrees[j]
+                factor = inverse[e, a] * degrees
                 for b in range(e + 1):
-                    precision[a, b] += factor * inverse[e, b]
+                    matrix[a, b] += factor * inverse[e, b]
         square, place = 0.0, d + 1
         for a in range(d):
             linear = 0.0
             for b in range(d):
-                linear += precision[a, b] * means[j, b]
+                linear += matrix[a, b] * mean[b]
             eta[j, 1 + a] = linear
-            square += linear * means[j, a]
+            square += linear * mean[a]
             for b in range(a, d):
-                eta[j, place] = -0.5 * precision[a, b] if a == b else -precision[a, b]
+                eta[j, place] = -0.5 * matrix[a, b] if a == b else -matrix[a, b]
                 place += 1
-        eta[j, 0] = 0.5 * (d * math.log(degrees[j]) - log_det - d * LOG_2PI - square)
+        eta[j, 0] = 0.5 * (d * math.log(degrees) - log_det - d * LOG_2PI - square)
     return eta
 
 
 @compiled
 def log_marginals(
-    statistics: np.ndarray, kappa: float, nu: np.ndarray, psi: np.ndarray, matrices: np.ndarray, least: float
+    statistics: np.ndarray, kappa: float, nu: np.ndarray, psi: np.ndarray, least: float
 ) -> np.ndarray:
-    """Log marginal likelihoods (K,) of clusters with statistics (K, p) and posterior Psi (K, d, d).
+    """Log marginal likelihoods (K,) of clusters with statistics (K, p).
 
     The prior has ``kappa``, ``nu`` (1,) or (K,) and ``psi`` (1, d) or (K, d).
     """
     k, d = len(statistics), psi.shape[1]
-    found, upper = np.empty(k), np.empty((d, d))
+    found, mean, matrix, upper = np.empty(k), np.empty(d), np.empty((d, d)), np.empty((d, d))
     for j in range(k):
-        own_nu = nu[j] if len(nu) > 1 else nu[0]
         own_psi = psi[j] if len(psi) > 1 else psi[0]
-        log_det = _root(matrices[j], upper)
+        own_nu, count = nu[j] if len(nu) > 1 else nu[0], statistics[j, 0]
+        _posterior_of(statistics[j], kappa, own_psi, least, mean, matrix)
+        log_det = _root(matrix, upper)
         if math.isnan(log_det):
             raise np.linalg.LinAlgError("Matrix is not positive definite")
-        count = statistics[j, 0]
         total = own_nu + count
         value = -0.5 * count * d * LOG_PI - 0.5 * total * log_det
         value += 0.5 * d * math.log(kappa / (kappa + count))
