@@ -60,6 +60,7 @@ from torch.nn import functional
 
 from clusterwise.models.amcp_loop import Loop, first_by_k_means, uniform_numbers
 from clusterwise.models.amcp_mixing import NEVER, Encodings, IntraCM
+from clusterwise.models.amcp_path import compiled_inference
 from clusterwise.models.base import AmortizedModel, Inference, TrainingTask
 from clusterwise.nn.encoder import SetEncoder
 
@@ -94,6 +95,12 @@ class Options:
     first_cluster: Literal["learned", "k-means"] = "learned"
     epsilon: float = 1.0  # of the Sinkhorn E-step
     sinkhorn_iterations: int = 10
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether ``amcp_path`` has all of it."""
+        usual = ("regular", "free", "learned")
+        return (self.e_step, self.proportions, self.first_cluster) == usual
 
 
 class Mixing(NamedTuple):
@@ -288,6 +295,10 @@ class AMCP(AmortizedModel):
         options = options or Options()
         x, expected = (t.cpu().numpy() for t in self.encode(points, None if bool(mask.all()) else mask))
         present, intra = mask.cpu().numpy(), IntraCM(self, options)
+        if self.decoder.kind == "linear" and options.is_usual:
+            numbers = [uniform_numbers(seed, n_draws, max_clusters) for seed in seeds or [0] * len(x)]
+            of_sets = zip(x, expected, present, numbers, strict=True)
+            return [compiled_inference(intra, *of_set, points.device) for of_set in of_sets]
         first = first_by_k_means(points, mask).cpu().numpy() if options.first_cluster == "k-means" else None
         found = []
         # Together go the paths through one data set or, if there is one path each, several data sets.
