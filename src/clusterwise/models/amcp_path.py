@@ -45,22 +45,19 @@ def compiled_inference(
     log_seed_loss: np.ndarray,
     present: np.ndarray,
     numbers: np.ndarray,
-    device: torch.device,
 ) -> Inference:
     """What paths through one data set say, one path for each row of ``numbers`` (P, steps).
 
-    Encodings ``x`` (N, D) and ``log_seed_loss`` (N,) count where ``present`` (N,).
+    Encodings ``x`` (n, D) and ``log_seed_loss`` (n,) are those of the points that are ``present`` (N,).
     """
     rows = np.flatnonzero(present)
-    if len(rows) < len(x):
-        x, log_seed_loss = x[rows], log_seed_loss[rows]
 
     def at_their_places(values: np.ndarray) -> Tensor:
         if len(rows) < len(present):
             padded = np.zeros(len(present), values.dtype)
             padded[rows] = values
             values = padded
-        return torch.from_numpy(values).to(device)
+        return torch.from_numpy(values)
 
     labels: list[Tensor] = []
     steps: tuple[Step, ...] = ()
