@@ -8,7 +8,9 @@ import numpy as np
 
 from clusterwise.components.full_loops import (
     are_positive,
+    lift,
     log_marginals,
+    log_marginals_of_each,
     natural_parameters,
     posterior_moments,
     squared_lengths,
@@ -54,15 +56,7 @@ class Full(NormalInverseWishart):
         return 1 + d + d * (d + 1) // 2
 
     def lift(self, points: np.ndarray) -> np.ndarray:
-        n, d = points.shape
-        lifted = np.empty((n, self.n_statistics))
-        lifted[:, 0] = 1.0
-        lifted[:, 1 : d + 1] = points
-        start = d + 1
-        for a in range(d):
-            np.multiply(points[:, a : a + 1], points[:, a:], out=lifted[:, start : start + d - a])
-            start += d - a
-        return lifted
+        return np.asarray(lift(np.ascontiguousarray(points)))
 
     def blurred(self, lifted: np.ndarray, variance: float) -> np.ndarray:
         d = self.n_features
@@ -94,6 +88,9 @@ class Full(NormalInverseWishart):
 
     def log_marginal(self, statistics: np.ndarray) -> np.ndarray:
         return np.asarray(log_marginals(*self._parameters(statistics)))
+
+    def log_marginal_of_each(self, statistics: np.ndarray) -> np.ndarray:
+        return np.asarray(log_marginals_of_each(*self._parameters(statistics)))
 
     def draw(self, rng: np.random.Generator, statistics: np.ndarray) -> np.ndarray:
         posterior = self.posterior(statistics)

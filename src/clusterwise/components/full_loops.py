@@ -14,7 +14,9 @@ from clusterwise._compiled import compiled
 
 __all__ = [
     "are_positive",
+    "lift",
     "log_marginals",
+    "log_marginals_of_each",
     "natural_parameters",
     "posterior_moments",
     "squared_lengths",
@@ -23,6 +25,22 @@ __all__ = [
 
 LOG_PI = math.log(math.pi)
 LOG_2PI = math.log(2 * math.pi)
+
+
+@compiled
+def lift(points: np.ndarray) -> np.ndarray:
+    """T(x) of points (n, d), (n, p): one, x, and x_a x_b for a <= b."""
+    n, d = points.shape
+    lifted = np.empty((n, 1 + d + d * (d + 1) // 2))
+    for i in range(n):
+        lifted[i, 0] = 1.0
+        place = d + 1
+        for a in range(d):
+            lifted[i, 1 + a] = points[i, a]
+            for b in range(a, d):
+                lifted[i, place] = points[i, a] * points[i, b]
+                place += 1
+    return lifted
 
 
 @compiled
@@ -141,6 +159,25 @@ def natural_parameters(
 
 
 @compiled
+def _log_marginal(
+    sums: np.ndarray, kappa: float, nu: float, psi: np.ndarray, least: float, spare: np.ndarray
+) -> float:
+    """Log marginal likelihood of one cluster with statistics ``sums`` (p,); ``spare`` (3, d, d) is room."""
+    d, count, total = len(psi), sums[0], nu + sums[0]
+    _posterior_of(sums, kappa, psi, least, spare[0, 0], spare[1])
+    log_det = _root(spare[1], spare[2])
+    if math.isnan(log_det):
+        raise np.linalg.LinAlgError("Matrix is not positive definite")
+    value = -0.5 * count * d * LOG_PI - 0.5 * total * log_det
+    value += 0.5 * d * math.log(kappa / (kappa + count))
+    for a in range(d):
+        # Gamma_d(nu* / 2) / Gamma_d(nu / 2) without the constants that cancel
+        value += math.lgamma(0.5 * (total - a)) - math.lgamma(0.5 * (nu - a))
+        value += 0.5 * nu * math.log(psi[a] + least)
+    return value
+
+
+@compiled
 def log_marginals(
     statistics: np.ndarray, kappa: float, nu: np.ndarray, psi: np.ndarray, least: float
 ) -> np.ndarray:
@@ -149,22 +186,23 @@ def log_marginals(
     The prior has ``kappa``, ``nu`` (1,) or (K,) and ``psi`` (1, d) or (K, d).
     """
     k, d = len(statistics), psi.shape[1]
-    found, mean, matrix, upper = np.empty(k), np.empty(d), np.empty((d, d)), np.empty((d, d))
+    found, spare = np.empty(k), np.empty((3, d, d))
     for j in range(k):
-        own_psi = psi[j] if len(psi) > 1 else psi[0]
-        own_nu, count = nu[j] if len(nu) > 1 else nu[0], statistics[j, 0]
-        _posterior_of(statistics[j], kappa, own_psi, least, mean, matrix)
-        log_det = _root(matrix, upper)
-        if math.isnan(log_det):
-            raise np.linalg.LinAlgError("Matrix is not positive definite")
-        total = own_nu + count
-        value = -0.5 * count * d * LOG_PI - 0.5 * total * log_det
-        value += 0.5 * d * math.log(kappa / (kappa + count))
-        for a in range(d):
-            # Gamma_d(nu* / 2) / Gamma_d(nu / 2) without the constants that cancel
-            value += math.lgamma(0.5 * (total - a)) - math.lgamma(0.5 * (own_nu - a))
-            value += 0.5 * own_nu * math.log(own_psi[a] + least)
-        found[j] = value
+        own_nu, own_psi = nu[j] if len(nu) > 1 else nu[0], psi[j] if len(psi) > 1 else psi[0]
+        found[j] = _log_marginal(statistics[j], kappa, own_nu, own_psi, least, spare)
+    return found
+
+
+@compiled
+def log_marginals_of_each(
+    statistics: np.ndarray, kappa: float, nu: np.ndarray, psi: np.ndarray, least: float
+) -> np.ndarray:
+    """Log marginal likelihoods (S, K) of clusters with statistics (K, p) under priors ``nu`` (S,), (S, d)."""
+    k, s, d = len(statistics), len(nu), psi.shape[1]
+    found, spare = np.empty((s, k)), np.empty((3, d, d))
+    for prior in range(s):
+        for j in range(k):
+            found[prior, j] = _log_marginal(statistics[j], kappa, nu[prior], psi[prior], least, spare)
     return found
 
 

@@ -109,6 +109,12 @@ class NormalInverseWishart(ABC):
     def log_marginal(self, statistics: np.ndarray) -> np.ndarray:
         """Log marginal likelihood log f(X_k) of K clusters, parameters integrated out; (K,)."""
 
+    def log_marginal_of_each(self, statistics: np.ndarray) -> np.ndarray:
+        """Log marginal likelihood (S, K) of K clusters under S priors, ``nu`` (S,) and ``psi`` (S, d)."""
+        k, s = len(statistics), len(self.psi)
+        repeated = type(self)(self.kappa, np.repeat(self.nu, k), np.repeat(self.psi, k, axis=0))
+        return repeated.log_marginal(np.tile(statistics, (s, 1))).reshape(s, k)
+
     @abstractmethod
     def draw(self, rng: np.random.Generator, statistics: np.ndarray) -> np.ndarray:
         """Draw (mu, Sigma) of K clusters from their posterior, as natural parameters (K, p)."""

@@ -75,7 +75,8 @@ def find_misfits(
     names = [f"column {place}" for place in range(points.shape[1])] if names is None else list(names)
     order = np.argsort(labels, kind="stable")
     rows = np.ascontiguousarray(features[order])  # those of one cluster stand together
-    bounds = np.r_[0, np.cumsum([size for size in np.bincount(labels) if size > 0])]
+    sizes = np.bincount(labels)
+    bounds = np.concatenate([[0], sizes[sizes > 0].cumsum()])
     found = list(_followed_values(rows, bounds, features, names))
     if found:  # what values make of the other checks is not worth a word
         return found
@@ -100,7 +101,7 @@ def _followed_values(
     rows: np.ndarray, bounds: np.ndarray, features: np.ndarray, names: Sequence[str]
 ) -> Iterator[str]:
     """Clusters that are no more than the values of a column; ``features`` are the rows as they came."""
-    starts, sizes = bounds[:-1], np.diff(bounds)
+    starts, sizes = bounds[:-1], bounds[1:] - bounds[:-1]
     if len(sizes) == 1 or features.shape[1] != len(names):
         return
     few = [_has_few_values(column) for column in features.T]

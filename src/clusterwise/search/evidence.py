@@ -77,12 +77,27 @@ def _blur(points: np.ndarray) -> float:
     Rounded or repeated rows look like clusters without any width. As far as rows are copies, a row is known
     to within the distance to the next one only.
     """
-    distinct = points[np.r_[True, (points[1:] != points[:-1]).any(axis=1)]]
-    if len(distinct) in (1, len(points)):
+    is_new = _is_new(np.ascontiguousarray(points))
+    if np.count_nonzero(is_new) in (1, len(points)):
         return 0.0
+    distinct = points[is_new]
     some = distinct[:: max(1, len(distinct) // ROWS_OF_BLUR)]  # many features make this slow
     nearest = cKDTree(distinct).query(some, 2)[0][:, 1]
     return float(1 - len(distinct) / len(points)) * float(np.median(nearest)) ** 2
+
+
+@compiled
+def _is_new(points: np.ndarray) -> np.ndarray:
+    """Whether each of sorted points (n, d) differs from the one before it, (n,)."""
+    n, d = points.shape
+    is_new = np.zeros(n, dtype=np.bool_)
+    is_new[0] = True
+    for i in range(1, n):
+        for a in range(d):
+            if points[i, a] != points[i - 1, a]:
+                is_new[i] = True
+                break
+    return is_new
 
 
 @dataclass(frozen=True)
@@ -152,11 +167,9 @@ def _pooled(
 
 def log_marginals(sample: Sample, hyper: Hyper, statistics: np.ndarray) -> np.ndarray:
     """Log marginal likelihood of clusters with the given statistics (..., p), for each strength; (S, ...)."""
-    n_strengths = len(sample.settings.strengths)
     flat = statistics.reshape(-1, statistics.shape[-1])
-    prior = hyper.prior(sample, np.repeat(sample.settings.strengths, len(flat)))
-    log_marginal = prior.log_marginal(np.tile(flat, (n_strengths, 1)))
-    return log_marginal.reshape(n_strengths, *statistics.shape[:-1])
+    found = hyper.prior(sample, np.array(sample.settings.strengths)).log_marginal_of_each(flat)
+    return found.reshape(-1, *statistics.shape[:-1])
 
 
 def log_partition(log_sizes: np.ndarray | float, k: int | np.ndarray, n: int) -> np.ndarray:
