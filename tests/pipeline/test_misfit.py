@@ -11,7 +11,8 @@ from sklearn.datasets import make_moons
 
 import clusterwise as cw
 from clusterwise.exceptions import MisfitWarning, OtherKWarning
-from clusterwise.pipeline.misfit import find_misfits, valley
+from clusterwise.pipeline.gaps import valley
+from clusterwise.pipeline.misfit import find_misfits
 from clusterwise.priors import make_prior
 
 
