@@ -99,7 +99,7 @@ def _proposed(
     fitted = climb(sample, [*some, likeliest_partition(sample)], with_moves=False)
     for state in fitted:
         yield "em", -1, state.memberships.argmax(axis=0)
-    start = fitted[0].memberships.argmax(axis=0)
+    start = canonical_labels(fitted[0].memberships.argmax(axis=0))  # without empty clusters
     found = climb(sample, [start], with_moves=True, most_rounds=ROUNDS_OF_SEARCH)
     yield "search", -1, found[0].memberships.argmax(axis=0)
     for labels in communities(near):
