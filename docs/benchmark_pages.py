@@ -39,6 +39,12 @@ MIXTURE_METHODS = (
     "CHiGac + search", "NCP + search", "GaussianSearch", "BayesianGaussianMixture",
     "BayesianGaussianMixture, full", "GMM + BIC", "HDBSCAN",
 )  # fmt: skip
+CAPTION = """\
+*Mean adjusted Rand index (ARI) with its standard error over data sets, and the share of data sets on which the
+number of clusters equals the number of classes. Ours in blue.*"""
+TABLE_CAPTION = """\
+*Mean ARI by collection, ours in bold; the share of data sets with the exact number of classes; median CPU
+seconds.*"""
 NOT_MEASURED = (
     "*The suite `{name}` has no results in this checkout; `python -m benchmarks {name}` makes them.*\n"
 )
@@ -111,7 +117,8 @@ def table_of_batteries(tables: Tables) -> str:
         seconds = describe(float(row["cpu_seconds"]) for row in tables.rows if row["method"] == method)
         name = f"**{method}**" if method in OURS else method
         lines.append([name, *cells, everything, exact, significant(seconds.median, 2)])
-    return markdown_table(["method", *tables.batteries, "all", "exact k", "median s"], lines)
+    table = markdown_table(["method", *tables.batteries, "all", "exact k", "median s"], lines)
+    return f"{table}\n\n{TABLE_CAPTION}"
 
 
 def draw_tables(tables: Tables, path: Path) -> None:
@@ -181,7 +188,7 @@ def write_tables() -> None:
             _write(name, NOT_MEASURED.format(name="tables") if name == "_tables_figure.md" else "")
         return
     draw_tables(tables, PAGES / "tables_overview.png")
-    _write("_tables_figure.md", "![ARI and share of exact k of every method](results/tables_overview.png)\n")
+    _write("_tables_figure.md", f"![ARI and share of exact k of every method](results/tables_overview.png)\n\n{CAPTION}\n")
     for name, make in parts.items():
         _write(name, make(tables) + "\n")
 
@@ -201,6 +208,15 @@ def table_below(page: str, heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("| \n").split("|")] for line in lines[0].splitlines()]
 
 
+def _short(cell: str) -> str:
+    """A mean with three digits, without its standard error."""
+    number = re.match(r"[+−-]?[0-9.]+", cell)
+    if number is None:
+        return cell
+    value = round(float(number[0].replace("−", "-")), 3)
+    return f"{value:+.3f}".replace("-", "−") if value else "0.000"
+
+
 def write_mixtures() -> None:
     """Gaps to the oracle on mixtures of known truth: chosen methods of two pages side by side."""
     heading = "ARI minus the oracle's, in every setting"
@@ -214,7 +230,7 @@ def write_mixtures() -> None:
     for method in MIXTURE_METHODS:
         if any(method in one for one in by_method):
             cells = [
-                cell
+                _short(cell)
                 for one, table in zip(by_method, found, strict=True)
                 for cell in one.get(method, ["–"] * (len(table[0]) - 1))
             ]

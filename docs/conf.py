@@ -50,17 +50,24 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "show_memory": False,
     "show_signature": False,
+    "capture_repr": ("_repr_html_",),
 }
 # What matplotlib says about plt.show() without a screen.
 warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
 
 html_theme = "pydata_sphinx_theme"
 html_title = "clusterwise"
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
+# Pages without parts need no navigation between these.
+html_sidebars = {name: [] for name in ("install", "quick_start", "which_estimator")}
 html_theme_options = {
     "show_prev_next": False,
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],
-    "header_links_before_dropdown": 8,
+    "header_links_before_dropdown": 9,
+    "navbar_persistent": [],
+    "navbar_end": ["search-button", "theme-switcher"],
 }
 
 # Networks and estimators share names on purpose (models.ncp.NCP, estimators.NCP).

@@ -16,7 +16,7 @@ import clusterwise as cw
 centres = [[-8, 2], [4, 4], [6.3, 5.8], [1, -7]]
 X, _ = make_blobs([120, 120, 80, 150], centers=centres, random_state=2)
 est = cw.Clusterer(random_state=0).fit(X)
-{k: round(p, 3) for k, p in est.k_posterior_.items() if p > 0.005}
+print({k: round(p, 3) for k, p in est.k_posterior_.items() if p > 0.005})
 
 # %%
 # ``labels_at`` gives the best partition with a number of clusters that you choose.

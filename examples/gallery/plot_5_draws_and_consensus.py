@@ -19,7 +19,7 @@ centres = [[-9, 4], [6, 8], [8.2, 10.2], [2, -9]]
 X, _ = make_blobs([25, 20, 15, 20], centers=centres, random_state=3)
 est = cw.DPMixture(random_state=0).fit(X)
 posterior = est.sample_partitions(200)
-posterior.k_posterior
+print(posterior.k_posterior)
 
 # %%
 # The co-clustering matrix has the probability that two rows share a cluster, and the consensus is the partition
