@@ -1,7 +1,7 @@
-"""Pages made from the raw results of the benchmarks while the documentation is built; nothing is typed by hand.
+"""Pages made from the raw results of the benchmarks while the documentation is built.
 
-``results/NAME.md`` are the pages of the suites as they are in ``benchmarks/results``. ``results/_*.md`` are the
-parts that ``benchmarks.md`` includes: a figure, tables, and the data sets that were won and lost.
+``results/NAME.md`` are the pages of the suites as they are in ``benchmarks/results``. ``results/_*.md`` are
+the parts that ``benchmarks.md`` includes: a figure, tables, and the data sets that were won and lost.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ MIXTURE_METHODS = (
     "BayesianGaussianMixture, full", "GMM + BIC", "HDBSCAN",
 )  # fmt: skip
 CAPTION = """\
-*Mean adjusted Rand index (ARI) with its standard error over data sets, and the share of data sets on which the
-number of clusters equals the number of classes. Ours in blue.*"""
+*Mean adjusted Rand index (ARI) with its standard error over data sets, and the share of data sets on which
+the number of clusters equals the number of classes. Ours in blue.*"""
 TABLE_CAPTION = """\
 *Mean ARI by collection, ours in bold; the share of data sets with the exact number of classes; median CPU
 seconds.*"""
@@ -65,8 +65,9 @@ def write_suite_pages() -> None:
         _write(f"{name}.md", text)
     lines = ["# Raw results", "", "The pages of all suites, as `python -m benchmarks NAME` writes them.", ""]
     _write("index.md", "\n".join([*lines, "```{toctree}", ":maxdepth: 1", "", *names, "```", ""]))
-    titles = {name: (RESULTS / f"{name}.md").read_text(encoding="utf-8").split("\n")[0][2:] for name in sorted(measured)}
-    _write("_suites.md", "\n".join(f"- [{name}](results/{name}.md): {title}" for name, title in titles.items()) + "\n")
+    first_lines = {name: (PAGES / f"{name}.md").read_text(encoding="utf-8").split("\n")[0] for name in names}
+    listed = [f"- [{name}](results/{name}.md): {first_lines[name][2:]}" for name in sorted(measured)]
+    _write("_suites.md", "\n".join(listed) + "\n")
 
 
 def _write(name: str, text: str) -> None:
@@ -125,7 +126,8 @@ def draw_tables(tables: Tables, path: Path) -> None:
     """Mean ARI with its standard error, and the share of data sets with the exact k."""
     names = tables.ranked()[::-1]
     colours = ["#0072b2" if name in OURS else "#a8adb2" for name in names]
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 0.32 * len(names) + 1), sharey=True, layout="constrained")
+    size = (9, 0.32 * len(names) + 1)
+    figure, (left, right) = plt.subplots(1, 2, figsize=size, sharey=True, layout="constrained")
     found = [tables.summary("ARI", name) for name in names]
     left.barh(names, [one.mean for one in found], xerr=[one.standard_error for one in found], color=colours)
     left.set(xlabel="mean ARI with the classes", xlim=(0, 1))
@@ -147,27 +149,36 @@ def comparison_by_battery(tables: Tables) -> str:
         theirs = tables.summary("ARI", best, battery).mean
         difference = f"{own.mean - theirs:+.2f}".replace("-", "−")
         lines.append([battery, str(own.count), f"{own.mean:.2f}", best, f"{theirs:.2f}", difference])
-    return markdown_table(["battery", "data sets", "Clusterer", "best peer there", "its ARI", "difference"], lines)
+    header = ["collection", "data sets", "Clusterer", "best peer there", "its ARI", "difference"]
+    return markdown_table(header, lines)
 
 
 def extremes(tables: Tables) -> str:
     """The data sets on which Clusterer gains most over the best peer on average, and where it loses most."""
     peer = max(tables.peers, key=lambda name: tables.summary("ARI", name).mean)
     own, theirs = tables.values("ARI", "Clusterer"), tables.values("ARI", peer)
-    k, true_k, k_peer = tables.values("k", "Clusterer"), tables.values("true k", "Clusterer"), tables.values("k", peer)
+    k, k_peer = tables.values("k", "Clusterer"), tables.values("k", peer)
+    true_k = tables.values("true k", "Clusterer")
     gains = sorted((own[data] - theirs[data], data) for data in own if data in theirs)
     won = sum(gain > 0.01 for gain, _ in gains)
     lost = sum(gain < -0.01 for gain, _ in gains)
 
     def part(chosen: Sequence[tuple[float, str]]) -> str:
         lines = [
-            [data, f"{true_k[data]:.0f}", f"{own[data]:.2f} ({k[data]:.0f})", f"{theirs[data]:.2f} ({k_peer[data]:.0f})"]
+            [
+                data,
+                f"{true_k[data]:.0f}",
+                f"{own[data]:.2f} ({k[data]:.0f})",
+                f"{theirs[data]:.2f} ({k_peer[data]:.0f})",
+            ]
             for _, data in chosen
         ]
         return markdown_table(["data set", "classes", "Clusterer: ARI (k)", f"{peer}: ARI (k)"], lines)
 
-    text = f"Against {peer}, the peer with the best mean: ahead by more than 0.01 on {won} of {len(gains)} data sets, "
-    text += f"behind by more than 0.01 on {lost}.\n\n"
+    text = (
+        f"Against {peer}, the peer with the best mean: ahead by more than 0.01 on {won} of {len(gains)} data "
+    )
+    text += f"sets, behind by more than 0.01 on {lost}.\n\n"
     losses = [pair for pair in gains if pair[0] < 0][:N_EXTREMES]
     wins = [pair for pair in gains[::-1] if pair[0] > 0][:N_EXTREMES]
     text += f"Largest gains:\n\n{part(wins)}\n\nLargest losses:\n\n{part(losses)}\n"
@@ -188,7 +199,8 @@ def write_tables() -> None:
             _write(name, NOT_MEASURED.format(name="tables") if name == "_tables_figure.md" else "")
         return
     draw_tables(tables, PAGES / "tables_overview.png")
-    _write("_tables_figure.md", f"![ARI and share of exact k of every method](results/tables_overview.png)\n\n{CAPTION}\n")
+    picture = "![ARI and share of exact k of every method](results/tables_overview.png)"
+    _write("_tables_figure.md", f"{picture}\n\n{CAPTION}\n")
     for name, make in parts.items():
         _write(name, make(tables) + "\n")
 

@@ -1,6 +1,6 @@
 """Draw the pictures of *How it works*, one for each method.
 
-Run ``python docs/pictures/methods.py`` for all of them, or with names: ``python docs/pictures/methods.py amcp``.
+Run ``python docs/pictures/methods.py`` for all of them, or with names, as in ``methods.py amcp dac``.
 """
 
 from __future__ import annotations
@@ -139,9 +139,7 @@ def dp_mixture() -> Figure:
     """A chain: the number of clusters over the draws, P(K), and the consensus."""
     points = doubtful()
     est = cw.DPMixture(n_chains=2, random_state=0).fit(points)
-    figure, axes = plt.subplots(
-        1, 3, figsize=(11, 3.1), width_ratios=(1.6, 1, 1.1), layout="constrained"
-    )
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.1), width_ratios=(1.6, 1, 1.1), layout="constrained")
     for chain, colour in zip(est.trace_["n_clusters"], cluster_colours(2), strict=True):
         axes[0].step(1 + np.arange(len(chain)), chain, where="mid", color=colour, linewidth=0.9)
     axes[0].set(xlabel="draw", ylabel="clusters", ylim=(0, None))

@@ -6,8 +6,8 @@ Columns of different kinds, in different units, with missing values, from a CSV 
 """
 
 # %%
-# The file ``examples/customers.csv`` in the repository describes 600 made-up customers of a shop. It has an id,
-# numbers in several units, two columns of categories, and gaps.
+# The file ``examples/customers.csv`` in the repository describes 600 made-up customers of a shop. It
+# has an id, numbers in several units, two columns of categories, and gaps.
 
 from pathlib import Path
 
@@ -15,8 +15,9 @@ import pandas as pd
 
 import clusterwise as cw
 
-folder = next(path for path in [Path.cwd(), *Path.cwd().parents] if (path / "examples/customers.csv").exists())
-customers = pd.read_csv(folder / "examples/customers.csv")
+folders = [Path.cwd(), *Path.cwd().parents]  # this script may run anywhere in the repository
+file = next(path for folder in folders if (path := folder / "examples/customers.csv").exists())
+customers = pd.read_csv(file)
 customers.head()
 
 # %%
@@ -29,10 +30,11 @@ print(est.n_clusters_, "clusters")
 # %%
 # What are these clusters? Typical values, in the units of the file:
 
-numbers = customers.select_dtypes("number").groupby(est.labels_).median()
-numbers["most frequent channel"] = customers.groupby(est.labels_)["channel"].agg(lambda values: values.mode()[0])
-numbers["customers"] = pd.Series(est.labels_).value_counts()
-numbers
+by_cluster = customers.groupby(est.labels_)
+typical = by_cluster.median(numeric_only=True)
+typical["most frequent channel"] = by_cluster["channel"].agg(lambda values: values.mode()[0])
+typical["customers"] = by_cluster.size()
+typical
 
 # %%
 # A picture: features on their first two principal components.

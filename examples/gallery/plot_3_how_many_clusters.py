@@ -30,7 +30,7 @@ for ax, k in zip(axes[1:], (2, 3, 4), strict=True):
 plt.show()
 
 # %%
-# The answer was cut from a tree in which every branch has a score: the expected overlap with a true cluster. The
-# branches that were taken for clusters are framed.
+# The answer was cut from a tree in which every branch has a score: the expected overlap with a true
+# cluster. The branches that were taken for clusters are framed.
 
 cw.plotting.TreeDisplay.from_estimator(est)

@@ -6,8 +6,8 @@ Label rows that arrive later, and find those that belong to no cluster.
 """
 
 # %%
-# Fit on today's rows. Rows that come later are labelled with the same clusters, each on its own: the label of a
-# row does not depend on which other rows come with it.
+# Fit on today's rows. Rows that come later are labelled with the same clusters, each on its own: the
+# label of a row does not depend on which other rows come with it.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -19,13 +19,15 @@ X, _ = make_moons(500, noise=0.06, random_state=0)
 est = cw.Clusterer(random_state=0).fit(X)
 
 rng = np.random.default_rng(1)
-tomorrow = np.concatenate([make_moons(60, noise=0.06, random_state=1)[0], rng.uniform([-1.5, -1], [2.5, 1.5], (40, 2))])
+ordinary, _ = make_moons(60, noise=0.06, random_state=1)
+anywhere = rng.uniform([-1.5, -1], [2.5, 1.5], (40, 2))
+tomorrow = np.concatenate([ordinary, anywhere])
 labels = est.predict(tomorrow)
 confidence = est.predict_proba(tomorrow).max(axis=1)
 
 # %%
-# Every row gets a label, even one that is far from everything. The outlier score, between 0 and 1, tells which
-# labels mean little.
+# Every row gets a label, even one that is far from everything. The outlier score, between 0 and 1,
+# tells which labels mean little.
 
 scores = est.score_outliers(tomorrow)
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), sharex=True, sharey=True, layout="constrained")

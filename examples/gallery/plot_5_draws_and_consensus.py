@@ -6,8 +6,8 @@ Many plausible partitions instead of one: which rows belong together for certain
 """
 
 # %%
-# Small data leave room for doubt. ``DPMixture`` samples partitions from the posterior of a Dirichlet-process mixture;
-# all other estimators have ``sample_partitions`` too.
+# Small data leave room for doubt. ``DPMixture`` samples partitions from the posterior of a
+# Dirichlet-process mixture; all other estimators have ``sample_partitions`` too.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -22,8 +22,8 @@ posterior = est.sample_partitions(200)
 print(posterior.k_posterior)
 
 # %%
-# The co-clustering matrix has the probability that two rows share a cluster, and the consensus is the partition
-# that is closest to all draws.
+# The co-clustering matrix has the probability that two rows share a cluster, and the consensus is the
+# partition that is closest to all draws.
 
 consensus = posterior.consensus()
 order = np.argsort(consensus.labels, kind="stable")

@@ -6,8 +6,8 @@ Networks that find one cluster after the other keep their path.
 """
 
 # %%
-# Each panel is one step of the network: in colour the points that it took, light grey those taken before, dark grey
-# those still left. A cross marks the point that the step started from.
+# Each panel is one step of the network: in colour the points that it took, light grey those taken
+# before, dark grey those still left. A cross marks the point that the step started from.
 
 import matplotlib.pyplot as plt
 
@@ -18,8 +18,9 @@ est = cw.DAC(filtering="anchored", random_state=0).fit(X)
 cw.plotting.StepsDisplay.from_estimator(est, X)
 
 # %%
-# The steps are the network's own. What follows them, a search that merges and splits Gaussian clusters as long as
-# the evidence of the mixture grows, absorbs the small remains. ``refine=None`` leaves the search out.
+# The steps are the network's own. What follows them, a search that merges and splits Gaussian
+# clusters as long as the evidence of the mixture grows, absorbs the small remains. ``refine=None``
+# leaves the search out.
 
 alone = cw.DAC(filtering="anchored", refine=None, random_state=0).fit(X)
 figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")

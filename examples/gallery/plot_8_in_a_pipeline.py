@@ -6,8 +6,9 @@ Memberships as features for a model that comes after the clusters.
 """
 
 # %%
-# All estimators are scikit-learn transformers: ``transform`` returns the probability of each cluster. Here the
-# target is different in each cluster, which a linear model of the coordinates cannot express.
+# All estimators are scikit-learn transformers: ``transform`` returns the probability of each cluster.
+# Here the target is different in each cluster, which a linear model of the coordinates cannot
+# express.
 
 import matplotlib.pyplot as plt
 import numpy as np
