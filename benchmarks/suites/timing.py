@@ -331,7 +331,7 @@ def dp_speed(quick: bool) -> Suite:
 
 CELL, JITTER = 12.0, 2.0  # in standard deviations of a cluster: means are at least 8 apart
 MOST_CLUSTERS = 250  # of our estimators, so that their default cap does not end the loop
-TOO_LONG, LIMIT = 60.0, 180.0
+TOO_LONG, LIMIT = 20.0, 60.0
 GROWTH = f"""\
 Median wall time of `fit`, one thread, each run on other data: round clusters in the plane, of equal size,
 means at least {CELL - 2 * JITTER:.0f} standard deviations apart. Exponents are slopes of log time over log
