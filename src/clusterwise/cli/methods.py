@@ -77,7 +77,7 @@ def make_estimator(method: str, seed: int, options: Mapping[str, str | None]) ->
         parameter = PARAMETERS.get(option, option)
         if parameter not in estimator.get_params(deep=False):
             raise ClusterwiseError(
-                f"--{option} is no option of {method}; leave it out, or choose a --method that takes it: "
+                f"--{option} is not an option of {method}; leave it out, or choose a --method that takes it: "
                 f"{', '.join(_methods_with(parameter))}."
             )
         estimator.set_params(**{parameter: None if value is Refine.NONE else str(value)})

@@ -151,10 +151,8 @@ class PipelinedClusterer(BaseClusterer):
             self._said_other_k = True
             warnings.warn(
                 f"{type(self).__name__}: the labels have {self.n_clusters_} clusters, but {likeliest} are "
-                "likelier "
-                f"({result[likeliest]:.2f}): further candidates count in k_posterior_ that fit did not look "
-                "at; "
-                f"{self._other_k_remedy()}",
+                f"likelier ({result[likeliest]:.2f}), because k_posterior_ also counts candidates that fit "
+                f"did not consider; {self._other_k_remedy()}",
                 OtherKWarning,
                 stacklevel=2,
             )

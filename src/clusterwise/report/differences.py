@@ -19,7 +19,7 @@ MOST_SHOWN = 4
 LEAST = 0.25
 N_BINS = 24
 HEIGHT = 30
-# A difference between shares counts like one of so many spreads.
+# A difference between shares counts like one of this many spreads.
 SPREADS_PER_SHARE = 3.0
 
 
