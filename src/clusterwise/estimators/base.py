@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from clusterwise._threads import one_thread
 from clusterwise.components.clusters import Clusters, outlier_scores
+from clusterwise.estimators.callers import level_of_caller
 from clusterwise.estimators.validation import as_points, require_features, require_positive
 from clusterwise.exceptions import NotConvergedWarning
 from clusterwise.partition import Partition
@@ -30,9 +31,6 @@ from clusterwise.pipeline.propose import ClusteringStep
 from clusterwise.pipeline.space import FeatureSpace
 
 __all__ = ["BaseClusterer"]
-
-# Warnings point to the line that called ``fit``: above _say, _warn, fit and scikit-learn's wrapper of it.
-CALLER = 5
 
 
 class BaseClusterer(
@@ -82,8 +80,8 @@ class BaseClusterer(
         self.proportions_ = clusters.proportions
 
     def _say(self, message: str, category: type[Warning] = NotConvergedWarning) -> None:
-        """Warn about how the fit ended; to be called by ``_warn``, which ``fit`` calls."""
-        warnings.warn(message, category, stacklevel=CALLER)
+        """Warn about how the fit ended; the warning points to the line that called ``fit``."""
+        warnings.warn(message, category, stacklevel=level_of_caller())
 
     def _misfits(
         self,

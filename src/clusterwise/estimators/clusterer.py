@@ -305,10 +305,14 @@ def _needs_preparation(X: Any) -> bool:
     """Whether X is more than an array of numbers without gaps."""
     if scipy.sparse.issparse(X) or hasattr(X, "columns") or hasattr(X, "column_names"):
         return True
+    if isinstance(X, np.ma.MaskedArray):
+        return bool(np.ma.getmaskarray(X).any())
     try:
         array = np.asarray(X)
     except (ValueError, TypeError):
         return False  # ragged: the usual checks say so
+    if array.dtype.names is not None:
+        return True
     if array.ndim != 2:
         return False
     if array.dtype.kind in "OUSMm":

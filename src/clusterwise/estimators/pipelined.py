@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from clusterwise._threads import one_thread
 from clusterwise.estimators.base import BaseClusterer
+from clusterwise.estimators.callers import level_of_caller
 from clusterwise.estimators.validation import as_points, require_positive
 from clusterwise.exceptions import CapReachedWarning, MisfitWarning, OtherKWarning
 from clusterwise.partition import Partition
@@ -29,8 +30,6 @@ __all__ = ["PipelinedClusterer"]
 
 # Candidates behind the posterior over k where ``fit`` itself draws none.
 DRAWS_OF_POSTERIOR = 20
-# Warnings point to the line that called ``fit``: above _warn, fit itself and scikit-learn's wrapper of it.
-CALLER = 4
 
 
 class PipelinedClusterer(BaseClusterer):
@@ -117,9 +116,11 @@ class PipelinedClusterer(BaseClusterer):
     def _warn(self, prepared: Prepared, cap_reached: bool, misfits: Sequence[str], prefix: str = "") -> None:
         """Say what a user should know of a data set."""
         for category, message in self._notes(prepared, cap_reached):
-            warnings.warn(prefix + message, category, stacklevel=CALLER)
+            warnings.warn(prefix + message, category, stacklevel=level_of_caller())
         for message in misfits:
-            warnings.warn(f"{prefix}{type(self).__name__}: {message}", MisfitWarning, stacklevel=CALLER)
+            warnings.warn(
+                f"{prefix}{type(self).__name__}: {message}", MisfitWarning, stacklevel=level_of_caller()
+            )
 
     def _notes(self, prepared: Prepared, cap_reached: bool) -> Iterator[tuple[type[Warning], str]]:
         if cap_reached:
@@ -156,7 +157,7 @@ class PipelinedClusterer(BaseClusterer):
                 "at; "
                 f"{self._other_k_remedy()}",
                 OtherKWarning,
-                stacklevel=2,
+                stacklevel=level_of_caller(),
             )
         return result
 
