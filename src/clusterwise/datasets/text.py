@@ -75,7 +75,7 @@ def tidy_lines(data: bytes) -> bytes:
 
 def _cells(line: bytes) -> int:
     """Number of cells of a line, by whichever separator cuts it most often."""
-    return 1 + max(line.count(separator) for separator in (*(s.encode() for s in SEPARATORS), b" "))
+    return 1 + max(line.strip().count(separator) for separator in (*(s.encode() for s in SEPARATORS), b" "))
 
 
 def _without_quoted(text: str) -> str:

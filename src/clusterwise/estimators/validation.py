@@ -60,8 +60,8 @@ def _explained(error: Exception, X: Any, name: str) -> InvalidDataError:
     message = " ".join(str(error).split())
     if scipy.sparse.issparse(X):
         return InvalidDataError(
-            f"{name} is a sparse matrix, but dense data is required; use clusterwise.Clusterer, project it with "
-            f"clusterwise.TablePreparation, or pass {name}.toarray()."
+            f"{name} is a sparse matrix, but dense data is required; use clusterwise.Clusterer, project it "
+            f"with clusterwise.TablePreparation, or pass {name}.toarray()."
         )
     if "could not convert string to float" in message:
         return _text_error(X, name)
@@ -73,7 +73,8 @@ def _explained(error: Exception, X: Any, name: str) -> InvalidDataError:
         )
     if isinstance(error, TypeError):
         return InvalidDataError(
-            f"{name} is a {type(X).__name__}, not a table of numbers ({message}); pass an array or a data frame."
+            f"{name} is a {type(X).__name__}, not a table of numbers ({message}); pass an array or a "
+            "data frame."
         )
     return InvalidDataError(message)
 
