@@ -67,15 +67,17 @@ def tidy_lines(data: bytes) -> bytes:
     while data.startswith(b"#"):
         line, _, rest = data.partition(b"\n")
         # numpy.savetxt writes the names of columns like that
-        if rest and not rest.startswith(b"#") and _cells(line[1:]) == _cells(rest.partition(b"\n")[0]) > 1:
+        if rest and not rest.startswith(b"#") and _are_alike(line[1:], rest.partition(b"\n")[0]):
             return line[1:].lstrip() + b"\n" + rest
         data = rest
     return data
 
 
-def _cells(line: bytes) -> int:
-    """Number of cells of a line, by whichever separator cuts it most often."""
-    return 1 + max(line.strip().count(separator) for separator in (*(s.encode() for s in SEPARATORS), b" "))
+def _are_alike(line: bytes, other: bytes) -> bool:
+    """Whether the separator that cuts one line most often cuts both into equally many cells, at least two."""
+    line, other = line.strip(), other.strip()
+    separator = max((*(s.encode() for s in SEPARATORS), b" "), key=other.count)
+    return line.count(separator) == other.count(separator) > 0
 
 
 def _without_quoted(text: str) -> str:
