@@ -48,7 +48,8 @@ WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
         "; call it from Python with a larger max_clusters if you expect more",
     ),
     (r"fit with n_draws=(\d+) to look at them", "try --method clusterer"),
-    (r"; see sample_partitions for them", ""),
+    (r"; (?:see|compare with) (?:sample_partitions|labels_at)[^.;]*", ""),
+    (r"; look at k_posterior_ and at labels_at for other numbers of them", ""),
     (r"; see convergence_\)", ")"),
     (r"raise n_warm_up, or go on with warm_start=True", "call it from Python with a larger n_warm_up"),
 )

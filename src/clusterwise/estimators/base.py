@@ -23,7 +23,7 @@ from clusterwise._threads import one_thread
 from clusterwise.components.clusters import Clusters, outlier_scores
 from clusterwise.estimators.callers import level_of_caller
 from clusterwise.estimators.validation import as_points, require_features, require_positive
-from clusterwise.exceptions import NotConvergedWarning
+from clusterwise.exceptions import NotConvergedWarning, OtherKWarning
 from clusterwise.partition import Partition
 from clusterwise.pipeline.describe import Assigner
 from clusterwise.pipeline.misfit import find_misfits
@@ -41,6 +41,7 @@ class BaseClusterer(
     _space: FeatureSpace
     _clusters: Clusters
     _assigner: Assigner
+    _said_other_k: np.ndarray | None = None  # the labels about which it was said
 
     @abstractmethod
     def fit(self, X: Any, y: Any = None) -> BaseClusterer:
@@ -82,6 +83,23 @@ class BaseClusterer(
     def _say(self, message: str, category: type[Warning] = NotConvergedWarning) -> None:
         """Warn about how the fit ended; the warning points to the line that called ``fit``."""
         warnings.warn(message, category, stacklevel=level_of_caller())
+
+    def _with_other_k_said(self, k_posterior: dict[int, float]) -> dict[int, float]:
+        """P(K) as it is; once after a fit with a warning, if it favours another K than the labels."""
+        likeliest = max(k_posterior, key=lambda k: k_posterior[k])
+        if likeliest != self.n_clusters_ and self._said_other_k is not self.labels_:
+            self._said_other_k = self.labels_
+            self._say(
+                f"{type(self).__name__}: the labels have {self.n_clusters_} cluster"
+                f"{'s' * (self.n_clusters_ != 1)}, but {likeliest} are likelier "
+                f"({k_posterior[likeliest]:.2f}): {self._why_other_k(likeliest)}",
+                OtherKWarning,
+            )
+        return k_posterior
+
+    def _why_other_k(self, likeliest: int) -> str:
+        """Why P(K) may favour another number of clusters than the labels have, and what to do."""
+        raise NotImplementedError
 
     def _misfits(
         self,

@@ -16,7 +16,7 @@ from clusterwise._threads import one_thread
 from clusterwise.estimators.base import BaseClusterer
 from clusterwise.estimators.callers import level_of_caller
 from clusterwise.estimators.validation import as_points, require_positive
-from clusterwise.exceptions import CapReachedWarning, MisfitWarning, OtherKWarning
+from clusterwise.exceptions import CapReachedWarning, MisfitWarning
 from clusterwise.partition import Partition
 from clusterwise.pipeline.describe import Description, network_labels
 from clusterwise.pipeline.fitting import Stages
@@ -97,7 +97,6 @@ class PipelinedClusterer(BaseClusterer):
     def _store(self, prepared: Prepared, proposal: Proposal, description: Description, seed: int) -> None:
         self._prepared, self._proposal, self._seed = prepared, proposal, seed
         self._beliefs: dict[int, Beliefs] = {}
-        self._said_other_k = False
         self.cap_reached_ = self._is_capped(proposal, description)
         self._store_clusters(
             prepared.space,
@@ -146,26 +145,13 @@ class PipelinedClusterer(BaseClusterer):
     def k_posterior_(self) -> dict[int, float]:
         """Probability of each number of clusters; see ``sample_partitions``."""
         check_is_fitted(self)
-        result = k_posterior(self._believe(self._draws_of_posterior()))
-        likeliest = max(result, key=lambda k: result[k])
-        if likeliest != self.n_clusters_ and not self._said_other_k:
-            self._said_other_k = True
-            warnings.warn(
-                f"{type(self).__name__}: the labels have {self.n_clusters_} clusters, but {likeliest} are "
-                "likelier "
-                f"({result[likeliest]:.2f}): further candidates count in k_posterior_ that fit did not look "
-                "at; "
-                f"{self._other_k_remedy()}",
-                OtherKWarning,
-                stacklevel=level_of_caller(),
-            )
-        return result
+        return self._with_other_k_said(k_posterior(self._believe(self._draws_of_posterior())))
 
-    def _other_k_remedy(self) -> str:
-        """What to do if P(K) does not agree with the labels."""
+    def _why_other_k(self, likeliest: int) -> str:
+        why = "further candidates count in k_posterior_ that fit did not look at; "
         if "n_draws" in self.get_params(deep=False):
-            return f"fit with n_draws={DRAWS_OF_POSTERIOR} to look at them."
-        return "see sample_partitions for them."
+            return f"{why}fit with n_draws={DRAWS_OF_POSTERIOR} to look at them."
+        return f"{why}see sample_partitions for them."
 
     def sample_partitions(self, n_samples: int = 50) -> PartitionPosterior:
         """Draw partitions of the rows of ``fit``.

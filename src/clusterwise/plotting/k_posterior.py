@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["KPosteriorDisplay"]
 
-SMALLEST_SHOWN = 0.005
+SMALLEST_SHOWN = 0.01
+# Numbers stand on bars that are no lower than this.
+SMALLEST_NAMED = 0.03
 
 
 class KPosteriorDisplay:
@@ -52,7 +54,7 @@ class KPosteriorDisplay:
         colours = [BASE[0] if k == self.n_clusters or self.n_clusters is None else QUIET for k in ks]
         ax.bar(ks, heights, width=0.75, color=colours)
         for k, height in zip(ks, heights, strict=True):
-            if height >= SMALLEST_SHOWN:
+            if height >= SMALLEST_NAMED or k == self.n_clusters:
                 ax.annotate(f"{height:.2f}", (k, height), ha="center", va="bottom", fontsize=8)
         if len(ks) <= 20:
             ax.set_xticks(ks)
