@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from clusterwise.cli.messages import INCLUDE
+from clusterwise.cli.messages import in_words_of_the_command_line
 from clusterwise.exceptions import InvalidDataError
 
 __all__ = ["Choice", "Chosen", "choose_features"]
@@ -55,7 +55,7 @@ def choose_features(table: Any, choice: Choice) -> Chosen:
     )
     features = preparation.fit_transform(table)
     names = tuple(map(str, preparation.get_feature_names_out()))
-    notes = tuple(preparation.notes(INCLUDE))
+    notes = tuple(map(in_words_of_the_command_line, preparation.notes_))
     id_name = choice.id
     if id_name is None:  # the first column that looks like one
         like = [name for name, reason in preparation.set_aside_.items() if "like an id" in reason]

@@ -292,7 +292,7 @@ class DPMixture(BaseClusterer):
         self.convergence_ = summarize(self.trace_)
         self.alpha_ = float(self.trace_["alpha"].mean())
         ks, shares = np.unique(self.trace_["n_clusters"], return_counts=True)
-        self.k_posterior_ = {int(k): float(share) for k, share in zip(ks, shares / shares.sum(), strict=True)}
+        self._k_posterior = {int(k): float(share) for k, share in zip(ks, shares / shares.sum(), strict=True)}
         self._partitions = np.stack([state.labels for state in kept]).astype(np.int32)
         self.agreement_ = _agreement(self._chains)
         compared = min(PARTITIONS_COMPARED, len(kept), max(2, LABELS_COMPARED // len(table.rows)))
@@ -331,6 +331,18 @@ class DPMixture(BaseClusterer):
                 f"{self.convergence_.worst_r_hat:.2f}; see convergence_); raise n_warm_up, or go on with "
                 "warm_start=True."
             )
+
+    @property
+    def k_posterior_(self) -> dict[int, float]:
+        """Share of the draws with each number of clusters."""
+        check_is_fitted(self)
+        return self._with_other_k_said(self._k_posterior)
+
+    def _why_other_k(self, likeliest: int) -> str:
+        return (
+            "the labels are the partition that is closest to all draws, and small clusters that come and go "
+            "are not part of it; see sample_partitions for the draws."
+        )
 
     def sample_partitions(self, n_samples: int = 50) -> PartitionPosterior:
         """Partitions of the rows of ``fit`` from the posterior: draws of the chains, spread evenly.

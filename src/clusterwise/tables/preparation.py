@@ -197,7 +197,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             for column, encoding in zip(columns, encodings, strict=True)
             for part in encoding.names
         ]
-        self._remark_columns(missing, weights)
+        self._remark_columns(columns, missing, weights)
         if features.shape[1] <= self.max_features:
             return features
         self._reduction = fit_projection(features, self.max_features, self.random_state)
@@ -207,11 +207,19 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         )
         return self._reduction.apply(features)
 
-    def _remark_columns(self, missing: np.ndarray, weights: np.ndarray) -> None:
+    def _remark_columns(self, columns: Sequence[Column], missing: np.ndarray, weights: np.ndarray) -> None:
+        for column in columns:
+            if column.stray:
+                row, word = column.stray[0]
+                self._remarks.append(
+                    f"words in column {column.name!r} count as gaps: {len(column.stray):,} "
+                    f"cell{'s' * (len(column.stray) > 1)} (row {row}: {word[:40]!r})."
+                )
         n_missing = int(missing.sum())
         if n_missing:
             plural = "s" * (n_missing != 1)
-            self._remarks.append(f"{n_missing:,} gap{plural} filled in from the rows that are most alike.")
+            verb = "is" if n_missing == 1 else "are"
+            self._remarks.append(f"{n_missing:,} gap{plural} {verb} filled in from the rows most alike.")
         lacking = self.rows_lacking_much_
         if len(lacking):
             shown = ", ".join(map(str, lacking[:5])) + (", ..." if len(lacking) > 5 else "")
@@ -308,12 +316,8 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     @property
     def notes_(self) -> list[str]:
         """What was done, one sentence each."""
-        return self.notes()
-
-    def notes(self, remedy: str = "use it with include=[{name!r}]") -> list[str]:
-        """What was done, one sentence each; ``remedy`` is how to force in a column called ``name``."""
         check_is_fitted(self)
-        return [*sentences(self.set_aside_, remedy), *self._remarks]
+        return [*sentences(self.set_aside_), *self._remarks]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
