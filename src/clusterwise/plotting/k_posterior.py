@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["KPosteriorDisplay"]
 
-SMALLEST_SHOWN = 0.005
+SMALLEST_SHOWN = 0.01
+SMALLEST_NUMBERED = 0.03
 MOST_NUMBERED = 10  # figures above more bars than this would run into each other
 
 
@@ -53,7 +54,7 @@ class KPosteriorDisplay:
         colours = [BASE[0] if k == self.n_clusters or self.n_clusters is None else QUIET for k in ks]
         ax.bar(ks, heights, width=0.75, color=colours)
         for k, height in zip(ks, heights, strict=True):
-            if height >= SMALLEST_SHOWN and len(ks) <= MOST_NUMBERED:
+            if (height >= SMALLEST_NUMBERED and len(ks) <= MOST_NUMBERED) or k == self.n_clusters:
                 ax.annotate(f"{height:.2f}", (k, height), ha="center", va="bottom", fontsize=8)
         if len(ks) <= MOST_NUMBERED:
             ax.set_xticks(ks)
