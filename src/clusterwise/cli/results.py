@@ -12,6 +12,7 @@ from clusterwise.exceptions import ClusterwiseError
 
 __all__ = ["STDIN", "result_table"]
 
+DIGITS = 6  # of probabilities and scores
 RESULTS = ("label", "confidence", "outlier_score")
 
 
@@ -30,5 +31,5 @@ def result_table(table: Any, id_name: str | None, estimator: Any, append: bool) 
     else:
         columns = {"row": np.arange(len(estimator.labels_))}
     for name, column in zip(RESULTS, values, strict=True):
-        columns[name if name not in columns else f"cluster_{name}"] = np.asarray(column)
+        columns[name if name not in columns else f"cluster_{name}"] = np.round(column, DIGITS)
     return pyarrow.table(columns)

@@ -21,8 +21,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from clusterwise._threads import one_thread
 from clusterwise.components.clusters import Clusters, outlier_scores
+from clusterwise.estimators.callers import level_of_caller
 from clusterwise.estimators.validation import as_points, require_features, require_positive
-from clusterwise.exceptions import NotConvergedWarning
+from clusterwise.exceptions import NotConvergedWarning, OtherKWarning
 from clusterwise.partition import Partition
 from clusterwise.pipeline.describe import Assigner
 from clusterwise.pipeline.misfit import find_misfits
@@ -30,9 +31,6 @@ from clusterwise.pipeline.propose import ClusteringStep
 from clusterwise.pipeline.space import FeatureSpace
 
 __all__ = ["BaseClusterer"]
-
-# Warnings point to the line that called ``fit``: above _say, _warn, fit and scikit-learn's wrapper of it.
-CALLER = 5
 
 
 class BaseClusterer(
@@ -43,6 +41,7 @@ class BaseClusterer(
     _space: FeatureSpace
     _clusters: Clusters
     _assigner: Assigner
+    _said_other_k: np.ndarray | None = None  # the labels about which it was said
 
     @abstractmethod
     def fit(self, X: Any, y: Any = None) -> BaseClusterer:
@@ -50,13 +49,17 @@ class BaseClusterer(
 
     def fit_predict_many(self, Xs: Sequence[Any]) -> list[np.ndarray]:
         """Cluster many data sets; return the labels of each. Nothing is stored."""
-        return [partition.labels for partition in self.fit_partition_many(Xs)]
+        return [labels for labels, _ in self._fit_many(Xs)]
 
     def fit_partition_many(self, Xs: Sequence[Any]) -> list[Partition]:
-        """Cluster many data sets one after the other; return labels, memberships and k of each."""
+        """Cluster many data sets; return labels, memberships and k of each. Nothing is stored."""
+        return [Partition(labels, membership) for labels, membership in self._fit_many(Xs)]
+
+    def _fit_many(self, Xs: Sequence[Any]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Labels (n,) and memberships (n, K) of many data sets, clustered one after the other."""
         points = [as_points(X, self, f"Xs[{index}]") for index, X in enumerate(Xs)]
         fitted = [clone(self).fit(of_set) for of_set in points]
-        return [Partition(one.labels_, one.membership_) for one in fitted]
+        return [(one.labels_, one.membership_) for one in fitted]
 
     def _draw_seed(self) -> int:
         if isinstance(self.random_state, Integral):  # setting up a RandomState takes a while
@@ -82,8 +85,25 @@ class BaseClusterer(
         self.proportions_ = clusters.proportions
 
     def _say(self, message: str, category: type[Warning] = NotConvergedWarning) -> None:
-        """Warn about how the fit ended; to be called by ``_warn``, which ``fit`` calls."""
-        warnings.warn(message, category, stacklevel=CALLER)
+        """Warn about how the fit ended; the warning points to the line that called ``fit``."""
+        warnings.warn(message, category, stacklevel=level_of_caller())
+
+    def _with_other_k_said(self, k_posterior: dict[int, float]) -> dict[int, float]:
+        """P(K) as it is; once after a fit with a warning, if it favours another K than the labels."""
+        likeliest = max(k_posterior, key=lambda k: k_posterior[k])
+        if likeliest != self.n_clusters_ and self._said_other_k is not self.labels_:
+            self._said_other_k = self.labels_
+            self._say(
+                f"{type(self).__name__}: the labels have {self.n_clusters_} cluster"
+                f"{'s' * (self.n_clusters_ != 1)}, but {likeliest} are likelier "
+                f"({k_posterior[likeliest]:.2f}): {self._why_other_k(likeliest)}",
+                OtherKWarning,
+            )
+        return k_posterior
+
+    def _why_other_k(self, likeliest: int) -> str:
+        """Why P(K) may favour another number of clusters than the labels have, and what to do."""
+        raise NotImplementedError
 
     def _misfits(
         self,
@@ -114,7 +134,7 @@ class BaseClusterer(
 
     @property
     def gaussian_(self) -> bool:
-        """Whether rows belong to clusters by their Gaussians, so that ellipses show what these are like."""
+        """Whether clusters are described by Gaussians, so that ellipses show their shapes."""
         return True
 
     @property

@@ -33,10 +33,10 @@ from clusterwise.posterior import PartitionPosterior
 
 __all__ = ["DPMixture"]
 
-# Sampled partitions are kept up to so many labels altogether, and at most so many of them.
+# Sampled partitions are kept up to this many labels altogether, and at most this many of them.
 LABELS_KEPT = 20_000_000
 PARTITIONS_KEPT = 200
-# Chains are looked at after so many draws; fewer than these say little about how far they are.
+# Chains are looked at after this many draws; fewer than these say little about how far they are.
 DRAWS_PER_ROUND = 25
 LEAST_DRAWS = 50
 FEW_DRAWS = 10
@@ -44,7 +44,7 @@ FEW_DRAWS = 10
 MOST_FEATURES = 32
 N_COMPONENTS = 20
 MOST_RANGE_RATIO = 10.0
-# The consensus compares all pairs of so many of them, fewer for many rows.
+# The consensus compares all pairs of this many of them, fewer for many rows.
 PARTITIONS_COMPARED = 64
 LABELS_COMPARED = 4_000_000
 # The prior of DeepDPM's authors: kappa, nu - d + 1, and variance as a share of the data's.
@@ -292,7 +292,7 @@ class DPMixture(BaseClusterer):
         self.convergence_ = summarize(self.trace_)
         self.alpha_ = float(self.trace_["alpha"].mean())
         ks, shares = np.unique(self.trace_["n_clusters"], return_counts=True)
-        self.k_posterior_ = {int(k): float(share) for k, share in zip(ks, shares / shares.sum(), strict=True)}
+        self._k_posterior = {int(k): float(share) for k, share in zip(ks, shares / shares.sum(), strict=True)}
         self._partitions = np.stack([state.labels for state in kept]).astype(np.int32)
         self.agreement_ = _agreement(self._chains)
         compared = min(PARTITIONS_COMPARED, len(kept), max(2, LABELS_COMPARED // len(table.rows)))
@@ -331,6 +331,18 @@ class DPMixture(BaseClusterer):
                 f"{self.convergence_.worst_r_hat:.2f}; see convergence_); raise n_warm_up, or go on with "
                 "warm_start=True."
             )
+
+    @property
+    def k_posterior_(self) -> dict[int, float]:
+        """Share of the draws with each number of clusters."""
+        check_is_fitted(self)
+        return self._with_other_k_said(self._k_posterior)
+
+    def _why_other_k(self, likeliest: int) -> str:
+        return (
+            "the labels are the partition that is closest to all draws, and small clusters that come and go "
+            "are not part of it; see sample_partitions for the draws."
+        )
 
     def sample_partitions(self, n_samples: int = 50) -> PartitionPosterior:
         """Partitions of the rows of ``fit`` from the posterior: draws of the chains, spread evenly.

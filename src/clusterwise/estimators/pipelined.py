@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from clusterwise._threads import one_thread
 from clusterwise.estimators.base import BaseClusterer
+from clusterwise.estimators.callers import level_of_caller
 from clusterwise.estimators.validation import as_points, require_positive
-from clusterwise.exceptions import CapReachedWarning, MisfitWarning, OtherKWarning
-from clusterwise.partition import Partition
+from clusterwise.exceptions import CapReachedWarning, MisfitWarning
 from clusterwise.pipeline.describe import Description, network_labels
 from clusterwise.pipeline.fitting import Stages
 from clusterwise.pipeline.misfit import rows_to_check
@@ -29,8 +29,6 @@ __all__ = ["PipelinedClusterer"]
 
 # Candidates behind the posterior over k where ``fit`` itself draws none.
 DRAWS_OF_POSTERIOR = 20
-# Warnings point to the line that called ``fit``: above _warn, fit itself and scikit-learn's wrapper of it.
-CALLER = 4
 
 
 class PipelinedClusterer(BaseClusterer):
@@ -66,39 +64,36 @@ class PipelinedClusterer(BaseClusterer):
             )
         return self
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit_partition_many(self, Xs: Sequence[Any]) -> list[Partition]:
-        """Cluster many data sets in few batches; return labels, memberships and k of each.
-
-        Nothing is stored.
+    def _fit_many(self, Xs: Sequence[Any]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Labels (n,) and memberships (n, K) of many data sets, proposed in few batches.
 
         The sets may differ in rows and in numbers of clusters. Each comes out as ``fit_predict``
         with the same ``random_state`` would label it.
         """
+        self._validate_params()
         pipeline, seed = self._pipeline(), self._draw_seed()
         names = [f"Xs[{index}]" for index in range(len(Xs))]
         points = [self._points(X, name) for X, name in zip(Xs, names, strict=True)]
-        partitions = []
+        found = []
         with one_thread():
             prepared = [pipeline.prepare(of_set, seed) for of_set in points]
             for name, one, proposal in zip(names, prepared, pipeline.propose(prepared, seed), strict=True):
                 description = pipeline.describe(one, proposal, pipeline.refine(one, proposal))
-                partitions.append(Partition(description.labels, description.membership))
+                found.append((description.labels, description.membership))
                 misfits = self._find_misfits(one, description, pipeline)
                 self._warn(one, self._is_capped(proposal, description), misfits, f"{name}: ")
-        return partitions
+        return found
 
     def _points(self, X: Any, name: str = "X") -> np.ndarray:
         """X as an array (n, d), checked."""
         return as_points(X, self, name)
 
     def _is_capped(self, proposal: Proposal, description: Description) -> bool:
-        return proposal.cap_reached or description.clusters.n_clusters >= self.max_clusters
+        return proposal.cap_reached or description.beyond_cap
 
     def _store(self, prepared: Prepared, proposal: Proposal, description: Description, seed: int) -> None:
         self._prepared, self._proposal, self._seed = prepared, proposal, seed
         self._beliefs: dict[int, Beliefs] = {}
-        self._said_other_k = False
         self.cap_reached_ = self._is_capped(proposal, description)
         self._store_clusters(
             prepared.space,
@@ -117,9 +112,11 @@ class PipelinedClusterer(BaseClusterer):
     def _warn(self, prepared: Prepared, cap_reached: bool, misfits: Sequence[str], prefix: str = "") -> None:
         """Say what a user should know of a data set."""
         for category, message in self._notes(prepared, cap_reached):
-            warnings.warn(prefix + message, category, stacklevel=CALLER)
+            warnings.warn(prefix + message, category, stacklevel=level_of_caller())
         for message in misfits:
-            warnings.warn(f"{prefix}{type(self).__name__}: {message}", MisfitWarning, stacklevel=CALLER)
+            warnings.warn(
+                f"{prefix}{type(self).__name__}: {message}", MisfitWarning, stacklevel=level_of_caller()
+            )
 
     def _notes(self, prepared: Prepared, cap_reached: bool) -> Iterator[tuple[type[Warning], str]]:
         if cap_reached:
@@ -145,26 +142,13 @@ class PipelinedClusterer(BaseClusterer):
     def k_posterior_(self) -> dict[int, float]:
         """Probability of each number of clusters; see ``sample_partitions``."""
         check_is_fitted(self)
-        result = k_posterior(self._believe(self._draws_of_posterior()))
-        likeliest = max(result, key=lambda k: result[k])
-        if likeliest != self.n_clusters_ and not self._said_other_k:
-            self._said_other_k = True
-            warnings.warn(
-                f"{type(self).__name__}: the labels have {self.n_clusters_} clusters, but {likeliest} are "
-                "likelier "
-                f"({result[likeliest]:.2f}): further candidates count in k_posterior_ that fit did not look "
-                "at; "
-                f"{self._other_k_remedy()}",
-                OtherKWarning,
-                stacklevel=2,
-            )
-        return result
+        return self._with_other_k_said(k_posterior(self._believe(self._draws_of_posterior())))
 
-    def _other_k_remedy(self) -> str:
-        """What to do if P(K) does not agree with the labels."""
+    def _why_other_k(self, likeliest: int) -> str:
+        why = "k_posterior_ also counts candidates that fit did not consider; "
         if "n_draws" in self.get_params(deep=False):
-            return f"fit with n_draws={DRAWS_OF_POSTERIOR} to look at them."
-        return "see sample_partitions for them."
+            return f"{why}fit with n_draws={DRAWS_OF_POSTERIOR} to consider them."
+        return f"{why}see sample_partitions for them."
 
     def sample_partitions(self, n_samples: int = 50) -> PartitionPosterior:
         """Draw partitions of the rows of ``fit``.

@@ -15,7 +15,7 @@ from scipy.special import chdtri, logsumexp
 from clusterwise.pipeline.gaps import groups_without_gap, n_far_rows, valley
 from clusterwise.tables.symmetry import curve_gain
 
-__all__ = ["find_misfits", "rows_to_check"]
+__all__ = ["find_misfits", "find_misfits_of_any_shape", "rows_to_check"]
 
 MOST_ROWS = 1000
 FEWEST_ROWS = 50
@@ -26,14 +26,15 @@ TWO_HEAPS = 0.4
 MOST_CLUSTERS = 40
 # More clusters than this in a row without any gap are pieces of something else.
 MOST_WITHOUT_GAP = 5
-# Another scale of a column must be better by so many nats for each thousand rows.
+# Another scale of a column must be better by this many nats for each thousand rows.
 LEAST_GAIN = 30.0
-# A column with no more different values than this, which are constant within the clusters of so many rows.
+# A column with no more different values than this, which are constant within the clusters of this many rows.
 FEW_VALUES = 12
 FOLLOWED = 0.5
 # Expected share of rows beyond the limit, and how many of them are too many.
 FAR = 1e-3
 TOO_MANY = 0.03
+FEWEST_FAR = 10
 # Correlation within a cluster that a diagonal covariance must not pass over.
 CORRELATED = 0.6
 MOST_FEATURES = 50  # beyond, covariances take too long for a check
@@ -77,7 +78,7 @@ def find_misfits(
     rows = np.ascontiguousarray(features[order])  # those of one cluster stand together
     sizes = np.bincount(labels)
     bounds = np.concatenate([[0], sizes[sizes > 0].cumsum()])
-    found = list(_followed_values(rows, bounds, features, names))
+    found = list(_followed_values(features, labels, names))
     if found:  # what values make of the other checks is not worth a word
         return found
     found += _far_rows(rows, bounds, full)
@@ -86,8 +87,26 @@ def find_misfits(
         found += _correlated_members(clusters)
     if len(clusters) == 1:
         return found + list(_heaps(features))
-    group_of = groups_without_gap(rows, bounds, NO_GAP) if len(clusters) <= MOST_CLUSTERS else np.empty(0)
-    return found + list(_pieces(clusters, group_of, judged, _skewed_columns(points, names)))
+    return found + list(_pieces(clusters, len(labels), judged, _skewed_columns(points, names)))
+
+
+def find_misfits_of_any_shape(
+    features: np.ndarray, labels: np.ndarray, names: Sequence[str] | None = None
+) -> list[str]:
+    """What is wrong with clusters that need not be Gaussian; see ``find_misfits`` for the arguments.
+
+    Values that repeat, one cluster of several heaps, and one Gaussian in parts are wrong all the same.
+    """
+    if len(labels) < FEWEST_ROWS:
+        return []
+    names = [f"column {place}" for place in range(features.shape[1])] if names is None else list(names)
+    found = list(_followed_values(features, labels, names, most=1))
+    if found:
+        return found
+    clusters = [features[labels == label] for label in np.unique(labels)]
+    if len(clusters) == 1:
+        return list(_heaps(features))
+    return list(_parts_of_one_gaussian(clusters, len(labels)))
 
 
 # -- single checks --------------------------------------------------------------------------------
@@ -98,30 +117,50 @@ def _has_few_values(column: np.ndarray) -> bool:
 
 
 def _followed_values(
-    rows: np.ndarray, bounds: np.ndarray, features: np.ndarray, names: Sequence[str]
+    features: np.ndarray, labels: np.ndarray, names: Sequence[str], most: int = MOST_WITHOUT_GAP
 ) -> Iterator[str]:
-    """Clusters that are no more than the values of a column; ``features`` are the rows as they came."""
-    starts, sizes = bounds[:-1], bounds[1:] - bounds[:-1]
-    if len(sizes) == 1 or features.shape[1] != len(names):
+    """Clusters that are no more than the values of a column; more than ``most`` where all are few-valued."""
+    if labels.max() == 0 or features.shape[1] != len(names):
         return
+    order = np.argsort(labels, kind="stable")
+    starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
+    sizes = np.diff(starts, append=len(labels))
     few = [_has_few_values(column) for column in features.T]
-    if all(few) and len(sizes) > MOST_WITHOUT_GAP:
+    if all(few) and len(sizes) > most:
         yield (
-            f"all columns have few values, of which the {len(sizes)} clusters may be made; spread them with "
-            "clusterwise.TablePreparation."
+            f"all columns have few distinct values, and the {len(sizes)} clusters may be no more than these; "
+            "spread them with clusterwise.TablePreparation."
         )
         return
-    for place, ordered in enumerate(rows.T):
-        if not few[place]:
-            continue
-        n_values = len(np.unique(ordered))
-        constant = np.minimum.reduceat(ordered, starts) == np.maximum.reduceat(ordered, starts)
-        if 1 < n_values <= FEW_VALUES and sizes[constant & (sizes > 1)].sum() > FOLLOWED * len(rows):
-            yield (
-                f"the clusters follow the {n_values} values of {names[place]}, which no density can "
-                "describe; "
-                "spread its values with clusterwise.TablePreparation, or leave it out."
-            )
+    followed = [
+        (name, len(np.unique(column)))
+        for name, column, has_few in zip(names, features.T, few, strict=True)
+        if has_few and _is_followed(column[order], starts, sizes)
+    ]
+    if followed:
+        name, n_values = followed[0]
+        others = f" (and of {len(followed) - 1} more columns)" if len(followed) > 1 else ""
+        yield (
+            f"the clusters follow the {n_values} values of {name}{others}, which no density can describe; "
+            "spread its values with clusterwise.TablePreparation, or leave it out."
+        )
+
+
+def _is_followed(column: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> bool:
+    """Whether most rows of a few-valued column (n,), cluster after cluster, are in clusters of one value.
+
+    Of a value that most rows have anyway, as pixels at a margin are black, this says nothing: most rows with
+    other values must be in clusters of one value, too.
+    """
+    values, counts = np.unique(column, return_counts=True)
+    if not 1 < len(values) <= FEW_VALUES:
+        return False
+    usual = values[counts.argmax()]
+    constant = np.minimum.reduceat(column, starts) == np.maximum.reduceat(column, starts)
+    constant &= sizes > 1
+    unusual = constant & (column[starts] != usual)
+    rare = len(column) - counts.max()
+    return bool(sizes[constant].sum() > FOLLOWED * len(column) and sizes[unusual].sum() > FOLLOWED * rare)
 
 
 def _far_rows(rows: np.ndarray, bounds: np.ndarray, full: bool) -> Iterator[str]:
@@ -131,7 +170,7 @@ def _far_rows(rows: np.ndarray, bounds: np.ndarray, full: bool) -> Iterator[str]
         rows, bounds, max(FEWEST_ROWS, 5 * (f + 1)), full, float(chdtri(f, 0.5)), float(chdtri(f, FAR))
     )
     share = far / len(rows)
-    if share > TOO_MANY:
+    if share > TOO_MANY and far >= FEWEST_FAR:
         yield (
             f"{100 * share:.0f} % of the rows lie farther from their cluster than one in {1 / FAR:,.0f} "
             "should "
@@ -160,7 +199,7 @@ def _correlated_members(clusters: Sequence[np.ndarray]) -> Iterator[str]:
 
 
 def _heaps(features: np.ndarray) -> Iterator[str]:
-    """One cluster that falls into heaps along a column or a principal axis."""
+    """One cluster that falls into groups along a column or a principal axis."""
     if any(_has_few_values(column) for column in features.T):
         return  # values that repeat are heaps, too
     centred = features - features.mean(axis=0)
@@ -169,7 +208,7 @@ def _heaps(features: np.ndarray) -> Iterator[str]:
         depth = valley(np.ascontiguousarray(values))
         if depth < TWO_HEAPS:
             yield (
-                "there is one cluster, but the rows fall into heaps that can be seen along a single axis "
+                "there is one cluster, but the rows fall into groups that can be seen along a single axis "
                 "(between "
                 f"them the density is {depth:.2f} of the lower peak); try clusterwise.Clusterer."
             )
@@ -183,21 +222,16 @@ def _skewed_columns(points: np.ndarray, names: Sequence[str]) -> Iterator[str]:
 
 
 def _pieces(
-    clusters: Sequence[np.ndarray], group_of: np.ndarray, judged: bool, skewed_columns: Iterator[str]
+    clusters: Sequence[np.ndarray], n: int, judged: bool, skewed_columns: Iterator[str]
 ) -> Iterator[str]:
-    """Clusters that run into each other without a gap: parts of a Gaussian, a skewed or a bent cloud.
-
-    ``group_of`` (K,) has the same number for such clusters.
-    """
-    n = sum(map(len, clusters))
-    for group in np.flatnonzero(np.bincount(group_of.astype(np.int64)) > 1):
-        members = np.flatnonzero(group_of == group).tolist()
+    """Clusters that run into each other without a gap: parts of a Gaussian, a skewed or a bent cloud."""
+    for members in _groups_without_gap(clusters):
         share = sum(len(clusters[k]) for k in members) / n
         here = f"{len(members)} clusters with {100 * share:.0f} % of the rows"
         skewed = list(itertools.islice(skewed_columns, 3)) if share > FOLLOWED else []
         if not judged and _is_one_gaussian([clusters[k] for k in members]):
             yield (
-                f"{here} look like one Gaussian together; try refine='search', or clusterwise.GaussianSearch."
+                f"{here} together look like one Gaussian; try refine='search', or clusterwise.GaussianSearch."
             )
         elif skewed:
             shown = ", ".join(skewed)
@@ -211,6 +245,26 @@ def _pieces(
                 "not "
                 "Gaussian; try clusterwise.Clusterer."
             )
+
+
+def _parts_of_one_gaussian(clusters: Sequence[np.ndarray], n: int) -> Iterator[str]:
+    """Clusters without a gap between them that one Gaussian describes better."""
+    for members in _groups_without_gap(clusters):
+        if _is_one_gaussian([clusters[k] for k in members]):
+            share = sum(len(clusters[k]) for k in members) / n
+            yield (
+                f"{len(members)} clusters with {100 * share:.0f} % of the rows look like one Gaussian "
+                "together; compare with clusterwise.GaussianSearch."
+            )
+
+
+def _groups_without_gap(clusters: Sequence[np.ndarray]) -> list[list[int]]:
+    """Groups of at least two clusters, each without a gap to another one of its group."""
+    if len(clusters) > MOST_CLUSTERS:
+        return []
+    bounds = np.concatenate([[0], np.cumsum([len(members) for members in clusters])])
+    group_of = groups_without_gap(np.concatenate(clusters), bounds, NO_GAP)
+    return [np.flatnonzero(group_of == group).tolist() for group in np.flatnonzero(np.bincount(group_of) > 1)]
 
 
 # -- tools ------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ def climb(
     rows: np.ndarray | None = None,
     most_rounds: int | None = None,
 ) -> list[State]:
-    """All distinct states that the search has come by from the candidates, best first.
+    """All distinct states that the search has visited from the candidates, best first.
 
     These are labels (n,) of all points, or of those at ``rows`` (m,) alone. ``most_rounds`` ends the search
     early where clusters of other shapes than Gaussian would be split for long.
@@ -38,9 +38,9 @@ def climb(
 
 
 def _search(sample: Sample, start: State, visited: list[State], most_rounds: int | None) -> Iterator[State]:
-    """Merge and split as long as the evidence gains; yields all states that were tried.
+    """Merge and split as long as the evidence grows; yields all states that were tried.
 
-    The search ends where an earlier one, with its states in ``visited``, has come by.
+    The search ends where an earlier one, with its states in ``visited``, has been.
     """
     best = start
     yield start
