@@ -150,7 +150,7 @@ def trust(quick: bool) -> Suite:
 
 ORDINARY = """\
 Four tables of scikit-learn and six drawn ones, three seeds each. BayesianGaussianMixture has 20
-components with full covariances and sees the columns as they are, or in units of their standard deviations."""
+components with full covariances and sees columns as they are, or in units of their standard deviations."""
 
 
 def _blobs(**options: Any) -> tuple[np.ndarray, np.ndarray]:
