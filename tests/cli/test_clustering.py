@@ -166,10 +166,10 @@ def test_warnings_are_one_line_each_and_in_the_report(run, folder, make_weights)
         (["data.doc"], "use one of .csv, .txt, .tsv"),
         (
             ["data.csv", "--columns", "x,z"],
-            "--columns names 'z', which is no column; there are 'x', 'y', 'name'",
+            "--columns names 'z', which is not a column; there are 'x', 'y', 'name'",
         ),
-        (["data.csv", "--drop", "z"], "--drop names 'z', which is no column"),
-        (["data.csv", "--id", "z"], "--id names 'z', which is no column; there are 'x', 'y', 'name'"),
+        (["data.csv", "--drop", "z"], "--drop names 'z', which is not a column"),
+        (["data.csv", "--id", "z"], "--id names 'z', which is not a column; there are 'x', 'y', 'name'"),
         (
             ["data.csv", "--columns", "name", "--raw"],
             "column 'name' holds no numbers; leave it out with --drop",

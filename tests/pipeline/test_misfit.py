@@ -87,7 +87,7 @@ def test_one_gaussian_in_parts():
     X = rng.multivariate_normal([0, 0], [[1, 0.7], [0.7, 1]], 1000)
     labels = np.digitize(X @ [1, 1], [-1.5, 0, 1.5])
     (message,) = find_misfits(X, labels, X)
-    assert message.startswith("4 clusters with 100 % of the rows look like one Gaussian together")
+    assert message.startswith("4 clusters with 100 % of the rows together look like one Gaussian")
 
 
 def test_one_cluster_of_two_heaps():

@@ -262,7 +262,7 @@ def test_columns_drop_and_include() -> None:
     only = TablePreparation(columns=["since", "height"]).fit(frame)
     assert only.used_ == ["since", "height"]
     assert only.notes_ == []
-    with pytest.raises(InvalidDataError, match="drop names 'weight', which is no column; there are"):
+    with pytest.raises(InvalidDataError, match="drop names 'weight', which is not a column; there are"):
         TablePreparation(drop=["weight"]).fit(frame)
 
 
@@ -408,7 +408,7 @@ def test_new_frames_are_matched_by_name() -> None:
     np.testing.assert_array_equal(preparation.transform(frame[preparation.used_]), expected)
     with pytest.raises(InvalidDataError, match="no column 'income', which fit used"):
         preparation.transform(frame.drop(columns="income"))
-    with pytest.raises(InvalidDataError, match=r"'height' of X holds words .row 0: 'tall'. where fit saw"):
+    with pytest.raises(InvalidDataError, match=r"'height' of X contains text .row 0: 'tall'. where fit saw"):
         preparation.transform(frame.assign(height="tall"))
     with pytest.raises(FeatureCountError, match="X has 2 features, but TablePreparation is expecting 8"):
         preparation.transform(np.zeros((3, 2)))

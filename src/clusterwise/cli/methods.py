@@ -87,7 +87,7 @@ def make_estimator(method: str, seed: int, options: Mapping[str, str | None]) ->
         if not _takes(estimator, parameter, value):
             others = [other for other in METHODS if _takes(_class_of(other)(), parameter, value)]
             raise ClusterwiseError(
-                f"--{option} is no option of {method}; leave it out, or choose a --method that takes it: "
+                f"--{option} is not an option of {method}; leave it out, or choose a --method that takes it: "
                 f"{', '.join(others)}."
             )
         estimator.set_params(**{parameter: value})

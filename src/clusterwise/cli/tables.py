@@ -45,7 +45,7 @@ def choose_features(table: Any, choice: Choice) -> Chosen:
     sparse = scipy.sparse.issparse(table)
     if choice.id is not None and (sparse or choice.id not in table.column_names):
         known = "no names" if sparse else ", ".join(map(repr, table.column_names[:20]))
-        raise InvalidDataError(f"--id names {choice.id!r}, which is no column; there are {known}.")
+        raise InvalidDataError(f"--id names {choice.id!r}, which is not a column; there are {known}.")
     drop = [*choice.drop, *([] if choice.id is None else [choice.id])]
     preparation = TablePreparation(
         columns=None if choice.columns is None else list(choice.columns),

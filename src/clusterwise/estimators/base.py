@@ -130,7 +130,7 @@ class BaseClusterer(
 
     @property
     def gaussian_(self) -> bool:
-        """Whether rows belong to clusters by their Gaussians, so that ellipses show what these are like."""
+        """Whether clusters are described by Gaussians, so that ellipses show their shapes."""
         return True
 
     @property

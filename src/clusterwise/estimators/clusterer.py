@@ -1,4 +1,4 @@
-"""The estimator to type for any table: any number of features, clusters of any shape."""
+"""The estimator to start with: tables of any width, clusters of any shape."""
 
 from __future__ import annotations
 
@@ -310,8 +310,8 @@ class Clusterer(PipelinedClusterer):
         if self._judged.strangeness > MARGIN * known:
             yield (
                 OutsidePriorWarning,
-                "this table is unlike those that the judges were trained on: "
-                f"{100 * self._judged.strangeness:.0f} % of what they look at is out of range; look at the "
+                "this table is unlike those that the networks were trained on: "
+                f"{100 * self._judged.strangeness:.0f} % of what they see is out of range; look at the "
                 "clusters before you trust them, or transform the columns (log, ranks).",
             )
 

@@ -38,12 +38,12 @@ __all__ = ["DeepDPM"]
 
 
 class DeepDPM(BaseClusterer):
-    """Deep Dirichlet-process mixture (Ronen et al. 2022): a network learns who belongs where, k included.
+    """Deep Dirichlet-process mixture (Ronen et al. 2022): a network learns the memberships, k included.
 
     For one data set, large rather than small, when no trained network fits it. A clustering net gives each
     row its memberships; it learns to follow a Gaussian mixture that is re-estimated from them, and clusters
-    split and merge by the Hastings ratio of a Dirichlet-process mixture until nothing moves. On raw features
-    an autoencoder can take turns with the clustering (``feature_learning``).
+    split and merge by the Hastings ratio of a Dirichlet-process mixture until nothing changes. On raw
+    features an autoencoder can take turns with the clustering (``feature_learning``).
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class DeepDPM(BaseClusterer):
         Memberships are those of the clustering net.
     k_posterior_ : dict of int to float
         Distribution of K after one more round of the last splits and merges that were proposed. It says how
-        settled the fit is; it is no posterior over all partitions, for which there is ``DPMixture``.
+        settled the fit is; for a posterior over partitions use ``DPMixture``.
     means_ : ndarray of shape (K, d)
     covariances_ : ndarray of shape (K, d, d)
     proportions_ : ndarray of shape (K,)

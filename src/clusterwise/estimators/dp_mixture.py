@@ -33,10 +33,10 @@ from clusterwise.posterior import PartitionPosterior
 
 __all__ = ["DPMixture"]
 
-# Sampled partitions are kept up to so many labels altogether, and at most so many of them.
+# Sampled partitions are kept up to this many labels altogether, and at most this many of them.
 LABELS_KEPT = 20_000_000
 PARTITIONS_KEPT = 200
-# Chains are looked at after so many draws; fewer than these say little about how far they are.
+# Chains are looked at after this many draws; fewer than these say little about how far they are.
 DRAWS_PER_ROUND = 25
 LEAST_DRAWS = 50
 FEW_DRAWS = 10
@@ -44,7 +44,7 @@ FEW_DRAWS = 10
 MOST_FEATURES = 32
 N_COMPONENTS = 20
 MOST_RANGE_RATIO = 10.0
-# The consensus compares all pairs of so many of them, fewer for many rows.
+# The consensus compares all pairs of this many of them, fewer for many rows.
 PARTITIONS_COMPARED = 64
 LABELS_COMPARED = 4_000_000
 # The prior of DeepDPM's authors: kappa, nu - d + 1, and variance as a share of the data's.

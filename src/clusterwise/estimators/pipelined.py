@@ -154,9 +154,9 @@ class PipelinedClusterer(BaseClusterer):
         return self._with_other_k_said(k_posterior(self._believe(self._draws_of_posterior())))
 
     def _why_other_k(self, likeliest: int) -> str:
-        why = "further candidates count in k_posterior_ that fit did not look at; "
+        why = "k_posterior_ also counts candidates that fit did not consider; "
         if "n_draws" in self.get_params(deep=False):
-            return f"{why}fit with n_draws={DRAWS_OF_POSTERIOR} to look at them."
+            return f"{why}fit with n_draws={DRAWS_OF_POSTERIOR} to consider them."
         return f"{why}see sample_partitions for them."
 
     def sample_partitions(self, n_samples: int = 50) -> PartitionPosterior:

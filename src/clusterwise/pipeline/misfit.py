@@ -29,9 +29,9 @@ N_NEIGHBOURS = 2
 MOST_CLUSTERS = 40
 # More clusters than this in a row without any gap are pieces of something else.
 MOST_WITHOUT_GAP = 5
-# Another scale of a column must be better by so many nats for each thousand rows.
+# Another scale of a column must be better by this many nats for each thousand rows.
 LEAST_GAIN = 30.0
-# A column with no more different values than this, which are constant within the clusters of so many rows.
+# A column with no more different values than this, which are constant within the clusters of this many rows.
 FEW_VALUES = 12
 FOLLOWED = 0.5
 # Expected share of rows beyond the limit, and how many of them are too many.
@@ -124,8 +124,8 @@ def _followed_values(
     few = [len(np.unique(column[: 4 * FEW_VALUES])) <= FEW_VALUES for column in features.T]
     if all(few) and len(sizes) > most:
         yield (
-            f"all columns have few values, of which the {len(sizes)} clusters may be made; spread them with "
-            "clusterwise.TablePreparation."
+            f"all columns have few distinct values, and the {len(sizes)} clusters may be no more than these; "
+            "spread them with clusterwise.TablePreparation."
         )
         return
     followed = [
@@ -202,7 +202,7 @@ def _correlated_members(clusters: Sequence[np.ndarray]) -> Iterator[str]:
 
 
 def _heaps(features: np.ndarray) -> Iterator[str]:
-    """One cluster that falls into heaps along a column or a principal axis."""
+    """One cluster that falls into groups along a column or a principal axis."""
     if any(len(np.unique(column[: 4 * FEW_VALUES])) <= FEW_VALUES for column in features.T):
         return  # values that repeat are heaps, too
     centred = features - features.mean(axis=0)
@@ -211,7 +211,7 @@ def _heaps(features: np.ndarray) -> Iterator[str]:
         depth = valley(values)
         if depth < TWO_HEAPS:
             yield (
-                "there is one cluster, but the rows fall into heaps that can be seen along a single axis "
+                "there is one cluster, but the rows fall into groups that can be seen along a single axis "
                 "(between "
                 f"them the density is {depth:.2f} of the lower peak); try clusterwise.Clusterer."
             )
@@ -234,7 +234,7 @@ def _pieces(
         skewed = list(itertools.islice(skewed_columns, 3)) if share > FOLLOWED else []
         if not judged and _is_one_gaussian([clusters[k] for k in members]):
             yield (
-                f"{here} look like one Gaussian together; try refine='search', or clusterwise.GaussianSearch."
+                f"{here} together look like one Gaussian; try refine='search', or clusterwise.GaussianSearch."
             )
         elif skewed:
             shown = ", ".join(skewed)

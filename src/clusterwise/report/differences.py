@@ -21,7 +21,7 @@ N_BINS = 24
 HEIGHT = 30
 # Medians are not told with more digits than matter: a hundredth of the spread or so.
 SPREADS_PER_DIGIT = 10.0
-# A difference between shares counts like one of so many spreads.
+# A difference between shares counts like one of this many spreads.
 SPREADS_PER_SHARE = 3.0
 
 

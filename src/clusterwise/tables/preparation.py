@@ -55,7 +55,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     - a category weighs like one number; few-valued numbers and categories are spread a little around
       their values, by an amount that depends on the row alone, so that densities can describe them;
     - gaps are filled in from the five rows that are most alike;
-    - columns that say the same share the weight of one;
+    - redundant columns share the weight of one;
     - sparse matrices, embeddings and tables of very many columns become principal components.
 
     Parameters
@@ -67,7 +67,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     include : list of str
         Columns to use that would be set aside.
     dates : {"number", "cycle"}
-        What dates become that are asked for: a point in time, or circles of time of day, week and year.
+        How included dates are encoded: as a point in time, or as positions in the day, week and year.
     max_features : int
         A table with more features is projected onto at most this many principal components.
     n_components : int
@@ -271,7 +271,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             ).numbers()
             if points is None or np.isnan(points).any():
                 raise InvalidDataError(
-                    "X contains NaN or words, and fit saw an embedding without; fill them in."
+                    "X contains NaN or text, and the data of fit had neither; fill the gaps in."
                 )
             return reduction.apply(points)
         encoded = self._encoded
@@ -368,6 +368,6 @@ def _require_kind(column: Column, encoding: Encoding) -> None:
         return
     row = int(np.flatnonzero(~column.missing)[0])
     raise InvalidDataError(
-        f"Column {column.name!r} of X holds words (row {row}: {str(column.values[row])[:40]!r}) where fit "
+        f"Column {column.name!r} of X contains text (row {row}: {str(column.values[row])[:40]!r}) where fit "
         "saw numbers; pass the same columns as in fit."
     )
