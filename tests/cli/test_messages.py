@@ -21,11 +21,6 @@ from clusterwise.cli.messages import in_words_of_the_command_line
             "; try --refine search, or --method gaussian-search.",
         ),
         ("; compare with clusterwise.GaussianSearch.", "; compare with --method gaussian-search."),
-        ("; spread its values with clusterwise.TablePreparation, or leave", "; leave out --raw, or leave"),
-        (
-            "; remove extreme rows, or try clusterwise.TablePreparation.",
-            "; remove extreme rows, leave out --raw.",
-        ),
         ("; try covariance_type='full', or fewer", "; try --method gaussian-search, or fewer"),
         ("in k_posterior_; see labels_at(2) for the best of those.", "in k_posterior_."),
     ],

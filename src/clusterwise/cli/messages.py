@@ -73,10 +73,7 @@ def in_words_of_the_command_line(text: str, raw: bool = False) -> str:
 
     A table is prepared unless it is to be ``raw``; there is no need to say it again.
     """
-    if raw:
-        text = re.sub(PREPARE, "leave out --raw", text)
-    else:
-        text = re.sub(rf"(?:;|, or|,) {PREPARE}", "", text)
+    text = re.sub(PREPARE, "leave out --raw", text) if raw else re.sub(rf"(?:;|, or|,) {PREPARE}", "", text)
     for pattern, replacement in WORDS:
         text = re.sub(pattern, replacement, text)
     return text
