@@ -22,8 +22,14 @@ CUSTOMERS = runpy.run_path(str(Path(__file__).parent / "customers.py"))
 # -- customers --------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def compiled() -> None:
+    """Functions are compiled once for an installation, which takes longer than the rest."""
+    cw.Clusterer(random_state=0).fit(CUSTOMERS["draw_customers"](100, n=200)[0])
+
+
 @pytest.mark.parametrize("seed", [101, 102, 103])
-def test_customers_with_the_default_command(run, folder, seed):
+def test_customers_with_the_default_command(run, folder, compiled, seed):
     frame, group = CUSTOMERS["draw_customers"](seed)
     frame.to_csv("customers.csv", index=False)
     started = time.process_time()
