@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from clusterwise._threads import one_thread
 from clusterwise.components.clusters import Clusters, clusters_in_use, outlier_scores_of
@@ -193,7 +193,7 @@ class DPMixture(BaseClusterer):
             table = table.centred_at(centre[table.columns.used])
         table, space = self._projected(table)
         before = self._chains_before(table)
-        validate_data(self, X, reset=True, skip_check_array=True)
+        self._remember_columns(X)
         self._seed = self._draw_seed()
         hyper_prior = self._hyper_prior(table)
         with one_thread():
