@@ -58,9 +58,9 @@ class AMCP(AmortizedClusterer):
     max_clusters : int
         Cap on the number of clusters; a warning says when it was reached.
     max_network_points : int or None
-        The network sees at most this many rows, spread over the data; None stands for 128 if a search follows,
-        which finds the rest, else for 256. Up to 10,000 rows take part in refining, and all are labelled by
-        the clusters.
+        The network sees at most this many rows, spread over the data; None stands for 128 if a search
+        follows, which finds the rest, else for 256. Up to 10,000 rows take part in refining, and all are
+        labelled by the clusters.
     random_state : int, RandomState or None
         Seed of what the network draws, of the choice of rows, and of ``sample``.
     verbose : int

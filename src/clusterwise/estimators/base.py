@@ -92,7 +92,7 @@ class BaseClusterer(
         """Keep how many columns X has, and their names if they have any."""
         if type(X) is np.ndarray:  # scikit-learn would find no names, and take a while for it
             self.n_features_in_ = X.shape[1]
-            vars(self).pop("feature_names_in_", None)
+            self.__dict__.pop("feature_names_in_", None)
         else:
             validate_data(self, X, reset=True, skip_check_array=True)
 
