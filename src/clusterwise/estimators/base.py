@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABCMeta, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -21,13 +21,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from clusterwise._threads import one_thread
 from clusterwise.components.clusters import Clusters, outlier_scores
+from clusterwise.components.quick import LabelledRows
+from clusterwise.estimators.many_rows import Densities, Memberships, OfAllRows, OneColumn
 from clusterwise.estimators.validation import as_points, require_features, require_positive
 from clusterwise.exceptions import NotConvergedWarning
 from clusterwise.partition import Partition
 from clusterwise.pipeline.describe import Assigner
+from clusterwise.pipeline.labelling import BatchLabeller, labeller_of
 from clusterwise.pipeline.misfit import find_misfits
 from clusterwise.pipeline.propose import ClusteringStep
 from clusterwise.pipeline.space import FeatureSpace
+from clusterwise.sources import Batch, RowSource, as_source
+from clusterwise.sources.rows import NumberReader
 
 __all__ = ["BaseClusterer"]
 
@@ -43,6 +48,8 @@ class BaseClusterer(
     _space: FeatureSpace
     _clusters: Clusters
     _assigner: Assigner
+    _source: RowSource | None  # where the rows of ``fit`` are, if they were not in memory
+    _n_rows: int
 
     @abstractmethod
     def fit(self, X: Any, y: Any = None) -> BaseClusterer:
@@ -73,11 +80,24 @@ class BaseClusterer(
     ) -> None:
         """Keep clusters, all in use, with the memberships (n, K) and scores (n,) of the rows of ``fit``."""
         self._space, self._clusters, self._assigner = space, clusters, assigner
+        self._source, self._n_rows = None, len(membership)
         self.membership_ = membership
         self.labels_ = membership.argmax(axis=1)
         self.n_clusters_ = clusters.n_clusters
         self.probabilities_ = membership.max(axis=1)
         self.outlier_scores_ = outlier_scores
+        self.means_ = space.undo(clusters.means)
+        self.proportions_ = clusters.proportions
+
+    def _store_clusters_of(
+        self, source: RowSource, space: FeatureSpace, clusters: Clusters, assigner: Assigner
+    ) -> None:
+        """Keep clusters, all in use; what there is for each row of the source comes when it is asked for."""
+        for name in ("membership_", "labels_", "probabilities_", "outlier_scores_"):
+            self.__dict__.pop(name, None)
+        self._space, self._clusters, self._assigner = space, clusters, assigner
+        self._source, self._n_rows = source, source.n_rows
+        self.n_clusters_ = clusters.n_clusters
         self.means_ = space.undo(clusters.means)
         self.proportions_ = clusters.proportions
 
@@ -99,6 +119,27 @@ class BaseClusterer(
         return find_misfits(features, labels, space.undo(features), full=full, judged=judged, names=names)
 
     # -- what was fitted -------------------------------------------------------------------------
+
+    @OfAllRows
+    def labels_(self) -> Any:
+        """Cluster of each row of ``fit``."""
+        return self.predict(self._source)
+
+    @OfAllRows
+    def membership_(self) -> Any:
+        """Memberships of the rows of ``fit``, (n, K)."""
+        return self.predict_proba(self._source)
+
+    @OfAllRows
+    def probabilities_(self) -> Any:
+        """Probability of the label of each row of ``fit``."""
+        assert self._source is not None
+        return self._source.gather(OneColumn(self._labeller(), "probabilities"), np.float32)
+
+    @OfAllRows
+    def outlier_scores_(self) -> Any:
+        """Outlier score of each row of ``fit``."""
+        return self.score_outliers(self._source)
 
     @property
     def covariances_(self) -> np.ndarray:
@@ -144,14 +185,55 @@ class BaseClusterer(
         validate_data(self, X, reset=False, skip_check_array=True)  # names of columns
         return self._space.apply(points)
 
+    def _batch_reader(self) -> Callable[[Batch], np.ndarray]:
+        """What turns batches of new rows into numbers."""
+        names = getattr(self, "feature_names_in_", None)
+        return NumberReader(self.n_features_in_, None if names is None else tuple(map(str, names)))
+
+    def _labeller(self) -> BatchLabeller:
+        """The task that labels a batch of rows."""
+        check_is_fitted(self)
+        labeller = labeller_of(self._assigner, self._clusters, self._n_rows)
+        return BatchLabeller(self._batch_reader(), self._space, labeller)
+
+    def _source_of(self, X: Any) -> RowSource | None:
+        """X as a source of rows, with the columns of ``fit``; None for data in memory."""
+        source = as_source(X)
+        if source is not None:
+            check_is_fitted(self)
+            require_features(source, self)
+        return source
+
+    def predict_batches(self, X: Any) -> Iterator[LabelledRows]:
+        """Labels, their probabilities and outlier scores of X, one batch of rows after the other.
+
+        X is a source of rows: a Parquet file or directory, an Arrow dataset, a ``numpy.memmap`` or a collection of
+        dask. No more than a few batches are in memory at a time.
+        """
+        source = self._source_of(X)
+        if source is None:
+            source = as_source(np.asarray(as_points(X, self)), always=True)
+            assert source is not None
+            require_features(source, self)
+        with one_thread():
+            yield from source.map(self._labeller())
+
     @one_thread()
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each cluster for each row of X, (n, K); each row is treated by itself."""
+        source = self._source_of(X)
+        if source is not None:
+            task = Memberships(self._batch_reader(), self._space, self._assigner)
+            return source.gather(task, np.float64, self.n_clusters_)
         features = self._features(X)
         return self._assigner.memberships(features)
 
+    @one_thread()
     def predict(self, X: Any) -> np.ndarray:
         """Cluster of each row of X, (n,)."""
+        source = self._source_of(X)
+        if source is not None:
+            return source.gather(OneColumn(self._labeller(), "labels"), np.int32)
         return self.predict_proba(X).argmax(axis=1)
 
     def transform(self, X: Any) -> np.ndarray:
@@ -166,9 +248,14 @@ class BaseClusterer(
     @one_thread()
     def score_outliers(self, X: Any) -> np.ndarray:
         """Outlier score of each row of X, (n,) in [0, 1], like ``outlier_scores_`` of the data of fit."""
-        features = self._features(X)
+        source = self._source_of(X)
+        if source is not None:
+            return source.gather(OneColumn(self._labeller(), "outlier_scores"), np.float64)
+        return self._outlier_scores(self._features(X))
+
+    def _outlier_scores(self, features: np.ndarray) -> np.ndarray:
         distances = self._clusters.nearest_distances(features)
-        return outlier_scores(distances, features.shape[1], len(self.labels_))
+        return outlier_scores(distances, features.shape[1], self._n_rows)
 
     @one_thread()
     def score_samples(self, X: Any) -> np.ndarray:
@@ -177,6 +264,9 @@ class BaseClusterer(
         Columns that are constant in the data of ``fit`` may not count. Where features are projected or
         learned it is their density.
         """
+        source = self._source_of(X)
+        if source is not None:
+            return source.gather(Densities(self._batch_reader(), self._space, self._clusters), np.float64)
         features = self._features(X)
         return self._clusters.log_density(features) - self._space.log_volume
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from clusterwise.deepdpm.history import History
 
-__all__ = ["chain_progress", "epoch_progress"]
+__all__ = ["batch_progress", "chain_progress", "epoch_progress"]
 
 SECONDS_BETWEEN = 2.0
 
@@ -46,5 +46,15 @@ def epoch_progress(verbose: int) -> Callable[[History], object]:
             f"DeepDPM: epoch {len(history)}, {history.n_clusters[-1]} clusters, "
             f"loss {history.loss[-1]:.4f}, {sum(history.splits)} splits and {sum(history.merges)} merges"
         )
+
+    return report
+
+
+def batch_progress(name: str, verbose: int) -> Callable[[str, int, int], object]:
+    """What to call with the name of a pass over the rows, the rows done and the rows altogether."""
+    say = _every_few_seconds(verbose)
+
+    def report(doing: str, done: int, n_rows: int) -> None:
+        say(f"{name}: {doing}, {done:,} of {n_rows:,} rows")
 
     return report
