@@ -1,15 +1,16 @@
-"""``fit`` for more rows than memory: a sample goes through the stages, and all rows are held against the result.
+"""``fit`` for more rows than memory: a sample goes through the stages, all rows are held against the result.
 
     survey    one pass: every number is checked, and a sample of rows is chosen by their numbers
     fit       the sample goes through prepare, propose, refine and describe, as data in memory do
-    review    one pass: every row is labelled; sizes of the clusters, first rows, and rows that lie far out
+    review    one pass: every row is labelled; sizes of the clusters, and rows that need a closer look
 
-If the rows far out hold groups, these are clusters that the sample was too small to show. Their rows are added
-to it, the fit and the review are done again, and what the rows were chosen with more than their share is undone
-in the shares of the clusters. The number of clusters needs no such correction: to choose rows by where they lie
-changes how large clusters are in the sample, not how many there are.
+A closer look is taken at rows that lie far from all clusters, and at clusters that have few rows in the sample.
+If these hold groups that lie apart, the sample was too small to show them. Their rows are added to it, and
+fit and review are done again. That they were chosen with more than their share is undone in the shares of the
+clusters. The number of clusters needs no correction: to choose rows by where they lie changes how large
+clusters are in the sample, not how many there are.
 
-Every pass is a map over batches and a sum, minimum or choice over small results, so that it may run elsewhere.
+Every pass is a map over batches and a sum, a minimum or a choice over small results: it may run elsewhere.
 """
 
 from __future__ import annotations
@@ -23,15 +24,16 @@ import numpy as np
 from clusterwise.components.quick import LabelledRows
 from clusterwise.pipeline.groups import find_groups
 from clusterwise.sources import Batch, RowSource
-from clusterwise.sources.rows import stack_rows, take_rows
-from clusterwise.sources.sampling import Chosen, choose_rows, largest_key, lowest, random_keys
+from clusterwise.sources.sampling import Chosen, choose_rows, largest_key, lowest, random_keys, stack
 
 __all__ = ["Fitted", "Progress", "Result", "fit_batches"]
 
 # Rows far out that are looked at closely; a row is far if its outlier score is above this.
 MOST_OUTLYING, FAR = 5_000, 0.9
+# Clusters with fewer rows in the sample are looked at closely, and so many of their rows.
+FEW_ROWS, ROWS_OF_FEW = 100, 200
 # Share of the sample that rows of missed groups may take, and how often they are looked for.
-SHARE_OF_GROUPS, MOST_ROUNDS = 0.1, 3
+SHARE_OF_GROUPS, MOST_ROUNDS = 0.2, 3
 
 # Hears of the rows that a pass has done: its name, the rows so far, the rows altogether.
 Progress = Callable[[str, int, int], object]
@@ -51,6 +53,10 @@ class Fitted(Protocol):
     @property
     def features(self) -> np.ndarray:
         """Features (m, f) of the sample in its order."""
+
+    @property
+    def labels(self) -> np.ndarray:
+        """Labels (m,) of the sample in its order."""
 
     def label(self, batch: Batch) -> LabelledRows:
         """Label all rows of a batch."""
@@ -77,14 +83,42 @@ class Survey:
 
 
 @dataclass(frozen=True)
+class Closer:
+    """Rows to look at closely, with a number for each."""
+
+    chosen: Chosen
+    values: np.ndarray  # (m,) outlier scores, or labels
+
+    def join(self, other: Closer, most: int) -> Closer:
+        """Both, or those with the lowest keys."""
+        if len(other.chosen) == 0:
+            return self
+        rows = np.concatenate([self.chosen.rows, other.chosen.rows])
+        values = np.concatenate([self.values, other.values])
+        chosen = lowest([self.chosen, other.chosen], most)
+        order = np.argsort(rows, kind="stable")
+        return Closer(chosen, values[order[np.searchsorted(rows, chosen.rows, sorter=order)]])
+
+
+@dataclass(frozen=True)
 class Reviewed:
-    """What is kept of one batch in the second pass."""
+    """What is kept of a batch in the second pass."""
 
     counts: np.ndarray  # (K,)
     first: np.ndarray  # (K,) number of the first row of each cluster
     n_outlying: int
-    outlying: Chosen  # some of these rows
-    scores: np.ndarray  # of these
+    outlying: Closer  # some of these rows, with their scores
+    of_few: Closer  # some rows of clusters with few rows in the sample, with their labels
+
+    def join(self, other: Reviewed) -> Reviewed:
+        """What is kept of two batches."""
+        return Reviewed(
+            self.counts + other.counts,
+            np.minimum(self.first, other.first),
+            self.n_outlying + other.n_outlying,
+            self.outlying.join(other.outlying, MOST_OUTLYING),
+            self.of_few.join(other.of_few, ROWS_OF_FEW * len(self.counts)),
+        )
 
 
 @dataclass(frozen=True)
@@ -92,22 +126,34 @@ class Review:
     """The task of the second pass."""
 
     label: Callable[[Batch], LabelledRows]
-    n_clusters: int
-    threshold: float
+    threshold: float  # of outlier scores
+    largest: np.ndarray  # (K,) keys of rows of each cluster that are looked at
     seed: int
 
     def __call__(self, batch: Batch) -> Reviewed:
-        """Sizes of the clusters, and rows that lie far out."""
+        """Sizes of the clusters, and rows that need a closer look."""
         labels, _, scores = self.label(batch)
-        k = self.n_clusters
+        k = len(self.largest)
         first = np.full(k, np.iinfo(np.int64).max)
-        found, places = np.unique(labels, return_index=True)
-        first[found] = batch.start + places
+        for cluster in range(k):
+            place = int((labels == cluster).argmax()) if len(labels) else 0
+            if len(labels) and labels[place] == cluster:
+                first[cluster] = batch.start + place
         outlying = np.flatnonzero(scores > self.threshold)
         keys = random_keys(batch.start + outlying, self.seed)
         kept = np.sort(np.argsort(keys, kind="stable")[:MOST_OUTLYING])
-        some = choose_rows(batch, outlying[kept], keys[kept])
-        return Reviewed(np.bincount(labels, minlength=k), first, len(outlying), some, scores[outlying[kept]])
+        some = outlying[kept]
+        of_few = np.flatnonzero((self.largest > 0)[labels])
+        keys_of_few = random_keys(batch.start + of_few, self.seed)
+        low = keys_of_few <= self.largest[labels[of_few]]
+        of_few = of_few[low]
+        return Reviewed(
+            np.bincount(labels, minlength=k),
+            first,
+            len(outlying),
+            Closer(choose_rows(batch, some, keys[kept]), scores[some]),
+            Closer(choose_rows(batch, of_few, keys_of_few[low]), labels[of_few]),
+        )
 
 
 @dataclass(frozen=True)
@@ -154,78 +200,91 @@ def fit_batches(
     uniform = survey(source, read, most, seed, progress)
     sample: Chosen = uniform
     weights: np.ndarray | None = None
-    added: list[Chosen] = []
-    shares: list[float] = []
+    added: list[Strata] = []
     for round_number in range(MOST_ROUNDS):
         fitted = fit(sample.data, weights)
-        reviewed = _review(source, fitted, seed + 1, progress)
+        reviewed = _review(source, fitted, weights, seed + 1, progress)
         if len(sample) >= source.n_rows or round_number == MOST_ROUNDS - 1:
             break
-        groups = _missed_groups(fitted, reviewed, int(SHARE_OF_GROUPS * most))
-        if groups is None:
+        missed = _missed(fitted, sample, reviewed, int(SHARE_OF_GROUPS * most))
+        if missed is None:
             break
-        added.append(groups)
-        shares.append(reviewed.n_outlying / max(1, len(reviewed.outlying)))
-        sample, weights = _enlarged(uniform, added, shares, source.n_rows, most)
+        added.append(missed)
+        sample, weights = _enlarged(uniform, added, source.n_rows, most)
     in_use = np.argsort(reviewed.first, kind="stable")[: np.count_nonzero(reviewed.counts)]
-    return Result(fitted, weights, reviewed.counts[in_use] / reviewed.counts.sum(), in_use, sample.rows)
+    shares = reviewed.counts[in_use] / reviewed.counts.sum()
+    return Result(fitted, weights, shares, in_use, sample.rows)
 
 
-def _review(source: RowSource, fitted: Fitted, seed: int, progress: Progress) -> Reviewed:
-    task = Review(fitted.label, fitted.n_clusters, fitted.outlying, seed)
+def _review(
+    source: RowSource, fitted: Fitted, weights: np.ndarray | None, seed: int, progress: Progress
+) -> Reviewed:
+    n, k = source.n_rows, fitted.n_clusters
+    counts = np.bincount(fitted.labels, minlength=k)
+    stand_for = np.bincount(fitted.labels, weights, minlength=k)
+    sizes = n * stand_for / stand_for.sum()
+    largest = np.array([largest_key(ROWS_OF_FEW, int(size)) for size in sizes], dtype=np.uint64)
+    largest[counts >= FEW_ROWS] = 0
+    task = Review(fitted.label, fitted.outlying, largest, seed)
     total: Reviewed | None = None
     done = 0
     for one in source.map(task):
         done += int(one.counts.sum())
-        progress("reviewing", done, source.n_rows)
-        total = one if total is None else _sum(total, one)
-    assert total is not None  # a survey found rows
+        progress("reviewing", done, n)
+        total = one if total is None else total.join(one)
+    assert total is not None  # the survey found rows
     return total
 
 
-def _sum(one: Reviewed, other: Reviewed) -> Reviewed:
-    chosen, scores = one.outlying, one.scores
-    if len(other.outlying) > 0:
-        by_row = dict(zip(one.outlying.rows.tolist(), one.scores, strict=True))
-        by_row |= dict(zip(other.outlying.rows.tolist(), other.scores, strict=True))
-        chosen = lowest([one.outlying, other.outlying], MOST_OUTLYING)
-        scores = np.array([by_row[row] for row in chosen.rows.tolist()])
-    return Reviewed(
-        one.counts + other.counts,
-        np.minimum(one.first, other.first),
-        one.n_outlying + other.n_outlying,
-        chosen,
-        scores,
-    )
+@dataclass(frozen=True)
+class Strata:
+    """Rows of groups that the sample lacks, in place of those that it has of the same kind."""
+
+    chosen: Chosen
+    stand_for: np.ndarray  # (m,) how many rows each of them stands for
+    replaced: np.ndarray  # rows of the sample that belong to the same part of the data
 
 
-def _missed_groups(fitted: Fitted, reviewed: Reviewed, most: int) -> Chosen | None:
-    """Rows of groups that lie apart from all clusters, at most so many, evenly from the groups."""
-    if len(reviewed.outlying) == 0:
+def _missed(fitted: Fitted, sample: Chosen, reviewed: Reviewed, most: int) -> Strata | None:
+    """Groups that lie apart from all clusters, and clusters that fall apart, at most so many rows of them."""
+    found: list[tuple[Chosen, float]] = []
+    replaced = [np.empty(0, dtype=np.int64)]
+    outlying = reviewed.outlying
+    if len(outlying.chosen) > 0:
+        features = fitted.features_of(outlying.chosen.data)
+        share = reviewed.n_outlying / len(outlying.chosen)
+        for group in find_groups(features, outlying.values > FAR, fitted.features):
+            found.append((outlying.chosen.take(group), share))
+    of_few = reviewed.of_few
+    for cluster in np.unique(of_few.values):
+        members = np.flatnonzero(of_few.values == cluster)
+        rows = of_few.chosen.take(members)
+        features = fitted.features_of(rows.data)
+        groups = find_groups(features, np.ones(len(members), dtype=bool), fitted.features[:0])
+        if len(groups) > 1:
+            found += [(rows.take(group), reviewed.counts[cluster] / len(members)) for group in groups]
+            replaced.append(sample.rows[fitted.labels == cluster])
+    if not found:
         return None
-    features = fitted.features_of(reviewed.outlying.data)
-    groups = find_groups(features, reviewed.scores > FAR, fitted.features)
-    if not groups:
-        return None
-    each = max(1, most // len(groups))
-    kept = np.sort(np.concatenate([group[:each] for group in groups])[:most])
-    chosen = reviewed.outlying
-    return Chosen(take_rows(chosen.data, kept), chosen.rows[kept], chosen.keys[kept])
+    each = max(1, most // len(found))
+    parts = [(rows.take(np.arange(min(each, len(rows)))), share * len(rows)) for rows, share in found]
+    stand_for = [np.full(len(rows), size / len(rows)) for rows, size in parts]
+    return Strata(stack([rows for rows, _ in parts]), np.concatenate(stand_for), np.concatenate(replaced))
 
 
 def _enlarged(
-    uniform: Chosen, added: list[Chosen], shares: list[float], n_rows: int, most: int
+    uniform: Chosen, added: list[Strata], n_rows: int, most: int
 ) -> tuple[Chosen, np.ndarray]:
-    """The sample with rows of groups in place of some others, and what each row stands for."""
-    rows = np.concatenate([one.rows for one in added])
-    stand_for = np.concatenate([np.full(len(one), share) for one, share in zip(added, shares, strict=True)])
-    rows, first = np.unique(rows, return_index=True)
-    data = take_rows(stack_rows([one.data for one in added]), first)
-    others = np.flatnonzero(~np.isin(uniform.rows, rows))
-    others = np.sort(others[np.argsort(uniform.keys[others], kind="stable")[: most - len(rows)]])
-    rest = max(n_rows - float(stand_for[first].sum()), float(len(others))) / max(1, len(others))
-    weights = np.concatenate([np.full(len(others), rest), stand_for[first]])
-    both = stack_rows([take_rows(uniform.data, others), data])
-    numbers = np.concatenate([uniform.rows[others], rows])
-    keys = np.zeros(len(numbers), dtype=np.uint64)
-    return Chosen(both, numbers, keys), weights
+    """The sample with rows of groups in place of some others, and how many rows each stands for."""
+    groups = stack([one.chosen for one in added])
+    stand_for = np.concatenate([one.stand_for for one in added])
+    # Of rows that were added twice the last time counts.
+    last = len(groups) - 1 - np.unique(groups.rows[::-1], return_index=True)[1]
+    gone = np.concatenate([groups.rows, *[one.replaced for one in added]])
+    last = last[~np.isin(groups.rows[last], np.concatenate([one.replaced for one in added]))]
+    groups, stand_for = groups.take(last), stand_for[last]
+    others = np.flatnonzero(~np.isin(uniform.rows, gone))
+    others = np.sort(others[np.argsort(uniform.keys[others], kind="stable")[: most - len(groups)]])
+    rest = max(n_rows - float(stand_for.sum()), float(len(others))) / max(1, len(others))
+    weights = np.concatenate([np.full(len(others), rest), stand_for])
+    return stack([uniform.take(others), groups]), weights

@@ -21,30 +21,51 @@ MOST_ROWS_NEAR = 0.25
 def find_groups(features: np.ndarray, far: np.ndarray, known: np.ndarray) -> list[np.ndarray]:
     """Groups among outlying rows, as positions in ``features``, the largest first.
 
-    ``features`` (m, f) are those of rows that are not ordinary, ``far`` (m,) bool tells which are out of place
-    altogether, and ``known`` (s, f) has some rows of all kinds. A group is a connected part of the graph of
+    ``features`` (m, f) are those of rows to look at, ``far`` (m,) bool tells which of them are out of place,
+    and ``known`` (s, f) has some rows of all kinds, or none. A group is a connected part of the graph of
     mutual nearest neighbours of which most rows are far, with a gap around it. The tail of a cluster goes on
     to it without a gap, and single rows have no neighbours.
     """
     if np.count_nonzero(far) < LEAST_GROUP or len(features) <= CORE_NEIGHBOUR:
         return []
-    projection = fit_projection(known)
+    projection = fit_projection(known if len(known) > 0 else features)
     points, known = projection.apply(features), projection.apply(known)
     indices, distances = nearest(points, points, CORE_NEIGHBOUR + 1)
-    parts = _parts_of_mutual_graph(indices)
-    to_known = nearest(points, known, 1)[1][:, 0]
+    core = distances[:, -1]
+    parts = _with_surroundings(points, _parts_of_mutual_graph(indices), core)
+    to_known = nearest(points, known, 1)[1][:, 0] if len(known) > 0 else np.full(len(points), np.inf)
     groups = []
-    for part in np.flatnonzero(np.bincount(parts) >= LEAST_GROUP):
+    for part in range(parts.max() + 1):
         inside = parts == part
         members = np.flatnonzero(inside)
-        if far[members].mean() <= 0.5:
+        alone = inside.all() and len(known) == 0  # there is nothing that it could lie apart from
+        if alone or far[members].mean() <= 0.5:
             continue
         room = to_known[members]
         if not inside.all():
             room = np.minimum(room, nearest(points[members], points[~inside], 1)[1][:, 0])
-        if np.quantile(room, MOST_ROWS_NEAR) > APART * np.median(distances[members, -1]):
+        if np.quantile(room, MOST_ROWS_NEAR) > APART * np.median(core[members]):
             groups.append(members)
     return sorted(groups, key=lambda group: (-len(group), group[0]))
+
+
+def _with_surroundings(points: np.ndarray, parts: np.ndarray, core: np.ndarray) -> np.ndarray:
+    """Number the large parts, and let rows near one of them join it, (m,); -1 for single rows.
+
+    At the edge of a group in many dimensions most rows are nobody's nearest neighbours.
+    """
+    large = np.flatnonzero(np.bincount(parts) >= LEAST_GROUP)
+    result = np.full(len(parts), -1)
+    for number, part in enumerate(large):
+        result[parts == part] = number
+    inside, outside = np.flatnonzero(result >= 0), np.flatnonzero(result < 0)
+    if len(inside) > 0 and len(outside) > 0:
+        found, distances = nearest(points[outside], points[inside], 1)
+        host = result[inside[found[:, 0]]]
+        usual = np.array([np.median(core[result == number]) for number in range(len(large))])
+        near = distances[:, 0] <= APART * usual[host]
+        result[outside[near]] = host[near]
+    return result
 
 
 def _parts_of_mutual_graph(indices: np.ndarray) -> np.ndarray:

@@ -41,6 +41,11 @@ class FittedSample:
         return self.clusters.n_clusters
 
     @property
+    def labels(self) -> np.ndarray:
+        """Labels (m,) of the sample in its order."""
+        return self.description.labels
+
+    @property
     def features(self) -> np.ndarray:
         """Features (m, f) of the sample."""
         return self.prepared.features

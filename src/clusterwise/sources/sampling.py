@@ -11,7 +11,7 @@ import numpy as np
 from clusterwise.sources.base import Batch
 from clusterwise.sources.rows import stack_rows, take_rows
 
-__all__ = ["Chosen", "choose_rows", "largest_key", "lowest", "random_keys"]
+__all__ = ["Chosen", "choose_rows", "largest_key", "lowest", "random_keys", "stack"]
 
 # More rows pass the first threshold than are wanted, by so many standard deviations.
 SPARE = 8.0
@@ -47,18 +47,29 @@ class Chosen:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def take(self, places: np.ndarray) -> Chosen:
+        """Some of the rows, by their places."""
+        return Chosen(take_rows(self.data, places), self.rows[places], self.keys[places])
+
 
 def choose_rows(batch: Batch, places: np.ndarray, keys: np.ndarray) -> Chosen:
     """Rows at ``places`` (m,) of a batch, with their keys (m,)."""
     return Chosen(take_rows(batch.data, places), batch.start + places, keys)
 
 
+def stack(parts: Sequence[Chosen]) -> Chosen:
+    """All of these rows, one part below the other."""
+    parts = [part for part in parts if len(part) > 0] or list(parts[:1])
+    return Chosen(
+        stack_rows([part.data for part in parts]),
+        np.concatenate([part.rows for part in parts]),
+        np.concatenate([part.keys for part in parts]),
+    )
+
+
 def lowest(parts: Sequence[Chosen], most: int) -> Chosen:
     """Of all rows those with the lowest keys, at most so many, in their order."""
-    parts = [part for part in parts if len(part) > 0] or list(parts[:1])
-    rows, keys = np.concatenate([part.rows for part in parts]), np.concatenate([part.keys for part in parts])
-    data = stack_rows([part.data for part in parts])
-    if len(rows) <= most:
-        return Chosen(data, rows, keys)
-    kept = np.sort(np.argsort(keys, kind="stable")[:most])
-    return Chosen(take_rows(data, kept), rows[kept], keys[kept])
+    both = stack(parts)
+    if len(both) <= most:
+        return both
+    return both.take(np.sort(np.argsort(both.keys, kind="stable")[:most]))
