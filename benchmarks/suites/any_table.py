@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.ours import ours
-from benchmarks.page import Cell, mean, median, method_table, ratio, sets
+from benchmarks.page import NOTHING, Cell, mean, median, method_table, ratio, sets
 from benchmarks.peers import PEERS
 from benchmarks.scores import n_clusters
 from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
@@ -30,18 +30,16 @@ each other, and rows that fill a box evenly. The figure is the share of tables o
 there is one cluster. HDBSCAN cannot say so unless it is told to allow it, and is."""
 
 
-def gaussian(d: int, correlation: float, index: int) -> Case:
-    """One Gaussian."""
-    rng = generator_of(Word.ONE_CLUSTER, d, round(100 * correlation), index)
-    covariance = (1 - correlation) * np.eye(d) + correlation
-    points = rng.standard_normal((N_POINTS, d)) @ np.linalg.cholesky(covariance).T
+def single(d: int, correlation: float | None, index: int) -> Case:
+    """One Gaussian, or uniform noise if there is no correlation to speak of."""
+    kind = 1000 if correlation is None else round(100 * correlation)
+    rng = generator_of(Word.ONE_CLUSTER, d, kind, index)
+    if correlation is None:
+        points = rng.random((N_POINTS, d))
+    else:
+        covariance = (1 - correlation) * np.eye(d) + correlation
+        points = rng.standard_normal((N_POINTS, d)) @ np.linalg.cholesky(covariance).T
     return Case(points, index, (np.zeros(N_POINTS, dtype=np.int64),))
-
-
-def box(d: int, index: int) -> Case:
-    """Uniform noise."""
-    rng = generator_of(Word.ONE_CLUSTER, d, 1000, index)
-    return Case(rng.random((N_POINTS, d)), index, (np.zeros(N_POINTS, dtype=np.int64),))
 
 
 def one_cluster(quick: bool) -> Suite:
@@ -49,19 +47,18 @@ def one_cluster(quick: bool) -> Suite:
     n_sets = 2 if quick else 25
     data = [
         *(
-            Data(
-                f"Gaussian, {d} features, correlation {c}", partial(gaussian, d, c), n_sets, group="Gaussian"
-            )
+            Data(f"Gaussian, {d} features, correlation {c}", partial(single, d, c), n_sets, group="Gaussian")
             for d in FEATURES
             for c in CORRELATIONS
         ),
-        *(Data(f"box, {d} features", partial(box, d), n_sets, group="box") for d in WIDTHS_OF_BOXES),
+        *(Data(f"box, {d} features", partial(single, d, None), n_sets, group="box") for d in WIDTHS_OF_BOXES),
     ]
     methods = [ours("Clusterer"), ours("GaussianSearch"), PEERS["GMM + BIC"], PEERS["HDBSCAN"]]
     groups = {one.name: one.group for one in data}
 
     def share(rows: Rows, everything: Rows) -> str:
-        return "–" if not len(rows) else f"{100 * rows.describe('right k').mean:.0f} %"
+        found = rows.describe("right k")
+        return NOTHING if found.count == 0 else f"{100 * found.mean:.0f} %"
 
     def of_group(name: str) -> Cell:
         return lambda rows, everything: share(rows.of_data(d for d, g in groups.items() if g == name), rows)

@@ -20,7 +20,7 @@ class Pool(NamedTuple):
 
 
 # Packages that bring a BLAS or an OpenMP of their own, as torch does; once loaded, they add to the pools.
-BRINGERS = ("numpy", "scipy.linalg", "sklearn")
+BRINGERS = ("numpy", "scipy.linalg", "sklearn", "sknetwork", "ot")
 
 _pools: dict[tuple[bool, ...], list[Pool]] = {}
 

@@ -105,6 +105,7 @@ def test_outcomes_are_the_estimators(refine: str | None) -> None:
     assert outcome.log_likelihood() == pytest.approx(estimator.score(case.points))
 
 
+@pytest.mark.filterwarnings("ignore::clusterwise.exceptions.MisfitWarning")
 def test_an_untrained_network_is_another_one() -> None:
     case, weights = three_blobs(), "amcp-2d"
     trained, control = (amortized("AMCP", weights, is_it, refine=None)(case) for is_it in (True, False))

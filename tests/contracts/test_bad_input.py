@@ -199,6 +199,7 @@ def test_constant_column(make: Make, heaps: np.ndarray, column: int) -> None:
     np.testing.assert_allclose(estimator.means_[:, column], 1e6)
 
 
+@pytest.mark.filterwarnings("ignore::clusterwise.exceptions.OutsidePriorWarning")
 def test_duplicates_share_their_label(make_faithful: Make) -> None:
     X = np.repeat([[0.0, 0.0], [1.0, 0.0], [0.2, 1.0]], [30, 20, 10], axis=0)
     estimator = make_faithful().fit(X)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from clusterwise.models.base import AmortizedModel, Inference, TrainingTask
-from clusterwise.models.registry import MODELS, make_model, model_class
+from clusterwise.models.registry import JUDGES, MODELS, make_model, model_class
 from clusterwise.pretrained import Weights
 from clusterwise.pretrained.weights_file import load_weights, save_weights
 
@@ -26,10 +26,11 @@ SMALL_PARTS = {
 }
 
 # Every method as it is, and options that lead through other code.
-NETWORKS: list[tuple[str, dict[str, Any]]] = [(method, {}) for method in MODELS]
+PROPOSERS = [method for method in MODELS if method not in JUDGES]
+NETWORKS: list[tuple[str, dict[str, Any]]] = [(method, {}) for method in PROPOSERS]
 NETWORKS += [("dac", {"filtering": "anchored", "n_anchors": 2}), ("dac", {"density": "none"})]
 NETWORKS += [(method, {"layer_norm": True}) for method in ("dac", "act-st")]
-NETWORKS += [(method, {"n_features": 3, "n_wavelengths": 0}) for method in MODELS]
+NETWORKS += [(method, {"n_features": 3, "n_wavelengths": 0}) for method in PROPOSERS]
 NETWORKS += [("amcp", {"decoder": "mlp"})]
 
 # With a single key every attention weight is one, whatever query and key are: nothing to learn there.

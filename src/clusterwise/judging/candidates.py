@@ -14,7 +14,7 @@ from clusterwise.search.cells import likeliest_partition
 from clusterwise.search.climb import climb
 from clusterwise.search.evidence import Sample
 from clusterwise.search.settings import DEFAULT
-from clusterwise.trees.communities import RESOLUTIONS, communities
+from clusterwise.trees.communities import communities
 from clusterwise.trees.cut import best_cut, labels_of_cut, values_below
 from clusterwise.trees.features import Measured, Nodes, measure, nodes_of
 from clusterwise.trees.linkages import LINKAGES, trees_of
@@ -99,8 +99,8 @@ def _proposed(
     # The whole search would take most of the time, and the judge looks beyond Gaussians anyway.
     found = climb(sample, [likeliest_partition(sample)], with_moves=False)
     yield "search", -1, found[0].memberships.argmax(axis=0)
-    for resolution in RESOLUTIONS:
-        yield "communities", -1, communities(near, resolution)
+    for labels in communities(near):
+        yield "communities", -1, labels
 
 
 def _decided(nodes: Nodes, whole: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Tables of many features, as networks and counts produce them.
 
-Clusters lie on curved manifolds of few dimensions, overlap, and come in groups of similar ones; a random map
-takes them to many features.
+Clusters lie on curved manifolds of few dimensions, overlap, and come in groups of similar ones; in some
+tables each has parts of its own, as a subject has topics. A random map takes them to many features.
 """
 
 from __future__ import annotations
@@ -11,6 +11,10 @@ import numpy as np
 from clusterwise.priors.broad.sizes import log_uniform
 
 __all__ = ["draw_embedding"]
+
+_ROWS_OF_PART = 8  # at least
+_MOST_PARTS = 12
+_WIDEST_PARTS = 0.6  # of the separation of the clusters: parts of one are nearer than clusters
 
 
 def _latent_means(rng: np.random.Generator, k: int, q: int) -> np.ndarray:
@@ -40,6 +44,22 @@ def _latent_cluster(rng: np.random.Generator, n: int, q: int) -> np.ndarray:
         points += np.clip(bend, -8, 8) * (0.4 * rng.standard_normal(q))
     points += rng.uniform(0.1, 0.5) * rng.standard_normal((n, q))
     return points
+
+
+def _latent_parts(rng: np.random.Generator, n: int, q: int, spread: float) -> np.ndarray:
+    """One cluster (n, q) of several parts around it, or along a path, each on a manifold of its own."""
+    n_parts = int(min(rng.geometric(0.3), n // _ROWS_OF_PART, _MOST_PARTS))
+    if n_parts < 2:
+        return _latent_cluster(rng, n, q)
+    centres = spread * rng.standard_normal((n_parts, q))
+    if rng.random() < 0.3:
+        centres = np.cumsum(centres, axis=0)
+        centres *= spread / max(float(centres.std()), 1e-12)
+    shares = 0.8 * rng.dirichlet(np.full(n_parts, 2.0)) + 0.2 / n_parts
+    sizes = rng.multinomial(n, shares)
+    drawn = np.concatenate([_latent_cluster(rng, int(size), q) for size in sizes])
+    parts: np.ndarray = drawn + np.repeat(centres, sizes, axis=0)
+    return parts
 
 
 def _to_features(rng: np.random.Generator, latent: np.ndarray, d: int) -> np.ndarray:
@@ -78,7 +98,11 @@ def draw_embedding(rng: np.random.Generator, sizes: np.ndarray, d: int, ease: fl
     k = len(sizes)
     q = min(d, int(rng.integers(4, 21)))
     separation = ease * log_uniform(rng, 0.7, 3.0)
-    latent = np.concatenate([_latent_cluster(rng, int(size), q) for size in sizes])
+    if rng.random() < 0.5:
+        spread = min(log_uniform(rng, 0.3, 1.2), _WIDEST_PARTS * separation)
+        latent = np.concatenate([_latent_parts(rng, int(size), q, spread) for size in sizes])
+    else:
+        latent = np.concatenate([_latent_cluster(rng, int(size), q) for size in sizes])
     latent += np.repeat(separation * _latent_means(rng, k, q), sizes, axis=0)
     features = _to_features(rng, latent, d)
     features = features + rng.uniform(0.05, 0.6) * rng.standard_normal(features.shape)
