@@ -1,10 +1,10 @@
 """Labels of very many rows: clusters that cannot win a row are left as soon as that is certain.
 
-The log joint density of a row x and cluster k is a falling function of D_k(x), the squared distance in units of
-the cluster's covariance. The cluster with the nearest centre is tried first. Another one is out as soon as a
-lower bound of D_k is too long for k to come within CERTAIN of the best so far: the plain squared distance to its
-centre over its largest variance, then sums over some of the d whitened coordinates. Where clusters lie apart a
-row costs little more than the distance to one of them. Its label depends on no other row.
+The log joint density of a row x and cluster k is a falling function of D_k(x), the squared distance in units
+of the cluster's covariance. The cluster with the nearest centre is tried first. Another one is out as soon
+as a lower bound of D_k is too long for k to come within CERTAIN of the best so far: the plain squared
+distance to its centre over its largest variance, then sums over some of the d whitened coordinates. Where
+clusters lie apart a row costs little more than the distance to one of them. Its label depends on no other row.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _label(
     probabilities: np.ndarray,
     distances: np.ndarray,
 ) -> None:
-    """Fill in the last three, (n,) each; ``whiten`` (K, d, d') is upper triangular, d' a multiple of BLOCK."""
+    """Fill in the last three, (n,) each; the others are as in ``_Terms``."""
     n, d = points.shape
     k, width = len(means), whiten.shape[2]
     logs = np.empty(k)

@@ -31,7 +31,7 @@ from clusterwise.pipeline.labelling import BatchLabeller, labeller_of
 from clusterwise.pipeline.misfit import find_misfits
 from clusterwise.pipeline.propose import ClusteringStep
 from clusterwise.pipeline.space import FeatureSpace
-from clusterwise.sources import Batch, RowSource, as_source
+from clusterwise.sources import Batch, RowSource, as_source, map_sets
 from clusterwise.sources.rows import NumberReader
 
 __all__ = ["BaseClusterer"]
@@ -56,7 +56,14 @@ class BaseClusterer(
         """Find the clusters of X, (n, d), and how many there are; ``y`` is ignored."""
 
     def fit_predict_many(self, Xs: Sequence[Any]) -> list[np.ndarray]:
-        """Cluster many data sets; return the labels of each. Nothing is stored."""
+        """Cluster many data sets; return the labels of each. Nothing is stored.
+
+        Of a ``dask.bag.Bag`` of data sets it is a bag of labels, computed where the data sets are.
+        """
+        labels: list[np.ndarray] = map_sets(Xs, self._labels_of_sets)
+        return labels
+
+    def _labels_of_sets(self, Xs: Sequence[Any]) -> list[np.ndarray]:
         return [partition.labels for partition in self.fit_partition_many(Xs)]
 
     def fit_partition_many(self, Xs: Sequence[Any]) -> list[Partition]:
@@ -134,7 +141,7 @@ class BaseClusterer(
     def probabilities_(self) -> Any:
         """Probability of the label of each row of ``fit``."""
         assert self._source is not None
-        return self._source.gather(OneColumn(self._labeller(), "probabilities"), np.float32)
+        return self._source.gather(OneColumn(self.batch_labeller(), "probabilities"), np.float32)
 
     @OfAllRows
     def outlier_scores_(self) -> Any:
@@ -190,8 +197,8 @@ class BaseClusterer(
         names = getattr(self, "feature_names_in_", None)
         return NumberReader(self.n_features_in_, None if names is None else tuple(map(str, names)))
 
-    def _labeller(self) -> BatchLabeller:
-        """The task that labels a batch of rows."""
+    def batch_labeller(self) -> BatchLabeller:
+        """A function that labels one batch of rows of a source; it can be pickled, and knows nothing else."""
         check_is_fitted(self)
         labeller = labeller_of(self._assigner, self._clusters, self._n_rows)
         return BatchLabeller(self._batch_reader(), self._space, labeller)
@@ -207,8 +214,8 @@ class BaseClusterer(
     def predict_batches(self, X: Any) -> Iterator[LabelledRows]:
         """Labels, their probabilities and outlier scores of X, one batch of rows after the other.
 
-        X is a source of rows: a Parquet file or directory, an Arrow dataset, a ``numpy.memmap`` or a collection of
-        dask. No more than a few batches are in memory at a time.
+        X is a source of rows: a Parquet file or directory, an Arrow dataset, a ``numpy.memmap`` or a
+        collection of dask. No more than a few batches are in memory at a time.
         """
         source = self._source_of(X)
         if source is None:
@@ -216,7 +223,7 @@ class BaseClusterer(
             assert source is not None
             require_features(source, self)
         with one_thread():
-            yield from source.map(self._labeller())
+            yield from source.map(self.batch_labeller())
 
     @one_thread()
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -233,7 +240,7 @@ class BaseClusterer(
         """Cluster of each row of X, (n,)."""
         source = self._source_of(X)
         if source is not None:
-            return source.gather(OneColumn(self._labeller(), "labels"), np.int32)
+            return source.gather(OneColumn(self.batch_labeller(), "labels"), np.int32)
         return self.predict_proba(X).argmax(axis=1)
 
     def transform(self, X: Any) -> np.ndarray:
@@ -250,7 +257,7 @@ class BaseClusterer(
         """Outlier score of each row of X, (n,) in [0, 1], like ``outlier_scores_`` of the data of fit."""
         source = self._source_of(X)
         if source is not None:
-            return source.gather(OneColumn(self._labeller(), "outlier_scores"), np.float64)
+            return source.gather(OneColumn(self.batch_labeller(), "outlier_scores"), np.float64)
         return self._outlier_scores(self._features(X))
 
     def _outlier_scores(self, features: np.ndarray) -> np.ndarray:

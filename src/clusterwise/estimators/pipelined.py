@@ -88,7 +88,7 @@ class PipelinedClusterer(BaseClusterer):
             description = pipeline.describe(prepared, proposal, refined)
             return fitted_sample(read, prepared, proposal, refined, description, weights, source.n_rows)
 
-        progress = getattr(self, "_progress", None) or batch_progress(type(self).__name__, self.verbose)
+        progress = batch_progress(type(self).__name__, self.verbose)
         with one_thread():
             found = fit_batches(
                 source,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from clusterwise.deepdpm.history import History
+from clusterwise.pipeline.batches import Progress
 
-__all__ = ["batch_progress", "chain_progress", "epoch_progress"]
+__all__ = ["batch_progress", "chain_progress", "epoch_progress", "heard_by"]
 
 SECONDS_BETWEEN = 2.0
 
@@ -50,11 +53,27 @@ def epoch_progress(verbose: int) -> Callable[[History], object]:
     return report
 
 
-def batch_progress(name: str, verbose: int) -> Callable[[str, int, int], object]:
+def batch_progress(name: str, verbose: int) -> Progress:
     """What to call with the name of a pass over the rows, the rows done and the rows altogether."""
+    listener = _listener.get()
+    if listener is not None:
+        return listener
     say = _every_few_seconds(verbose)
 
     def report(doing: str, done: int, n_rows: int) -> None:
         say(f"{name}: {doing}, {done:,} of {n_rows:,} rows")
 
     return report
+
+
+_listener: ContextVar[Progress | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def heard_by(listener: Progress) -> Iterator[None]:
+    """Let somebody hear of all passes over rows inside, in place of lines that are printed."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)

@@ -4,11 +4,11 @@
     fit       the sample goes through prepare, propose, refine and describe, as data in memory do
     review    one pass: every row is labelled; sizes of the clusters, and rows that need a closer look
 
-A closer look is taken at rows that lie far from all clusters, and at clusters that have few rows in the sample.
-If these hold groups that lie apart, the sample was too small to show them. Their rows are added to it, and
-fit and review are done again. That they were chosen with more than their share is undone in the shares of the
-clusters. The number of clusters needs no correction: to choose rows by where they lie changes how large
-clusters are in the sample, not how many there are.
+A closer look is taken at rows that lie far from all clusters, and at clusters that have few rows in the
+sample. If these hold groups that lie apart, the sample was too small to show them. Their rows are added to
+it, and fit and review are done again. That they were chosen with more than their share is undone in the
+shares of the clusters. The number of clusters needs no correction: to choose rows by where they lie changes
+how large clusters are in the sample, not how many there are.
 
 Every pass is a map over batches and a sum, a minimum or a choice over small results: it may run elsewhere.
 """
@@ -195,7 +195,7 @@ def fit_batches(
 ) -> Result:
     """Fit a sample of at most ``most`` rows, and look in all rows for what it lacks.
 
-    ``fit`` takes rows as the source has them and how many rows each of them stands for; it returns a ``Fitted``.
+    ``fit`` takes rows as the source has them, and how many rows each stands for; it returns a ``Fitted``.
     """
     uniform = survey(source, read, most, seed, progress)
     sample: Chosen = uniform
@@ -272,9 +272,7 @@ def _missed(fitted: Fitted, sample: Chosen, reviewed: Reviewed, most: int) -> St
     return Strata(stack([rows for rows, _ in parts]), np.concatenate(stand_for), np.concatenate(replaced))
 
 
-def _enlarged(
-    uniform: Chosen, added: list[Strata], n_rows: int, most: int
-) -> tuple[Chosen, np.ndarray]:
+def _enlarged(uniform: Chosen, added: list[Strata], n_rows: int, most: int) -> tuple[Chosen, np.ndarray]:
     """The sample with rows of groups in place of some others, and how many rows each stands for."""
     groups = stack([one.chosen for one in added])
     stand_for = np.concatenate([one.stand_for for one in added])

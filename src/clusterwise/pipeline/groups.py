@@ -11,11 +11,13 @@ from clusterwise.trees.points import fit_projection
 
 __all__ = ["find_groups"]
 
+# Rows that are among each other's so many nearest are connected.
+N_NEIGHBOURS = 10
 # Fewer rows are no group, whatever room there is around them.
 LEAST_GROUP = 10
-# A group lies apart: around most of its rows the room to all others is this many times that within it.
-APART = 1.5
-MOST_ROWS_NEAR = 0.25
+# A group lies apart: from all but so few of its rows the way to others is this many times that within it.
+APART = 2.0
+FEW_NEAR = 2
 
 
 def find_groups(features: np.ndarray, far: np.ndarray, known: np.ndarray) -> list[np.ndarray]:
@@ -26,12 +28,12 @@ def find_groups(features: np.ndarray, far: np.ndarray, known: np.ndarray) -> lis
     mutual nearest neighbours of which most rows are far, with a gap around it. The tail of a cluster goes on
     to it without a gap, and single rows have no neighbours.
     """
-    if np.count_nonzero(far) < LEAST_GROUP or len(features) <= CORE_NEIGHBOUR:
+    if np.count_nonzero(far) < LEAST_GROUP or len(features) <= N_NEIGHBOURS:
         return []
     projection = fit_projection(known if len(known) > 0 else features)
     points, known = projection.apply(features), projection.apply(known)
-    indices, distances = nearest(points, points, CORE_NEIGHBOUR + 1)
-    core = distances[:, -1]
+    indices, distances = nearest(points, points, N_NEIGHBOURS + 1)
+    core = distances[:, CORE_NEIGHBOUR]
     parts = _with_surroundings(points, _parts_of_mutual_graph(indices), core)
     to_known = nearest(points, known, 1)[1][:, 0] if len(known) > 0 else np.full(len(points), np.inf)
     groups = []
@@ -44,7 +46,7 @@ def find_groups(features: np.ndarray, far: np.ndarray, known: np.ndarray) -> lis
         room = to_known[members]
         if not inside.all():
             room = np.minimum(room, nearest(points[members], points[~inside], 1)[1][:, 0])
-        if np.quantile(room, MOST_ROWS_NEAR) > APART * np.median(core[members]):
+        if np.partition(room, FEW_NEAR)[FEW_NEAR] > APART * np.median(core[members]):
             groups.append(members)
     return sorted(groups, key=lambda group: (-len(group), group[0]))
 

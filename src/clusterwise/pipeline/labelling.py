@@ -152,7 +152,7 @@ class BatchLabeller:
 
 @singledispatch
 def with_shares(assigner: Any, features: np.ndarray, weights: np.ndarray) -> Any:
-    """The same clusters with the shares that rows of features (m, f) give them which count by weights (m,)."""
+    """The same clusters with the shares that rows of features (m, f) give them, by weights (m,)."""
     return assigner  # by neighbours: shares do not matter
 
 

@@ -68,8 +68,8 @@ class ArrowSource(LocalSource):
             return read(*arguments)
         except (arrow.ArrowInvalid, arrow.ArrowTypeError, arrow.ArrowKeyError, OSError) as error:
             raise InvalidDataError(
-                f"{place} cannot be read as the other rows are ({str(error).splitlines()[0]}); it must be whole, "
-                "with the same columns of the same types."
+                f"{place} cannot be read as the other rows are ({str(error).splitlines()[0]}); it must be "
+                "whole, with the same columns of the same types."
             ) from error
 
     @property

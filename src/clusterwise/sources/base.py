@@ -56,7 +56,7 @@ class RowSource(ABC):
     def map(self, task: Callable[[Batch], Result]) -> Iterator[Result]:
         """Run a task on every batch; results come in the order of the rows.
 
-        Tasks are pure and small when pickled, as are their results: they may run elsewhere, and more than once.
+        Tasks are pure and small when pickled, as are their results: they may run elsewhere, or twice.
         """
 
     @abstractmethod

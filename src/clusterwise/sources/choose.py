@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from clusterwise.sources.arrow import ArrowSource, open_parquet
 from clusterwise.sources.base import RowSource
 from clusterwise.sources.mapped import ArraySource
 
-__all__ = ["LEAST_MAPPED", "as_source"]
+__all__ = ["LEAST_MAPPED", "as_source", "map_sets"]
 
 # Arrays in files with fewer numbers are read whole: then they give what the same array in memory gives.
 LEAST_MAPPED = 1_000_000
@@ -44,3 +45,11 @@ def as_source(X: Any, always: bool = False) -> RowSource | None:
         source: RowSource | None = import_module(COLLECTIONS[package]).as_source(X)
         return source
     return None
+
+
+def map_sets(Xs: Any, function: Callable[[list[Any]], list[Any]]) -> Any:
+    """What ``function`` makes of a list of data sets; of a collection of them, where they are."""
+    package = type(Xs).__module__.partition(".")[0]
+    if package in COLLECTIONS:
+        return import_module(COLLECTIONS[package]).map_sets(Xs, function)
+    return function(Xs)

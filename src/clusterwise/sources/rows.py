@@ -90,8 +90,8 @@ def _require_finite(points: np.ndarray, batch: Batch, names: tuple[str, ...] | N
     kind = "NaN" if np.isnan(points[rows[0], columns[0]]) else "infinity"
     column = columns[0] if names is None else repr(names[columns[0]])
     raise InvalidDataError(
-        f"{batch.place} contains {kind} at row {batch.first + rows[0]} column {column}; drop these rows or fill "
-        "the values in first."
+        f"{batch.place} contains {kind} at row {batch.first + rows[0]} column {column}; drop these rows or "
+        "fill the values in first."
     )
 
 
