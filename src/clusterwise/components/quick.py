@@ -4,7 +4,7 @@ The log joint density of a row x and cluster k is a falling function of D_k(x), 
 of the cluster's covariance. The cluster with the nearest centre is tried first. Another one is out as soon
 as a lower bound of D_k is too long for k to come within CERTAIN of the best so far: the plain squared
 distance to its centre over its largest variance, then sums over some of the d whitened coordinates. Where
-clusters lie apart a row costs little more than the distance to one of them. Its label depends on no other row.
+clusters lie apart a row costs little more than the distance to one of them. No label depends on other rows.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from clusterwise.components.clusters import Clusters, outlier_scores
 from clusterwise.components.quick import LabelledRows
 from clusterwise.estimators.many_rows import Densities, Memberships, OfAllRows, OneColumn
 from clusterwise.estimators.validation import as_points, require_features, require_positive
-from clusterwise.exceptions import NotConvergedWarning
+from clusterwise.exceptions import InvalidDataError, NotConvergedWarning
 from clusterwise.partition import Partition
 from clusterwise.pipeline.describe import Assigner
 from clusterwise.pipeline.labelling import BatchLabeller, labeller_of
@@ -96,6 +96,15 @@ class BaseClusterer(
         self.means_ = space.undo(clusters.means)
         self.proportions_ = clusters.proportions
 
+    def _set_columns(self, source: RowSource) -> None:
+        """Remember the columns of the data of ``fit``."""
+        if source.n_rows == 0 or source.n_features == 0:
+            raise InvalidDataError("X is empty; it must hold at least one row of numbers.")
+        self.n_features_in_ = source.n_features
+        self.__dict__.pop("feature_names_in_", None)
+        if source.names is not None:
+            self.feature_names_in_ = np.array(source.names, dtype=object)
+
     def _store_clusters_of(
         self, source: RowSource, space: FeatureSpace, clusters: Clusters, assigner: Assigner
     ) -> None:
@@ -108,9 +117,11 @@ class BaseClusterer(
         self.means_ = space.undo(clusters.means)
         self.proportions_ = clusters.proportions
 
-    def _say(self, message: str, category: type[Warning] = NotConvergedWarning) -> None:
+    def _say(
+        self, message: str, category: type[Warning] = NotConvergedWarning, stacklevel: int = CALLER
+    ) -> None:
         """Warn about how the fit ended; to be called by ``_warn``, which ``fit`` calls."""
-        warnings.warn(message, category, stacklevel=CALLER)
+        warnings.warn(message, category, stacklevel=stacklevel)
 
     def _misfits(
         self,

@@ -16,7 +16,7 @@ from clusterwise._threads import one_thread
 from clusterwise.estimators.base import BaseClusterer
 from clusterwise.estimators.progress import batch_progress
 from clusterwise.estimators.validation import as_points, require_positive
-from clusterwise.exceptions import CapReachedWarning, InvalidDataError, MisfitWarning, OtherKWarning
+from clusterwise.exceptions import CapReachedWarning, MisfitWarning, OtherKWarning
 from clusterwise.partition import Partition
 from clusterwise.pipeline.batches import fit_batches
 from clusterwise.pipeline.describe import Description, network_labels
@@ -119,15 +119,6 @@ class PipelinedClusterer(BaseClusterer):
                 f"{time.perf_counter() - started:.2f} s"
             )
         return self
-
-    def _set_columns(self, source: RowSource) -> None:
-        """Remember the columns of the data of ``fit``."""
-        if source.n_rows == 0 or source.n_features == 0:
-            raise InvalidDataError("X is empty; it must hold at least one row of numbers.")
-        self.n_features_in_ = source.n_features
-        self.__dict__.pop("feature_names_in_", None)
-        if source.names is not None:
-            self.feature_names_in_ = np.array(source.names, dtype=object)
 
     def _survey_reader(self, source: RowSource) -> Callable[[Batch], np.ndarray] | None:
         """What checks every batch before anything is fitted; None if that needs a fit."""

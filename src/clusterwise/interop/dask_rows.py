@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import getitem
 from typing import Any, TypeVar
 
 import numpy as np
 
 from clusterwise._threads import one_thread
+from clusterwise.dp.blocks import Block, Blocks, Held, arguments_of, generator_of, places_of, start
 from clusterwise.exceptions import ClusterwiseError, InvalidDataError, MissingDependencyError
-from clusterwise.sources.base import Batch, RowSource, rows_at_once
+from clusterwise.sources.base import Batch, RowSource, rows_at_once, spooled
 from clusterwise.sources.rows import take_rows
 
 try:
@@ -94,6 +96,65 @@ class DaskSource(RowSource):
             for call, length in zip(self._calls(_stacked, task), lengths, strict=True)
         ]
         return dask.array.concatenate(blocks, axis=0, allow_unknown_chunksizes=True)
+
+    def hold(self, features: Callable[[Batch], np.ndarray], sample: np.ndarray) -> Held:
+        """See ``RowSource``; on the workers, or without a cluster in a temporary file."""
+        assert self.n_rows >= 0
+        assert self.lengths is not None
+        calls, client = self._calls(_stacked, features), _client()
+        with _clear_errors():
+            if client is None:
+                names = [f"partition {index}" for index in range(len(calls))]
+                return spooled(zip(names, _computed(calls), strict=True), sample)
+            block_of, place_of = places_of(sample, self.lengths)
+            samples = [place_of[block_of == block] for block in range(len(calls))]
+            return Held(DaskBlocks(client, client.compute(calls), self.lengths, samples), block_of, place_of)
+
+
+class DaskBlocks(Blocks):
+    """Blocks on the workers of a cluster; what is lost with a worker is computed again."""
+
+    def __init__(
+        self, client: Any, points: list[Any], lengths: Sequence[int], samples: Sequence[np.ndarray]
+    ) -> None:
+        self.client, self.points, self.lengths, self.samples = client, points, lengths, samples
+        self.n_blocks = len(points)
+        self.done = client.map(_start, lengths, list(samples), pure=False)  # blocks, each with a result
+
+    def run(self, operation: Callable[..., Any], seed: int | None, *arguments: Any) -> list[Any]:
+        """See ``Blocks``."""
+        results = []
+        for index in range(self.n_blocks):
+            given = arguments_of(arguments, index)
+            both = self.client.submit(
+                _operate, operation, self.done[index], self.points[index], seed, index, given, pure=False
+            )
+            self.done[index] = both
+            results.append(self.client.submit(getitem, both, 1, pure=False))
+        with _clear_errors():
+            return list(self.client.gather(results))
+
+    def fork(self) -> DaskBlocks:
+        """See ``Blocks``."""
+        return DaskBlocks(self.client, self.points, self.lengths, self.samples)
+
+
+def _start(n_rows: int, sample: np.ndarray) -> tuple[Block, None]:
+    """Run on a worker: a block of one cluster, without a result."""
+    return start(n_rows, sample), None
+
+
+def _operate(
+    operation: Callable[..., Any],
+    before: tuple[Block, Any],
+    points: np.ndarray,
+    seed: int | None,
+    index: int,
+    given: list[Any],
+) -> Any:
+    """Run on a worker: an operation on one block."""
+    with one_thread():
+        return operation(before[0], points, generator_of(seed, index), *given)
 
 
 def _computed(calls: list[Any]) -> Iterator[Any]:

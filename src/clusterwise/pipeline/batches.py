@@ -26,7 +26,7 @@ from clusterwise.pipeline.groups import find_groups
 from clusterwise.sources import Batch, RowSource
 from clusterwise.sources.sampling import Chosen, choose_rows, largest_key, lowest, random_keys, stack
 
-__all__ = ["Fitted", "Progress", "Result", "fit_batches"]
+__all__ = ["Fitted", "Progress", "Result", "first_rows", "fit_batches", "survey"]
 
 # Rows far out that are looked at closely; a row is far if its outlier score is above this.
 MOST_OUTLYING, FAR = 5_000, 0.9
@@ -121,6 +121,16 @@ class Reviewed:
         )
 
 
+def first_rows(labels: np.ndarray, start: int, n_clusters: int) -> np.ndarray:
+    """Number of the first row of each cluster, (K,), of rows from ``start`` on with labels (m,)."""
+    first = np.full(n_clusters, np.iinfo(np.int64).max)
+    for cluster in range(n_clusters):
+        is_member = labels == cluster
+        if is_member.any():
+            first[cluster] = start + int(is_member.argmax())
+    return first
+
+
 @dataclass(frozen=True)
 class Review:
     """The task of the second pass."""
@@ -134,11 +144,7 @@ class Review:
         """Sizes of the clusters, and rows that need a closer look."""
         labels, _, scores = self.label(batch)
         k = len(self.largest)
-        first = np.full(k, np.iinfo(np.int64).max)
-        for cluster in range(k):
-            place = int((labels == cluster).argmax()) if len(labels) else 0
-            if len(labels) and labels[place] == cluster:
-                first[cluster] = batch.start + place
+        first = first_rows(labels, batch.start, k)
         outlying = np.flatnonzero(scores > self.threshold)
         keys = random_keys(batch.start + outlying, self.seed)
         kept = np.sort(np.argsort(keys, kind="stable")[:MOST_OUTLYING])

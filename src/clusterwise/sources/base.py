@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import tempfile
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import joblib
 import numpy as np
 
-__all__ = ["Batch", "LocalSource", "RowSource", "rows_at_once"]
+from clusterwise.dp.blocks import Held, LocalBlocks, places_of
+
+__all__ = ["Batch", "LocalSource", "RowSource", "rows_at_once", "spooled"]
 
 Result = TypeVar("Result")
 
@@ -63,6 +67,13 @@ class RowSource(ABC):
     def gather(self, task: Callable[[Batch], np.ndarray], dtype: Any, n_columns: int | None = None) -> Any:
         """What a task says of every row, (n,) or (n, n_columns), as this kind of source holds arrays."""
 
+    @abstractmethod
+    def hold(self, features: Callable[[Batch], np.ndarray], sample: np.ndarray) -> Held:
+        """Features (n, f) of all rows, made once and kept where samplers work on them.
+
+        ``sample`` has the ascending numbers of some rows that are to be found again.
+        """
+
 
 class LocalSource(RowSource):
     """A source that this process reads; tasks run in threads, a few batches at a time."""
@@ -75,6 +86,10 @@ class LocalSource(RowSource):
             result[done : done + len(part)] = part
             done += len(part)
         return result
+
+    def hold(self, features: Callable[[Batch], np.ndarray], sample: np.ndarray) -> Held:
+        """See ``RowSource``; in a temporary file, with one block for each place."""
+        return spooled(self.map(_WithPlace(features)), sample)
 
     @abstractmethod
     def batches(self) -> Iterator[Batch]:
@@ -98,3 +113,33 @@ class LocalSource(RowSource):
             finally:
                 for future in waiting:
                     future.cancel()
+
+
+@dataclass(frozen=True)
+class _WithPlace:
+    """A task whose result comes with the place of the batch."""
+
+    task: Callable[[Batch], np.ndarray]
+
+    def __call__(self, batch: Batch) -> tuple[str, np.ndarray]:
+        return batch.place, self.task(batch)
+
+
+def spooled(parts: Iterable[tuple[str, np.ndarray]], sample: np.ndarray) -> Held:
+    """Write features (m, f) of consecutive batches to a temporary file; one block for each place."""
+    lengths: list[int] = []
+    last, n_features = None, 1
+    file = tempfile.TemporaryFile()  # noqa: SIM115 (the blocks keep it open)
+    for place, features in parts:
+        if place != last:
+            lengths.append(0)
+        last, n_features = place, features.shape[1]
+        lengths[-1] += len(features)
+        file.write(np.ascontiguousarray(features, dtype=np.float64).tobytes())
+    file.flush()
+    points = np.memmap(file, dtype=np.float64, mode="r", shape=(sum(lengths), n_features))
+    block_of, place_of = places_of(sample, lengths)
+    samples = [place_of[block_of == block] for block in range(len(lengths))]
+    edges = np.concatenate([[0], np.cumsum(lengths)])
+    blocks = [points[first:end] for first, end in pairwise(edges)]
+    return Held(LocalBlocks(blocks, samples), block_of, place_of)

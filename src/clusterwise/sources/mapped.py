@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -16,9 +16,9 @@ class ArraySource(LocalSource):
 
     names = None
 
-    def __init__(self, array: np.ndarray, name: str = "X") -> None:
+    def __init__(self, array: np.ndarray, lengths: Sequence[int] | None = None) -> None:
         self.array = array
-        self.name = name
+        self.lengths = [len(array)] if lengths is None else list(lengths)  # of parts that are places
         self.n_features = int(array.shape[1])
 
     @property
@@ -28,6 +28,11 @@ class ArraySource(LocalSource):
 
     def batches(self) -> Iterator[Batch]:
         """All batches in order."""
-        size = rows_at_once(self.n_features)
-        for start in range(0, len(self.array), size):
-            yield Batch(np.array(self.array[start : start + size]), start, self.name, start)
+        size, begin = rows_at_once(self.n_features), 0
+        for part, length in enumerate(self.lengths):
+            place = "X" if len(self.lengths) == 1 else f"part {part} of X"
+            for first in range(0, length, size):
+                start = begin + first
+                stop = begin + min(first + size, length)
+                yield Batch(np.array(self.array[start:stop]), start, place, first)
+            begin += length

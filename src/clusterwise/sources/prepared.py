@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from clusterwise.dp.blocks import Held
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.sources.base import Batch, RowSource
 
@@ -54,3 +55,7 @@ class PreparedSource(RowSource):
     def gather(self, task: Callable[[Batch], np.ndarray], dtype: Any, n_columns: int | None = None) -> Any:
         """See ``RowSource``."""
         return self.table.gather(InFeatures(task, self.transform), dtype, n_columns)
+
+    def hold(self, features: Callable[[Batch], np.ndarray], sample: np.ndarray) -> Held:
+        """See ``RowSource``."""
+        return self.table.hold(InFeatures(features, self.transform), sample)
