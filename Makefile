@@ -12,7 +12,7 @@ TEST_ENV := OMP_NUM_THREADS=1 MPLBACKEND=Agg
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow lint types bench docs train clean
+.PHONY: help demo test test-slow lint types bench docs pictures train clean
 
 help:  ## say what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -53,12 +53,15 @@ bench: $(VENV)/.installed  ## measure ourselves and our peers (hours); NAME=spee
 		$(BIN)/python -m benchmarks $$name || exit 1; done
 
 docs: $(VENV)/.installed-docs  ## build the documentation; warnings are errors
-	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	$(TEST_ENV) $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
+
+pictures: $(VENV)/.installed  ## draw the pictures of the documentation again (minutes)
+	for script in docs/pictures/*.py; do $(TEST_ENV) $(BIN)/python $$script || exit 1; done
 
 train: $(VENV)/.installed  ## list the recipes that rebuild the shipped weights
 	@for recipe in recipes/*.toml; do echo "$(BIN)/clusterwise train $$recipe"; done
 
 clean:  ## remove what was built, but not .venv
-	rm -rf build dist docs/_build docs/api .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf build dist docs/_build docs/api docs/results docs/auto_examples docs/sg_execution_times.rst .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

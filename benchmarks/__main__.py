@@ -20,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a suite; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
-        description="Measure our estimators beside their peers; an interrupted run goes on when repeated.",
+        description="Measure our estimators and their peers; repeat an interrupted run to continue it.",
         epilog=f"Suites: {', '.join(suite_names())}.",
     )
     parser.add_argument("name", metavar="NAME", help="which suite")

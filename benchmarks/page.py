@@ -50,7 +50,7 @@ def plus_minus(
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """Write a positive number with so many significant digits and no exponent."""
+    """Write a positive number with this many significant digits and no exponent."""
     if math.isnan(value):
         return NOTHING
     if value <= 0:
@@ -72,7 +72,7 @@ def mean(column: str, digits: int = 4, spread: str = "standard_error") -> Cell:
 
 
 def median(column: str, digits: int | None = None, scale: float = 1.0) -> Cell:
-    """Median of a column: with so many decimals, or three significant digits."""
+    """Median of a column: with this many decimals, or three significant digits."""
 
     def cell(rows: Rows, everything: Rows) -> str:
         found = rows.describe(column)

@@ -21,7 +21,7 @@ from benchmarks.worker import WARM_UP_FEATURES, WARM_UP_POINTS, Question, Reply,
 __all__ = ["Processes", "ThisProcess", "thread_environment"]
 
 START_LIMIT = 1800.0  # seconds for imports, weights and a warm-up: not what a benchmark is about
-# Limits are CPU time, as a machine may be busy with other things; so many times longer on the wall clock, a
+# Limits are CPU time, as a machine may be busy with other things; this many times longer on the wall clock, a
 # process is taken for one that hangs.
 PATIENCE = 20.0
 _THREAD_VARIABLES = (

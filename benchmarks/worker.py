@@ -103,7 +103,7 @@ def _build(method: Method, case: Case) -> tuple[Reply, Run | None]:
 
 
 def limit_cpu(seconds: float) -> None:
-    """Let the system end this process after so many more seconds of CPU time, where it can."""
+    """Let the system end this process after this many more seconds of CPU time, where it can."""
     try:
         import resource
     except ImportError:  # Windows: the runner's wall clock remains

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+from pathlib import Path
+
 from clusterwise import __version__
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from benchmark_pages import write_pages
+
+write_pages()
 
 project = "clusterwise"
 author = "The clusterwise developers"
@@ -17,8 +27,9 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
+    "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "results/_*.md", "pictures"]
 templates_path = ["_templates"]
 
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
@@ -30,12 +41,33 @@ autodoc_typehints = "signature"
 numpydoc_show_class_members = False  # autodoc shows them already
 numpydoc_class_members_toctree = False
 
+# The examples run while the documentation is built; their warnings are part of what they show.
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples/gallery",
+    "gallery_dirs": "auto_examples",
+    "within_subsection_order": "FileNameSortKey",
+    "download_all_examples": False,
+    "abort_on_example_error": True,
+    "show_memory": False,
+    "show_signature": False,
+    "capture_repr": ("_repr_html_",),
+}
+# What matplotlib says about plt.show() without a screen.
+warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
+
 html_theme = "pydata_sphinx_theme"
 html_title = "clusterwise"
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
+# Pages without parts need no navigation between these.
+html_sidebars = {name: [] for name in ("install", "quick_start", "which_estimator")}
 html_theme_options = {
     "show_prev_next": False,
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],
+    "header_links_before_dropdown": 9,
+    "navbar_persistent": [],
+    "navbar_end": ["search-button", "theme-switcher"],
 }
 
 # Networks and estimators share names on purpose (models.ncp.NCP, estimators.NCP).

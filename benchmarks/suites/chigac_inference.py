@@ -194,7 +194,7 @@ def _report(plan: Plan, rows: Rows, page: Path) -> list[str]:
         "Log-likelihood over optimizer steps (Figure 6 of the paper), mean and range over seeds:",
         f"![Likelihood over steps]({page.stem}.png)",
         "A held-out data set in the course of training with EAI (Figure 3); colours and numbers are the "
-        "clusters found after so many steps.",
+        "clusters found after the given number of steps.",
         f"![Generation over steps]({second.name})",
     ]
 

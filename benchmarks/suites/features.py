@@ -1,4 +1,4 @@
-"""DeepDPM and Dirichlet-process mixtures on features of images, beside the figures printed in papers.
+"""DeepDPM and Dirichlet-process mixtures on features of images, with the figures printed in papers.
 
 The data do not come with the repository; see ``benchmarks.data``.
 """

@@ -27,7 +27,7 @@ other means. *Judges untrained*: both networks with freshly drawn weights. *Silh
 covariances in at most eight leading directions) and *DBCV* (on the spanning tree of mutual reachability
 distances) choose among all horizontal cuts of the seven trees into at most {MOST_CLUSTERS} clusters;
 silhouette and DBCV cannot say one. *Stability*: HDBSCAN's excess of mass picks nodes of the single-linkage
-tree. *Best candidate*: the one with the largest ARI, which nobody can know: the ceiling of any choice.
+tree. *Best candidate*: the one with the largest ARI, which cannot be known: the upper bound of any choice.
 *Without ...*: the judge's choice among the candidates that are left if one kind is taken out."""
 
 
@@ -173,7 +173,7 @@ def untrained() -> Run:
 
 
 def methods() -> list[Method]:
-    """The estimator, other means to choose, the ceiling, and each kind of candidate taken out."""
+    """The estimator, other criteria, the upper bound, and each kind of candidate taken out."""
     from clusterwise.judging.candidates import ORIGINS
 
     all_methods = [

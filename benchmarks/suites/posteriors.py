@@ -1,4 +1,4 @@
-"""NCP's posterior over partitions beside that of a Markov chain, on small CRP mixtures.
+"""NCP's posterior over partitions compared with that of a Markov chain, on small CRP mixtures.
 
 The data come from NCP's own generative model. A DPMixture that is told the model (alpha, the spread of the
 means, the width of the clusters) samples the true posterior, up to Monte-Carlo error. NCP does not know the
@@ -288,7 +288,7 @@ def posteriors(quick: bool) -> Suite:
     ]  # fmt: skip
     data = [Data(f"N = {n}", partial(_draw, n), 2 if quick else 16) for n in SIZES]
     return Suite(
-        "NCP's posterior beside that of a Markov chain", data, methods, report, ("k", "true k"),
+        "NCP's posterior compared with that of a Markov chain", data, methods, report, ("k", "true k"),
         ("k_posterior", "n_partitions", "pairs"), _cells,
     )  # fmt: skip
 

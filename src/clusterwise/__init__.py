@@ -2,7 +2,7 @@
 
 >>> import clusterwise as cw
 >>> X, y = cw.datasets.load_demo()
->>> est = cw.AMCP(random_state=0).fit(X)
+>>> est = cw.Clusterer(random_state=0).fit(X)
 >>> est.labels_.shape == (len(X),)
 True
 """

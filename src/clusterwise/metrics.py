@@ -86,7 +86,7 @@ def nmi(y: ArrayLike, labels: ArrayLike, average: Literal["geometric", "arithmet
     """Return the mutual information of classes and clusters over the mean of their entropies.
 
     The papers on amortized clustering divide by the geometric mean, scikit-learn by default by
-    the arithmetic one; name the one in use beside the figure.
+    the arithmetic one; say which one you report.
 
     Examples
     --------

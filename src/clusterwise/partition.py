@@ -122,7 +122,7 @@ class Partition:
     def from_memberships(cls, memberships: ArrayLike, log_probability: float | None = None) -> Self:
         """Give each point its most likely cluster.
 
-        Clusters that are nobody's most likely one are dropped, the others are named by first
+        Clusters that are no row's most likely one are dropped, the others are named by first
         appearance, and the rows that are left are scaled to sum to 1. Ties go to the first column.
 
         Parameters

@@ -68,7 +68,7 @@ def test_bad_recipe_is_one_line(run, folder):
     assert result.exit_code == 2
     assert (
         result.stderr
-        == "error: The recipe misses method, model, prior; see the files in recipes/ for examples.\n"
+        == "error: The recipe lacks method, model, prior; see the files in recipes/ for examples.\n"
     )
 
 

@@ -108,10 +108,9 @@ def test_id_drop_include_and_append(run, folder):
     table = pd.read_csv("u.csv")
     assert list(table.columns) == [*frame.columns, "cluster_label", "confidence", "outlier_score"]
     np.testing.assert_array_equal(table["a"], frame["a"])
-    assert "(Clusterer, node-judge" in result.stdout  # two features are left
     result = run("cluster", "t.csv", "--include", "day", "--dates", "cycle")
     assert "'day'" not in result.stderr
-    assert "(GaussianSearch, " in result.stdout
+    assert run("cluster", "t.csv", "--id", "nobody").exit_code == 2
 
 
 def test_standard_input(folder):
@@ -167,10 +166,10 @@ def test_warnings_are_one_line_each_and_in_the_report(run, folder, make_weights)
         (["data.doc"], "use one of .csv, .txt, .tsv"),
         (
             ["data.csv", "--columns", "x,z"],
-            "--columns names 'z', which is no column; there are 'x', 'y', 'name'",
+            "--columns names 'z', which is not a column; there are 'x', 'y', 'name'",
         ),
-        (["data.csv", "--drop", "z"], "--drop names 'z', which is no column"),
-        (["data.csv", "--id", "z"], "--id names 'z', which is no column; there are 'x', 'y', 'name'"),
+        (["data.csv", "--drop", "z"], "--drop names 'z', which is not a column"),
+        (["data.csv", "--id", "z"], "--id names 'z', which is not a column; there are 'x', 'y', 'name'"),
         (
             ["data.csv", "--columns", "name", "--raw"],
             "column 'name' holds no numbers; leave it out with --drop",
@@ -201,7 +200,7 @@ def test_missing_values_are_filled_in_or_named(run, folder, make_weights):
     (folder / "holes.csv").write_text("x,y\n1,2.5\n3,\n5,6\n4,1\n")
     result = run("cluster", "holes.csv", *dac(make_weights))
     assert result.exit_code == 0
-    assert "note: 1 gap filled in from the rows that are most alike." in result.stderr
+    assert "note: 1 gap is filled in from the rows most alike." in result.stderr
     message = only_error(run("cluster", "holes.csv", *dac(make_weights), "--raw"))
     assert "NaN at row 1 column 1" in message
 

@@ -70,7 +70,7 @@ def test_refinement(method):
 
 def test_filtering_is_for_dac_alone():
     assert make_estimator("dac", 0, {"filtering": Filtering.ANCHORED}).filtering == "anchored"
-    with pytest.raises(ClusterwiseError, match=r"--filtering is no option of amcp; .* takes it: dac\.$"):
+    with pytest.raises(ClusterwiseError, match=r"--filtering is not an option of amcp; .* takes it: dac\.$"):
         make_estimator("amcp", 0, {"filtering": Filtering.ANCHORED})
 
 
@@ -82,7 +82,7 @@ def test_options_about_networks_do_not_apply_without_one(run, data, method, opti
     result = run("cluster", data, "--columns", "x,y", "--method", method, option, value)
     assert result.exit_code == 2
     assert result.stderr == (
-        f"error: {option} is no option of {method}; leave it out, or choose a --method that takes it: "
+        f"error: {option} is not an option of {method}; leave it out, or choose a --method that takes it: "
         "amcp, dac, act-st, ncp, chigac.\n"
     )
 
@@ -90,5 +90,5 @@ def test_options_about_networks_do_not_apply_without_one(run, data, method, opti
 def test_scaling_where_the_estimator_scales():
     assert make_estimator("deep-dpm", 0, {"scaling": Scaling.JOINT}).scaling == "joint"
     assert make_estimator("deep-dpm", 0, {"scaling": None}).scaling == "pareto"
-    with pytest.raises(ClusterwiseError, match="--scaling is no option of dp-mixture"):
+    with pytest.raises(ClusterwiseError, match="--scaling is not an option of dp-mixture"):
         make_estimator("dp-mixture", 0, {"scaling": Scaling.JOINT})

@@ -19,7 +19,7 @@ from clusterwise.report import write_report
 def test_report(make_each: Callable[..., Any], heaps: np.ndarray, n_features: int, tmp_path: Path) -> None:
     estimator = make_each()
     X = heaps if n_features == 2 else np.column_stack([heaps, heaps.sum(axis=1)])
-    if n_features == 3 and "projection" in estimator.get_params():
+    if n_features == 3 and "weights" in estimator.get_params():  # networks of two features
         estimator.set_params(projection="pca")
     write_report(estimator.fit(X), X, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")

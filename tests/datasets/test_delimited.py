@@ -53,6 +53,14 @@ def test_writing_and_reading_agree(tmp_path):
         ("a,b\n1,2\nNA,3\n", [1, None]),
         ("a,b\n1,2\n?,3\n", [1, None]),
         ("a|b\n1|2\n3|4\n", [1, 3]),
+        ('a,b\n"$1,234.50",2\n-$3,3\n', [1234.5, -3.0]),
+        ("a;b\n12,5 €;2\n7 €;3\n", [12.5, 7.0]),
+        ("a,b\n12.5%,2\n7 %,3\n", [12.5, 7.0]),
+        ("a b\n1.5 2\n3.5 4\n", [1.5, 3.5]),
+        ("  a    b\n 1.5   2\n13.5  14\n", [1.5, 13.5]),
+        ("# a b\n1.5 2\n3.5 4\n", [1.5, 3.5]),  # as numpy.savetxt writes names
+        ("# exported on Monday\n# by hand\na,b\n1,2\n3,4\n", [1, 3]),
+        ("a,b\r1,2\r3,4\r", [1, 3]),
     ],
 )
 def test_ways_to_write_numbers(text, numbers):
@@ -134,9 +142,15 @@ def test_latin_1_is_said():
     [
         (
             b"a,b\n1,2\n3\n5,6\n",
-            "line 3 of x.csv has 1 cells where the first has 2; give every line the same",
+            "line 3 of x.csv has 1 cell where the first has 2; give every line the same",
         ),
         (b"a,b\n1,2\n3,4,5\n", "line 3 of x.csv has 3 cells where the first has 2"),
+        (b'\n\na,b\n\n"x\ny",2\n3,4,5\n', "line 7 of x.csv has 3 cells"),
+        (
+            b"Sales of May\n\na,b\n1,2\n",
+            "line 3 of x.csv.*; delete what stands above the names of the columns",
+        ),
+        (b'a,b\n1,2\n"3,4\n5,6\n', "close or delete the quotation mark that is left open"),
         (b"\n\n", "is empty"),
         (b"a,b\n", "holds a header and no rows"),
         (b"PAR1\x00\x15\x00\x00\x01", "is not text"),

@@ -11,7 +11,7 @@ from sklearn.datasets import make_moons
 
 import clusterwise as cw
 from clusterwise.exceptions import MisfitWarning, OtherKWarning
-from clusterwise.pipeline.misfit import find_misfits, valley
+from clusterwise.pipeline.misfit import find_misfits, find_misfits_of_any_shape, valley
 from clusterwise.priors import make_prior
 
 
@@ -87,7 +87,7 @@ def test_one_gaussian_in_parts():
     X = rng.multivariate_normal([0, 0], [[1, 0.7], [0.7, 1]], 1000)
     labels = np.digitize(X @ [1, 1], [-1.5, 0, 1.5])
     (message,) = find_misfits(X, labels, X)
-    assert message.startswith("4 clusters with 100 % of the rows look like one Gaussian together")
+    assert message.startswith("4 clusters with 100 % of the rows together look like one Gaussian")
 
 
 def test_one_cluster_of_two_heaps():
@@ -171,3 +171,56 @@ def test_other_k_is_said_once():
     ):
         _ = estimator.k_posterior_
     _ = estimator.k_posterior_
+
+
+# -- clusters of any shape ----------------------------------------------------------------------------
+
+
+def test_any_shape_is_fine():
+    X, y = make_moons(1000, noise=0.06, random_state=0)
+    assert find_misfits_of_any_shape(X, y) == []
+
+
+def test_one_gaussian_in_parts_is_wrong_in_any_shape():
+    X = np.random.default_rng(5).multivariate_normal([0, 0], [[1, 0.7], [0.7, 1]], 1000)
+    (message,) = find_misfits_of_any_shape(X, np.digitize(X @ [1, 1], [-1.5, 0, 1.5]))
+    assert "look like one Gaussian together" in message
+    (message,) = find_misfits_of_any_shape(np.vstack([X, X + 9]), np.zeros(2000, int))
+    assert "there is one cluster, but the rows fall into heaps" in message
+
+
+def test_pixels_at_a_margin_are_not_followed():
+    """A column that is nearly always zero is constant within most clusters, whatever these are."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 4, 800)
+    margin = (rng.random(800) < 0.02) * (labels == 0) * 1.0
+    X = np.column_stack([5.0 * labels + rng.normal(size=800), margin])
+    assert find_misfits_of_any_shape(X, labels) == []
+    assert not any("follow" in message for message in find_misfits(X, labels, X))
+
+
+def test_clusterer_says_what_it_does_not_trust():
+    likert = np.clip(np.round(3 + np.random.default_rng(0).normal(size=(1000, 4))), 1, 5)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        estimator = cw.Clusterer(random_state=0).fit(likert)
+    said = [str(w.message) for w in caught if w.category is MisfitWarning]
+    assert estimator.n_clusters_ == 1 or any("all columns have few values" in line for line in said)
+    assert (estimator.expected_ari_ < 0.5) == any("judges expect little" in line for line in said)
+
+
+def test_clusterer_says_why_another_number_is_likelier():
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    estimator = cw.Clusterer(random_state=0).fit(X)
+    estimator._judged.k_posterior.update({1: 0.2, 2: 0.8})
+    with pytest.warns(OtherKWarning, match=r"have 1 cluster, but 2 are likelier \(0\.80\).*labels_at\(2\)"):
+        _ = estimator.k_posterior_
+    _ = estimator.k_posterior_  # once
+
+
+def test_dp_mixture_says_why_another_number_is_likelier():
+    X = np.random.default_rng(0).normal(size=(60, 2)) + np.repeat([0, 20], 30)[:, None]
+    estimator = cw.DPMixture(n_draws=60, random_state=0).fit(X)
+    estimator._k_posterior = {estimator.n_clusters_: 0.3, estimator.n_clusters_ + 1: 0.7}
+    with pytest.warns(OtherKWarning, match="closest to all draws.*see sample_partitions"):
+        _ = estimator.k_posterior_

@@ -48,15 +48,15 @@ def test_recipe_survives_json(tiny: dict[str, Any]) -> None:
     ("entry", "value", "message"),
     [
         ("stepz", 3, "no entry 'stepz'; it takes description, "),
-        ("name", "", "name in the recipe must do as a file name, got ''"),
-        ("name", "a/b", "name in the recipe must do as a file name"),
+        ("name", "", "name in the recipe must be usable as a file name, got ''"),
+        ("name", "a/b", "name in the recipe must be usable as a file name"),
         ("name", 3, "name in the recipe must be text, got 3"),
         ("method", ["dac"], "method in the recipe must be text"),
         ("seed", -1, "seed in the recipe must be a whole number of at least 0, got -1"),
         ("seed", 1.5, "seed in the recipe must be a whole number"),
         ("model", 3, r"\[model\] in the recipe must be a table"),
         ("prior", "crp-mixture", r"\[prior\] in the recipe must be a table"),
-        ("prior", {"k_max": 3}, r"\[prior\] in the recipe misses name"),
+        ("prior", {"k_max": 3}, r"\[prior\] in the recipe lacks name"),
         ("sizes", 128, r"\[sizes\] in the recipe must be a table"),
         (
             "sizes",
@@ -91,7 +91,7 @@ def test_what_is_wrong_is_named(tiny: dict[str, Any], entry: str, value: Any, me
 @pytest.mark.parametrize("entry", ["name", "method", "model", "prior"])
 def test_what_is_missing_is_named(tiny: dict[str, Any], entry: str) -> None:
     del tiny[entry]
-    with pytest.raises(RecipeError, match=f"misses {entry}"):
+    with pytest.raises(RecipeError, match=f"lacks {entry}"):
         recipe_from_dict(tiny)
 
 

@@ -64,7 +64,7 @@ def cluster(
         bool, typer.Option("--append", help="Write all columns of FILE before the labels.")
     ] = False,
     columns: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Use these columns alone, by name or counted from 0.")
+        str | None, typer.Option(metavar="A,B", help="Use only these columns, by name or counted from 0.")
     ] = None,
     drop: Annotated[str | None, typer.Option(metavar="A,B", help="Leave these columns out.")] = None,
     include: Annotated[
@@ -74,7 +74,7 @@ def cluster(
         str | None,
         typer.Option(metavar="A", help="The column that names the rows, carried into the results."),
     ] = None,
-    dates: Annotated[Dates, typer.Option(help="What dates become that are asked for.")] = Dates.NUMBER,
+    dates: Annotated[Dates, typer.Option(help="How included dates are encoded.")] = Dates.NUMBER,
     raw: Annotated[
         bool, typer.Option("--raw", help="Cluster numbers as they are; no gaps are filled in.")
     ] = False,
@@ -93,14 +93,14 @@ def cluster(
         str | None, typer.Option(help="Name (see `clusterwise models`) or path of a weights file.")
     ] = None,
     project: Annotated[
-        Projection | None, typer.Option(help="Bring other numbers of columns to what the weights take.")
+        Projection | None, typer.Option(help="Project the columns to the number that the weights take.")
     ] = None,
     scaling: Annotated[
         Scaling | None, typer.Option(help="One scale for all columns, or one for each.")
     ] = None,
     refine: Annotated[
         Refine | None,
-        typer.Option(help="What follows the network: splits and mergers, EM steps, or nothing."),
+        typer.Option(help="What follows the network: splits and merges, EM steps, or nothing."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same labels.")] = 0,
 ) -> None:
@@ -121,11 +121,11 @@ def cluster(
 @app.command()
 def train(
     recipe: Annotated[Path, typer.Argument(help="A TOML file; see recipes/ for examples.")],
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in DIR.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint in DIR.")] = False,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where weights and checkpoint go.")] = Path(
         "trained"
     ),
-    minutes: Annotated[float | None, typer.Option(min=0, help="Stop after so long; resume later.")] = None,
+    minutes: Annotated[float | None, typer.Option(min=0, help="Stop after this time; resume later.")] = None,
 ) -> None:
     """Train the network that RECIPE describes and write its weights file."""
     with one_line_errors("interrupted; resume with --resume"), one_line_warnings():

@@ -70,14 +70,6 @@ def summary_lines(estimator: Any, rows: np.ndarray, confidence: np.ndarray, seco
         yield f"probability of k: {shown}"
 
 
-def _in_use(table: Any) -> list[str]:
-    """Which columns are clustered, as a line of the report; nothing for a matrix without names."""
-    if table is None:
-        return []
-    shown = ", ".join(table.column_names[:MAX_LINES])
-    return [f"in use: {shown}{', ...' if len(table.column_names) > MAX_LINES else ''}."]
-
-
 def cluster_file(
     file: Path,
     out: Path,
@@ -118,8 +110,9 @@ def cluster_file(
             typer.echo(line)
         typer.echo(f"labels: {out}")
         if report is not None:
-            from clusterwise.report import write_report
+            from clusterwise.report.page import in_use_line, write_report
 
+            in_use = [] if chosen.table is None else in_use_line(chosen.table.column_names)
             write_report(
                 estimator,
                 chosen.features,
@@ -129,7 +122,8 @@ def cluster_file(
                 seconds=seconds,
                 warned=list(heard),
                 table=chosen.table,
-                notes=[*_in_use(chosen.table), *chosen.notes],
+                notes=[*in_use, *chosen.notes],
                 row_names=None if chosen.id_name is None else table.column(chosen.id_name).to_pylist(),
+                row_heading=chosen.id_name or "row",
             )
             typer.echo(f"report: {report}")

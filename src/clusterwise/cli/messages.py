@@ -4,32 +4,54 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shlex
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import typer
 
+from clusterwise.cli.methods import METHODS
 from clusterwise.exceptions import ClusterwiseError, FeatureCountError, InvalidDataError
 
 __all__ = [
     "BAD_INPUT",
-    "INCLUDE",
     "INTERRUPTED",
+    "in_words_of_the_command_line",
     "one_line_errors",
     "one_line_warnings",
     "options_in_remedies",
 ]
 
+METHOD_OF = {name: method for method, name in METHODS.items()}
+
 BAD_INPUT = 2
 INTERRUPTED = 130  # what shells report for Ctrl-C
 
-# How a column that was set aside is forced in.
-INCLUDE = "use it with --include {name}"
-# Parameters of the library in its errors, and what they are called here.
-PARAMETERS = (
-    (r"use it with include=\['(.*?)'\]", r"use it with --include \1"),
+# Words of the library in its errors and warnings, and what they are called here.
+WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+    (
+        r"use it with include=\[(['\"])(.*?)\1\]",
+        lambda match: f"use it with --include {shlex.quote(match[2])}",
+    ),
     (r"\b(columns|drop|include) names", r"--\1 names"),
     (r"with columns=\.", "with --columns."),
+    (r"(?:spread (?:its values|them) with|try|or try) clusterwise\.TablePreparation", "leave out --raw"),
+    (r" \(clusterwise\.TablePreparation does\)", ""),
+    (r"try clusterwise\.(\w+)", lambda match: f"try --method {METHOD_OF.get(match[1], match[1])}"),
+    (r"clusterwise\.(GaussianSearch|Clusterer)", lambda match: f"--method {METHOD_OF[match[1]]}"),
+    (r"refine='(\w+)'", r"--refine \1"),
+    (r"refine=None", "--refine none"),
+    (r"covariance_type='full'", "--method gaussian-search"),
+    (r"projection='pca'", "--project pca"),
+    (
+        r"; raise max_clusters if you expect more",
+        "; call it from Python with a larger max_clusters if you expect more",
+    ),
+    (r"fit with n_draws=(\d+) to look at them", "try --method clusterer"),
+    (r"; (?:see|compare with) (?:sample_partitions|labels_at)[^.;]*", ""),
+    (r"; look at k_posterior_ and at labels_at for other numbers of them", ""),
+    (r"; see convergence_\)", ")"),
+    (r"raise n_warm_up, or go on with warm_start=True", "call it from Python with a larger n_warm_up"),
 )
 
 # Of no use to somebody who did not write the code that they are about.
@@ -44,6 +66,13 @@ FOR_DEVELOPERS = (
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+def in_words_of_the_command_line(text: str) -> str:
+    """Name the options of the command line where the library names parameters and classes."""
+    for pattern, replacement in WORDS:
+        text = re.sub(pattern, replacement, text)
+    return text
 
 
 @contextlib.contextmanager
@@ -77,10 +106,7 @@ def options_in_remedies() -> Iterator[None]:
             "or dp-mixture, which take any number."
         ) from error
     except InvalidDataError as error:
-        message = str(error)
-        for pattern, option in PARAMETERS:
-            message = re.sub(pattern, option, message)
-        raise InvalidDataError(message) from error
+        raise InvalidDataError(in_words_of_the_command_line(str(error))) from error
 
 
 @contextlib.contextmanager
@@ -89,7 +115,7 @@ def one_line_warnings() -> Iterator[list[str]]:
     heard: list[str] = []
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
-        line = _one_line(str(message))
+        line = in_words_of_the_command_line(_one_line(str(message)))
         if line not in heard:
             heard.append(line)
             typer.echo(f"warning: {line}", err=True)

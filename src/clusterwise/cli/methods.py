@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from importlib import import_module
-from inspect import signature
 from typing import Any
 
 from clusterwise.estimators import ESTIMATORS
@@ -64,21 +63,32 @@ def _class_of(method: str) -> Any:
     return getattr(import_module(ESTIMATORS[name]), name)  # may load torch: only when it is needed
 
 
-def _methods_with(parameter: str) -> list[str]:
-    return [method for method in METHODS if parameter in signature(_class_of(method)).parameters]
+def _takes(estimator: Any, parameter: str, value: str | None) -> bool:
+    """Whether an estimator has a parameter of that name that may have this value."""
+    from sklearn.base import clone
+    from sklearn.utils._param_validation import InvalidParameterError
+
+    if parameter not in estimator.get_params(deep=False):
+        return False
+    try:
+        clone(estimator).set_params(**{parameter: value})._validate_params()
+    except InvalidParameterError:
+        return False
+    return True
 
 
 def make_estimator(method: str, seed: int, options: Mapping[str, str | None]) -> Any:
     """Make the estimator of a method; options that are None were not given and keep their defaults."""
     estimator = _class_of(method)(random_state=seed)
-    for option, value in options.items():
-        if value is None:
+    for option, text in options.items():
+        if text is None:
             continue
-        parameter = PARAMETERS.get(option, option)
-        if parameter not in estimator.get_params(deep=False):
+        parameter, value = PARAMETERS.get(option, option), None if text is Refine.NONE else str(text)
+        if not _takes(estimator, parameter, value):
+            others = [other for other in METHODS if _takes(_class_of(other)(), parameter, value)]
             raise ClusterwiseError(
-                f"--{option} is no option of {method}; leave it out, or choose a --method that takes it: "
-                f"{', '.join(_methods_with(parameter))}."
+                f"--{option} is not an option of {method}; leave it out, or choose a --method that takes it: "
+                f"{', '.join(others)}."
             )
-        estimator.set_params(**{parameter: None if value is Refine.NONE else str(value)})
+        estimator.set_params(**{parameter: value})
     return estimator

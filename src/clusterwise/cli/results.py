@@ -12,6 +12,7 @@ from clusterwise.exceptions import ClusterwiseError
 
 __all__ = ["STDIN", "add_results", "result_table"]
 
+DIGITS = 6  # of probabilities and scores
 RESULTS = ("label", "confidence", "outlier_score")
 
 
@@ -42,5 +43,5 @@ def add_results(
     else:
         columns = {"row": np.arange(start, start + len(labels))}
     for name, column in zip(RESULTS, (labels, probabilities, outlier_scores), strict=True):
-        columns[name if name not in columns else f"cluster_{name}"] = np.asarray(column)
+        columns[name if name not in columns else f"cluster_{name}"] = np.round(column, DIGITS)
     return pyarrow.table(columns)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from clusterwise.cli.messages import INCLUDE
+from clusterwise.cli.messages import in_words_of_the_command_line
 from clusterwise.exceptions import InvalidDataError
 
 __all__ = ["Choice", "Chosen", "choose_features"]
@@ -47,7 +47,7 @@ def choose_features(table: Any, choice: Choice) -> Chosen:
     sparse = scipy.sparse.issparse(table)
     if choice.id is not None and (sparse or choice.id not in table.column_names):
         known = "no names" if sparse else ", ".join(map(repr, table.column_names[:20]))
-        raise InvalidDataError(f"--id names {choice.id!r}, which is no column; there are {known}.")
+        raise InvalidDataError(f"--id names {choice.id!r}, which is not a column; there are {known}.")
     drop = [*choice.drop, *([] if choice.id is None else [choice.id])]
     preparation = TablePreparation(
         columns=None if choice.columns is None else list(choice.columns),
@@ -57,7 +57,7 @@ def choose_features(table: Any, choice: Choice) -> Chosen:
     )
     features = preparation.fit_transform(table)
     names = tuple(map(str, preparation.get_feature_names_out()))
-    notes = tuple(preparation.notes(INCLUDE))
+    notes = tuple(map(in_words_of_the_command_line, preparation.notes_))
     id_name = choice.id
     if id_name is None:  # the first column that looks like one
         like = [name for name, reason in preparation.set_aside_.items() if "like an id" in reason]

@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from clusterwise.datasets.tables import import_or_say
-from clusterwise.datasets.text import as_utf8, column_names_of, find_separator, first_rows
+from clusterwise.datasets.text import (
+    as_utf8,
+    column_names_of,
+    find_separator,
+    first_rows,
+    line_of_row,
+    tidy_lines,
+)
 from clusterwise.exceptions import InvalidDataError
 
 __all__ = ["read_delimited", "write_delimited"]
@@ -40,16 +47,23 @@ STYLES = {
     "1 234,5": (SPACES, "[,]"),
     "1 234.5": (SPACES, "[.]"),
 }
+MONEY = "[$€£¥]"
 LONGEST_LINE = 1 << 28
 
 
 def read_delimited(data: bytes, name: str, separator: str | None = None) -> Any:
     """Read text (bytes of a file) as a pyarrow table; the separator is found if it is not given."""
     arrow, reader = import_or_say("pyarrow", "csv files"), import_or_say("pyarrow.csv", "csv files")
-    data = re.sub(rb"\A(?: *\r?\n)+", b"", as_utf8(data, name))  # pyarrow would count them as a header
+    given = as_utf8(data, name)
+    data = tidy_lines(given)
+    skipped = max(0, given.count(b"\n") - data.count(b"\n"))
     text = data[: 4 * LONGEST_LINE].decode("utf-8", errors="ignore")
     if separator is None:
         separator = find_separator(text)
+    if separator == " ":
+        text = re.sub(r"(?m)^[ \t]+|[ \t]+$", "", data.decode("utf-8"))
+        text = re.sub(r"[ \t]+", "\t", text)
+        data, separator = text.encode("utf-8"), "\t"
     rows = first_rows(text, separator)
     if not rows:
         raise InvalidDataError(f"{name} is empty; it must hold at least one row of numbers.")
@@ -65,7 +79,7 @@ def read_delimited(data: bytes, name: str, separator: str | None = None) -> Any:
         return "skip"
 
     read = reader.ReadOptions(
-        use_threads=False,  # only then lines are counted
+        use_threads=False,
         column_names=names,
         skip_rows_after_names=1 if headed else 0,
         block_size=min(LONGEST_LINE, max(1 << 20, len(data))),
@@ -84,10 +98,15 @@ def read_delimited(data: bytes, name: str, separator: str | None = None) -> Any:
         ) from error
     if wrong:
         first = wrong[0]
-        where = f"line {first.number}" if first.number is not None else f"the line {first.text[:40]!r}"
+        line = line_of_row(text, separator, first.expected_columns) + skipped
+        remedy = "give every line the same number"
+        if first.expected_columns == 1 and first.actual_columns > 1:
+            remedy = "delete what stands above the names of the columns"
+        elif text.count('"') % 2:
+            remedy = "close or delete the quotation mark that is left open"
+        count = f"{first.actual_columns} cell{'s' * (first.actual_columns != 1)}"
         raise InvalidDataError(
-            f"{where} of {name} has {first.actual_columns} cells where the first has "
-            f"{first.expected_columns}; give every line the same number."
+            f"line {line} of {name} has {count} where the first has {first.expected_columns}; {remedy}."
         )
     columns = [_numbers_if_written_so(column, separator) for column in table.columns]
     return arrow.table(columns, names=names)
@@ -109,11 +128,13 @@ def _numbers_if_written_so(column: Any, separator: str) -> Any:
     order = ["1.234,5", "1,234.5"] if separator == ";" else ["1,234.5", "1.234,5"]
     for style in [*order, "1 234,5", "1 234.5"]:
         thousands, decimal = STYLES[style]
-        pattern = rf"^\s*[+-]?(\d{{1,3}}({thousands}\d{{3}})+|\d*)({decimal}\d*)?([eE][+-]?\d+)?\s*$"
+        digits = rf"(\d{{1,3}}({thousands}\d{{3}})+|\d*)({decimal}\d*)?([eE][+-]?\d+)?"
+        pattern = rf"^\s*{MONEY}?\s*[+-]?\s*{MONEY}?{digits}\s*({MONEY}|%)?\s*$"
         has_digit = compute.match_substring_regex(present, r"\d")
         fits = compute.and_(compute.match_substring_regex(present, pattern), has_digit)
         if compute.all(fits).as_py():
-            plain = compute.replace_substring_regex(column, thousands, "")
+            plain = compute.replace_substring_regex(column, f"{MONEY}|%", "")
+            plain = compute.replace_substring_regex(plain, thousands, "")
             plain = compute.utf8_trim_whitespace(compute.replace_substring_regex(plain, decimal, "."))
             return compute.utf8_ltrim(plain, "+").cast(arrow.float64())
     return column

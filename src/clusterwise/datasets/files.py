@@ -34,17 +34,24 @@ def _unpacked(path: Path) -> bytes:
     try:
         if kind == "zip":
             with zipfile.ZipFile(path) as archive:
-                names = [name for name in archive.namelist() if not name.endswith("/")]
+                names = [name for name in archive.namelist() if _is_content(name)]
                 if len(names) != 1:
                     raise InvalidDataError(
-                        f"{path} holds {len(names)} files ({', '.join(names[:3])}...); pack the table alone."
+                        f"{path} holds {len(names)} files ({', '.join(names[:3])}); pack the table alone."
                     )
+                if format_of(names[0]) not in ("csv", "tsv"):
+                    raise InvalidDataError(f"{path} holds {names[0]}; unpack it first.")
                 return archive.read(names[0])
         arrow = import_or_say("pyarrow", "compressed files")
         with arrow.CompressedInputStream(arrow.OSFile(str(path)), kind) as stream:
             return stream.read()
     except (OSError, EOFError, zipfile.BadZipFile) as error:
         raise InvalidDataError(f"{path} is truncated or not {kind}; pack it again.") from error
+
+
+def _is_content(name: str) -> bool:
+    """Whether a name in a zip archive is that of a file and not what an operating system adds."""
+    return not name.endswith("/") and not name.startswith("__MACOSX/") and not Path(name).name.startswith(".")
 
 
 def _read_arrow(path: Path, format: str) -> Any:

@@ -9,9 +9,10 @@ import re
 import warnings
 from collections.abc import Sequence
 
+from clusterwise._names import distinct_names
 from clusterwise.exceptions import FileFormatWarning, InvalidDataError
 
-__all__ = ["as_utf8", "column_names_of", "find_separator", "first_rows"]
+__all__ = ["as_utf8", "column_names_of", "find_separator", "first_rows", "line_of_row", "tidy_lines"]
 
 SEPARATORS = (",", ";", "\t", "|")
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-"})
@@ -58,13 +59,37 @@ def as_utf8(data: bytes, name: str) -> bytes:
     return data
 
 
+def tidy_lines(data: bytes) -> bytes:
+    """UTF-8 text with \\n or \\r\\n at its ends of lines, without blank lines or comments above the table."""
+    if b"\n" not in data:
+        data = data.replace(b"\r", b"\n")
+    data = re.sub(rb"\A(?:[ \t]*\r?\n)+", b"", data)  # pyarrow would count them as a header
+    while data.startswith(b"#"):
+        line, _, rest = data.partition(b"\n")
+        # numpy.savetxt writes the names of columns like that
+        if rest and not rest.startswith(b"#") and _are_alike(line[1:], rest.partition(b"\n")[0]):
+            return line[1:].lstrip() + b"\n" + rest
+        data = rest
+    return data
+
+
+def _are_alike(line: bytes, other: bytes) -> bool:
+    """Whether the separator that cuts one line most often cuts both into equally many cells, at least two."""
+    line, other = line.strip(), other.strip()
+    separator = max((*(s.encode() for s in SEPARATORS), b" "), key=other.count)
+    return line.count(separator) == other.count(separator) > 0
+
+
 def _without_quoted(text: str) -> str:
     """The text with quoted cells replaced by a word: they may hold separators and line ends."""
     return re.sub(r'"(?:[^"]|"")*"', "q", text)
 
 
 def find_separator(text: str) -> str:
-    """Return the separator that cuts the first lines into equally many cells, at least two if any does."""
+    """Return the separator that cuts the first lines into equally many cells, at least two if any does.
+
+    A space stands for any number of them, between numbers only.
+    """
     lines = [line for line in _without_quoted(text[:CHARACTERS_TO_SNIFF]).splitlines() if line.strip()]
     lines = lines[:LINES_TO_SNIFF]
     if len(text) > CHARACTERS_TO_SNIFF and len(lines) > 1:
@@ -75,9 +100,22 @@ def find_separator(text: str) -> str:
     for separator in (";", "\t"):
         if separator in regular:
             return separator
+    if not regular and _are_columns_of_numbers(lines):
+        return " "
     # If none is regular the file is ragged: the most frequent separator lets the error say where.
     candidates = regular or {s: sum(n) for s, n in counts.items()}
     return max(candidates, key=lambda separator: candidates[separator])
+
+
+def _are_columns_of_numbers(lines: Sequence[str]) -> bool:
+    """Whether lines, but for the first, are equally many numbers with spaces between them, at least two."""
+    rows = [line.split() for line in lines]
+    widths = {len(row) for row in rows}
+    return (
+        len(widths) == 1
+        and widths != {1}
+        and all(_is_number(cell) for row in rows[1:] or rows for cell in row)
+    )
 
 
 def first_rows(text: str, separator: str, count: int = 2) -> list[list[str]]:
@@ -85,6 +123,15 @@ def first_rows(text: str, separator: str, count: int = 2) -> list[list[str]]:
     csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
     rows = (row for row in csv.reader(io.StringIO(text), delimiter=separator) if any(map(str.strip, row)))
     return [row for row, _ in zip(rows, range(count), strict=False)]
+
+
+def line_of_row(text: str, separator: str, width: int) -> int:
+    """Line, counted from 1, in which the first row with another number of cells than ``width`` ends."""
+    reader = csv.reader(io.StringIO(text), delimiter=separator)
+    for row in reader:
+        if row and len(row) != width:
+            break
+    return reader.line_num
 
 
 def _is_number(cell: str) -> bool:
@@ -123,12 +170,4 @@ def column_names_of(rows: Sequence[Sequence[str]]) -> tuple[list[str], bool]:
     """Names of the columns, no two the same, and whether the first row holds them."""
     headed = _names_columns(rows[0], rows[1] if len(rows) > 1 else None)
     names = [cell.strip() if headed else "" for cell in rows[0]]
-    taken: set[str] = set()
-    for place, name in enumerate(names):
-        name = name or f"column {place}"
-        base, count = name, 2
-        while name in taken:
-            name, count = f"{base} ({count})", count + 1
-        taken.add(name)
-        names[place] = name
-    return names, headed
+    return distinct_names(names), headed

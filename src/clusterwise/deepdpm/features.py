@@ -32,7 +32,7 @@ from clusterwise.deepdpm.training import to_tensor
 __all__ = ["Autoencoder", "FeatureLearner", "mlp"]
 
 N_NEIGHBOURS = 15
-# Neighbours are sought in this many principal components, among at most so many rows.
+# Neighbours are sought in this many principal components, among at most this many rows.
 NEIGHBOUR_AXES, NEIGHBOUR_ROWS = 50, 20_000
 # The default encoder sees this many principal components: the narrow ones are noise to it, and cost time.
 INPUT_AXES = 100

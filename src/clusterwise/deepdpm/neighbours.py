@@ -19,7 +19,7 @@ __all__ = ["Vary", "graph_weights", "nearest_neighbours", "principal_axes", "tan
 Vary = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 N_VARIANTS, N_TANGENTS = 20, 12
-# A row's neighbours by tangent distance are sought among so many of its neighbours by plain distance.
+# A row's neighbours by tangent distance are sought among this many of its neighbours by plain distance.
 CANDIDATES = 400
 # Numbers in the largest temporary.
 CHUNK = 10_000_000

@@ -31,7 +31,7 @@ from clusterwise.dp.state import State
 __all__ = ["Anchors", "draw_anchors", "launch", "split_or_merge"]
 
 MOST_CANDIDATES = 1024
-# EM runs on at most so many members of a large cluster, evenly spaced: they too depend on the set alone.
+# EM runs on at most this many members of a large cluster, evenly spaced: they too depend on the set alone.
 LAUNCH_POINTS = 2000
 
 

@@ -53,7 +53,7 @@ class Chain:
     """Result of one chain."""
 
     trace: Trace
-    kept: tuple[State, ...]  # every so many draws
+    kept: tuple[State, ...]  # at regular intervals
     last: State
     n_proposals: int  # splits and merges tried in every step
     interrupted: bool = False

@@ -136,7 +136,7 @@ def agreement(chains: list[np.ndarray]) -> Agreement:
 
 
 def _spread(draws: np.ndarray, count: int) -> np.ndarray:
-    """At most so many draws, evenly spread."""
+    """At most this many draws, evenly spread."""
     return draws[np.linspace(0, len(draws) - 1, min(count, len(draws))).round().astype(np.int64)]
 
 

@@ -12,9 +12,9 @@ __all__ = ["ACTST"]
 class ACTST(AmortizedClusterer):
     """Set Transformer with a learned stop (ACT-ST; Lee, Lee & Teh 2019, appendix A).
 
-    One pass gives whole mixtures of 1, 2, 3, ... clusters and the belief in each number. It is good for few
-    clusters; it does not go far beyond the numbers of clusters that its weights were trained on (4 for
-    the shipped ones), where ``DAC`` does.
+    One pass gives whole mixtures of 1, 2, 3, ... clusters and a probability for each number. It suits few
+    clusters: unlike ``DAC`` it does not go far beyond the number of clusters that its weights were
+    trained on (4 for the shipped ones).
 
     Parameters
     ----------
@@ -25,10 +25,10 @@ class ACTST(AmortizedClusterer):
     ----------
     k_posterior_ : dict
         Probability of each number of clusters: the evidences of all mixtures that the partitions of likely
-        numbers lead to. With ``refine=None`` it is the learned stop's belief in each of these, given to
-        the number of clusters that have a row.
+        numbers lead to. With ``refine=None`` it is the learned stop's probability of each of these,
+        assigned to the number of clusters that have a row.
     network_k_posterior_ : dict
-        The learned stop's belief itself.
+        The learned stop's own probabilities.
     labels_, n_clusters_, membership_, probabilities_, outlier_scores_, means_, covariances_, proportions_, \
 network_labels_, weights_name_, cap_reached_, n_network_points_
         As for :class:`AMCP`. ``steps_`` is empty: all clusters come at once.

@@ -20,22 +20,23 @@ class AMCP(AmortizedClusterer):
     """Amortized Mixing Coupling Processes (Liu & Jing 2022): clusters found one by one, k included.
 
     A trained encoder looks at the whole data set once. Clusters are then generated one by one on the
-    stored encodings: the next one starts at a row unlike all that is assigned, a few EM steps say
-    who belongs to it, and earlier clusters are revised. What becomes of this partition says ``refine``.
+    stored encodings: the next one starts at a row unlike those assigned so far, a few EM steps
+    decide which rows belong to it, and earlier clusters are revised. ``refine`` says what happens to this
+    partition.
 
     Parameters
     ----------
     e_step : {"regular", "sinkhorn"}
-        How rows are shared out among the clusters inside a step: each by itself, or by optimal
+        How rows are divided among the clusters inside a step: each by itself, or by optimal
         transport to the clusters' proportions.
     n_em_steps : int or None
         EM steps per cluster (T in the paper); None stands for the number that the weights were trained with.
     proportions : {"free", "balanced"}
-        Whether the clusters' shares are estimated or held equal, as the paper prints them.
+        Whether the clusters' shares are estimated or held equal, as in the paper.
     update : bool
         Whether a step revises the clusters found before it (AMCP* in the paper).
     first_cluster : {"learned", "k-means"}
-        Whether the first cluster comes from the network's own step or from k-means, as the paper prints it.
+        Whether the first cluster comes from the network's own step or from k-means, as in the paper.
     n_draws : int
         Further paths whose starting rows are drawn at random; the best of all is the answer, and memberships
         are averages over what all of them lead to. 0 takes the likeliest path alone, which is quick;
@@ -44,8 +45,8 @@ class AMCP(AmortizedClusterer):
         Name of shipped weights (see ``clusterwise.list_weights()``), a ``.safetensors`` file, or weights in
         memory; None stands for those shipped for the method.
     refine : {"search", "em"} or None
-        What becomes of the network's partition. "search": its clusters are fitted as Gaussians with any
-        covariance, which split and merge as long as the evidence of the mixture gains. "em": they are fitted,
+        What happens to the network's partition. "search": its clusters are fitted as Gaussians with any
+        covariance, which split and merge as long as the evidence of the mixture grows. "em": they are fitted,
         but neither split nor merged. None: the network's own answer as it is; new rows, and rows that
         the network did not see, go to its clusters as Gaussians.
     projection : {"pca"} or None

@@ -22,9 +22,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from clusterwise._threads import one_thread
 from clusterwise.components.clusters import Clusters, outlier_scores
 from clusterwise.components.quick import LabelledRows
+from clusterwise.estimators.callers import level_of_caller
 from clusterwise.estimators.many_rows import Densities, Memberships, OfAllRows, OneColumn
 from clusterwise.estimators.validation import as_points, require_features, require_positive
-from clusterwise.exceptions import InvalidDataError, NotConvergedWarning
+from clusterwise.exceptions import InvalidDataError, NotConvergedWarning, OtherKWarning
 from clusterwise.partition import Partition
 from clusterwise.pipeline.describe import Assigner
 from clusterwise.pipeline.labelling import BatchLabeller, labeller_of
@@ -35,9 +36,6 @@ from clusterwise.sources import Batch, RowSource, as_source, map_sets
 from clusterwise.sources.rows import NumberReader
 
 __all__ = ["BaseClusterer"]
-
-# Warnings point to the line that called ``fit``: above _say, _warn, fit and scikit-learn's wrapper of it.
-CALLER = 5
 
 
 class BaseClusterer(
@@ -50,6 +48,7 @@ class BaseClusterer(
     _assigner: Assigner
     _source: RowSource | None  # where the rows of ``fit`` are, if they were not in memory
     _n_rows: int
+    _said_other_k: Clusters | None = None  # the clusters about which it was said
 
     @abstractmethod
     def fit(self, X: Any, y: Any = None) -> BaseClusterer:
@@ -117,11 +116,26 @@ class BaseClusterer(
         self.means_ = space.undo(clusters.means)
         self.proportions_ = clusters.proportions
 
-    def _say(
-        self, message: str, category: type[Warning] = NotConvergedWarning, stacklevel: int = CALLER
-    ) -> None:
-        """Warn about how the fit ended; to be called by ``_warn``, which ``fit`` calls."""
-        warnings.warn(message, category, stacklevel=stacklevel)
+    def _say(self, message: str, category: type[Warning] = NotConvergedWarning) -> None:
+        """Warn about how the fit ended; the warning points to the line that called ``fit``."""
+        warnings.warn(message, category, stacklevel=level_of_caller())
+
+    def _with_other_k_said(self, k_posterior: dict[int, float]) -> dict[int, float]:
+        """P(K) as it is; once after a fit with a warning, if it favours another K than the labels."""
+        likeliest = max(k_posterior, key=lambda k: k_posterior[k])
+        if likeliest != self.n_clusters_ and self._said_other_k is not self._clusters:
+            self._said_other_k = self._clusters
+            self._say(
+                f"{type(self).__name__}: the labels have {self.n_clusters_} cluster"
+                f"{'s' * (self.n_clusters_ != 1)}, but {likeliest} are likelier "
+                f"({k_posterior[likeliest]:.2f}): {self._why_other_k(likeliest)}",
+                OtherKWarning,
+            )
+        return k_posterior
+
+    def _why_other_k(self, likeliest: int) -> str:
+        """Why P(K) may favour another number of clusters than the labels have, and what to do."""
+        raise NotImplementedError
 
     def _misfits(
         self,
@@ -173,7 +187,7 @@ class BaseClusterer(
 
     @property
     def gaussian_(self) -> bool:
-        """Whether rows belong to clusters by their Gaussians, so that ellipses show what these are like."""
+        """Whether clusters are described by Gaussians, so that ellipses show their shapes."""
         return True
 
     @property

@@ -22,18 +22,18 @@ class CHiGac(AmortizedClusterer):
     """CHiGac (Liu, Wang & Jing 2021): a pioneer, a cluster vector, the rows that go with them; k is found.
 
     A trained encoder looks at the whole data set once. Clusters are then generated one by one: a
-    pioneer is chosen among the rows left over, a latent vector of its cluster follows from it, and both
-    together say who belongs to the cluster. All three are random variables of a trained model, so that
-    further draws say how sure the answer is. What becomes of this partition says ``refine``.
+    pioneer is chosen among the remaining rows, a latent vector of its cluster follows from it, and
+    together they decide which rows belong to the cluster. All three are random variables of a trained
+    model, so that further draws say how sure the answer is. ``refine`` says what happens to this partition.
 
     Parameters
     ----------
     stop : {"learned", "empty"}
         When no cluster follows: the network says that only stragglers are left, which join the
-        cluster that wanted them most, or no row is left at all, as the paper prints it.
+        cluster that wanted them most, or no row is left at all, as in the paper.
     recentre : int
-        How often a cluster is generated again from its most central row, which then is the pioneer; 0 as the
-        paper prints it.
+        How often a cluster is generated again from its most central row, which then is the pioneer; 0 as in
+        the paper.
     n_draws : int
         Further paths with drawn pioneers and cluster vectors (L in the paper); the best of all is the answer,
         and memberships are averages over what all of them lead to (Eq 10 in the paper). 0 takes the likeliest

@@ -1,4 +1,4 @@
-"""The estimator to type for any table: any number of features, clusters of any shape."""
+"""The estimator to start with: tables of any width, clusters of any shape."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from clusterwise.estimators.many_rows import TableReader
 from clusterwise.estimators.pipelined import PipelinedClusterer
 from clusterwise.estimators.validation import as_points, require_features
-from clusterwise.exceptions import ClusterwiseError, OutsidePriorWarning
+from clusterwise.exceptions import ClusterwiseError, MisfitWarning, OutsidePriorWarning
 from clusterwise.models.node_judge import NodeJudge
 from clusterwise.models.partition_judge import PartitionJudge
 from clusterwise.partition import Partition
@@ -30,6 +30,7 @@ from clusterwise.pipeline.judged import (
     describe_judged,
     layer,
 )
+from clusterwise.pipeline.misfit import find_misfits_of_any_shape, rows_to_check
 from clusterwise.pipeline.neighbours import MixtureAssigner, NeighbourAssigner
 from clusterwise.pipeline.posterior import Beliefs
 from clusterwise.pipeline.prepare import Prepared
@@ -47,6 +48,8 @@ CONTEXT_ROWS = 2_000
 CONTEXT_ROWS_OF_MANY_COLUMNS = 4_000
 # Tables this many times stranger than one in a thousand of the training tables bring a warning.
 MARGIN = 1.5
+# Answers that the judge expects less of bring a warning: half-way between chance and the truth.
+LEAST_EXPECTED = 0.5
 
 
 class Clusterer(PipelinedClusterer):
@@ -279,7 +282,13 @@ class Clusterer(PipelinedClusterer):
         """Probability of each number of clusters, from the judge of partitions."""
         check_is_fitted(self)
         assert self._judged.k_posterior is not None
-        return self._judged.k_posterior
+        return self._with_other_k_said(self._judged.k_posterior)
+
+    def _why_other_k(self, likeliest: int) -> str:
+        return (
+            "the labels are the single partition that promises most, whereas all partitions into as "
+            f"many clusters count together in k_posterior_; see labels_at({likeliest}) for the best of those."
+        )
 
     def _believe(self, n_draws: int) -> Beliefs:
         return beliefs_of_judged(self._prepared, self._judged)
@@ -300,17 +309,26 @@ class Clusterer(PipelinedClusterer):
         return describe_judged(self._prepared, self._judged, answer, alone=True).labels
 
     def _find_misfits(self, prepared: Prepared, description: Description, pipeline: Stages) -> list[str]:
-        """Nothing: clusters may have any shape, and ``expected_ari_`` says how far to trust them."""
-        return []
+        rows = rows_to_check(prepared.n_rows)
+        labels = description.labels[prepared.order[rows]]
+        names = None if self.preparation_ is not None else getattr(self, "feature_names_in_", None)
+        return find_misfits_of_any_shape(prepared.features[rows], labels, names)
 
     def _notes(self, prepared: Prepared, cap_reached: bool) -> Iterator[tuple[type[Warning], str]]:
         yield from super()._notes(prepared, cap_reached)
+        if self.expected_ari_ < LEAST_EXPECTED:
+            yield (
+                MisfitWarning,
+                f"the judges expect little of {self.n_clusters_} cluster{'s' * (self.n_clusters_ != 1)} (an "
+                f"adjusted Rand index of {self.expected_ari_:.2f} with the true ones): the table may have no "
+                "clear clusters; look at k_posterior_ and at labels_at for other numbers of them.",
+            )
         known = float(self._judges()[1].facts["largest_strangeness"])
         if self._judged.strangeness > MARGIN * known:
             yield (
                 OutsidePriorWarning,
-                "this table is unlike those that the judges were trained on: "
-                f"{100 * self._judged.strangeness:.0f} % of what they look at is out of range; look at the "
+                "this table is unlike those that the networks were trained on: "
+                f"{100 * self._judged.strangeness:.0f} % of what they see is out of range; look at the "
                 "clusters before you trust them, or transform the columns (log, ranks).",
             )
 
@@ -322,10 +340,14 @@ def _needs_preparation(X: Any) -> bool:
     """Whether X is more than an array of numbers without gaps."""
     if scipy.sparse.issparse(X) or hasattr(X, "columns") or hasattr(X, "column_names"):
         return True
+    if isinstance(X, np.ma.MaskedArray):
+        return bool(np.ma.getmaskarray(X).any())
     try:
         array = np.asarray(X)
     except (ValueError, TypeError):
         return False  # ragged: the usual checks say so
+    if array.dtype.names is not None:
+        return True
     if array.ndim != 2:
         return False
     if array.dtype.kind in "OUSMm":

@@ -26,7 +26,7 @@ class DAC(AmortizedClusterer):
     """Deep Amortized Clustering (Lee, Lee & Teh 2019): clusters found one by one, k included.
 
     A trained network takes the whole data set and picks out one cluster per pass until no row is
-    left. What becomes of this partition says ``refine``.
+    left. ``refine`` says what happens to this partition.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from clusterwise._threads import one_thread
 from clusterwise.components.clusters import outlier_scores_of
@@ -38,12 +38,12 @@ __all__ = ["DeepDPM"]
 
 
 class DeepDPM(BaseClusterer):
-    """Deep Dirichlet-process mixture (Ronen et al. 2022): a network learns who belongs where, k included.
+    """Deep Dirichlet-process mixture (Ronen et al. 2022): a network learns the memberships, k included.
 
     For one data set, large rather than small, when no trained network fits it. A clustering net gives each
     row its memberships; it learns to follow a Gaussian mixture that is re-estimated from them, and clusters
-    split and merge by the Hastings ratio of a Dirichlet-process mixture until nothing moves. On raw features
-    an autoencoder can take turns with the clustering (``feature_learning``).
+    split and merge by the Hastings ratio of a Dirichlet-process mixture until nothing changes. On raw
+    features an autoencoder can take turns with the clustering (``feature_learning``).
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class DeepDPM(BaseClusterer):
         Memberships are those of the clustering net.
     k_posterior_ : dict of int to float
         Distribution of K after one more round of the last splits and merges that were proposed. It says how
-        settled the fit is; it is no posterior over all partitions, for which there is ``DPMixture``.
+        settled the fit is; for a posterior over partitions use ``DPMixture``.
     means_ : ndarray of shape (K, d)
     covariances_ : ndarray of shape (K, d, d)
     proportions_ : ndarray of shape (K,)
@@ -344,10 +344,19 @@ class DeepDPM(BaseClusterer):
         found = membership[checked].argmax(axis=1)
         self.misfits_ = self._misfits(space, clusters, rows.take(checked), found, judged=True)
         self._snapshot = replace(snapshot, weights=weights, statistics=clusters.statistics)
-        self.k_posterior_ = k_after_moves(self.n_clusters_, snapshot.proposals)
+        self._k_posterior = k_after_moves(self.n_clusters_, snapshot.proposals)
         self.history_ = snapshot.history
         self.n_iter_ = len(snapshot.history)
         self.interrupted_ = snapshot.interrupted
+
+    @property
+    def k_posterior_(self) -> dict[int, float]:
+        """Distribution of K after one more round of splits and merges."""
+        check_is_fitted(self)
+        return self._with_other_k_said(self._k_posterior)
+
+    def _why_other_k(self, likeliest: int) -> str:
+        return "the fit ended while clusters were still being split or merged; raise max_epochs."
 
     @property
     def sample_partitions(self) -> Any:

@@ -28,7 +28,7 @@ def prior_of_clusters(
     scatter_share: float,
     variances: Any = None,
 ) -> NormalInverseWishart:
-    """The prior for so many rows; ``variances`` is a number or (d,), in the units of the data.
+    """The prior for this many rows; ``variances`` is a number or (d,), in the units of the data.
 
     Without them nu is d + 2, and nu Psi is a share of the data's scatter.
     """

@@ -23,7 +23,7 @@ from clusterwise.dp.convergence import Agreement, agreement, summarize
 from clusterwise.dp.hyper import HyperParameters, HyperPrior, LogNormal
 from clusterwise.dp.partitioned import BlockMoves, Sample
 from clusterwise.dp.state import statistics_of
-from clusterwise.estimators.base import CALLER, BaseClusterer
+from clusterwise.estimators.base import BaseClusterer
 from clusterwise.estimators.progress import batch_progress, chain_progress
 from clusterwise.estimators.tables import Table, read_table
 from clusterwise.estimators.validation import by_feature, require_degrees_of_freedom, require_positive
@@ -38,12 +38,12 @@ from clusterwise.sources import Batch, RowSource, as_source
 
 __all__ = ["DPMixture"]
 
-# Sampled partitions are kept up to so many labels altogether, and at most so many of them.
+# Sampled partitions are kept up to this many labels altogether, and at most this many of them.
 LABELS_KEPT = 20_000_000
 PARTITIONS_KEPT = 200
 # Rows of a source that tell the units, and by which partitions are compared and proposals prepared.
 ROWS_OF_SAMPLE = 10_000
-# Chains are looked at after so many draws; fewer than these say little about how far they are.
+# Chains are looked at after this many draws; fewer than these say little about how far they are.
 DRAWS_PER_ROUND = 25
 LEAST_DRAWS = 50
 FEW_DRAWS = 10
@@ -51,7 +51,7 @@ FEW_DRAWS = 10
 MOST_FEATURES = 32
 N_COMPONENTS = 20
 MOST_RANGE_RATIO = 10.0
-# The consensus compares all pairs of so many of them, fewer for many rows.
+# The consensus compares all pairs of this many of them, fewer for many rows.
 PARTITIONS_COMPARED = 64
 LABELS_COMPARED = 4_000_000
 # The prior of DeepDPM's authors: kappa, nu - d + 1, and variance as a share of the data's.
@@ -242,7 +242,7 @@ class DPMixture(BaseClusterer):
         found = clusters.memberships(rows.points).argmax(axis=1)
         self.misfits_ = self._misfits(space, clusters, rows.points, found, judged=True)
         self._store_clusters_of(source, space, clusters, clusters)
-        self._warn(CALLER + 1)
+        self._warn()
         if self.verbose:
             print(f"DPMixture: {self.n_clusters_} clusters, {time.perf_counter() - started:.2f} s")
         return self
@@ -356,7 +356,7 @@ class DPMixture(BaseClusterer):
         self.convergence_ = summarize(self.trace_)
         self.alpha_ = float(self.trace_["alpha"].mean())
         ks, shares = np.unique(self.trace_["n_clusters"], return_counts=True)
-        self.k_posterior_ = {int(k): float(share) for k, share in zip(ks, shares / shares.sum(), strict=True)}
+        self._k_posterior = {int(k): float(share) for k, share in zip(ks, shares / shares.sum(), strict=True)}
         self._partitions = np.stack([state.labels for state in kept]).astype(np.int32)
         self.agreement_ = _agreement(self._chains)
         compared = min(PARTITIONS_COMPARED, len(kept), max(2, LABELS_COMPARED // n))
@@ -381,26 +381,36 @@ class DPMixture(BaseClusterer):
             in_input_order(outlier_scores_of(table.rows, clusters), table.order),
         )
 
-    def _warn(self, stacklevel: int = CALLER) -> None:
+    def _warn(self) -> None:
         """Say what a user should know about how the sampling ended."""
         if self._interrupted:
             n_draws = sum(len(chain.trace.n_clusters) for chain in self._chains)
             self._say(
                 f"DPMixture was interrupted after {n_draws} draws of {len(self._chains)} chains, which are "
-                "what it reports.",
-                stacklevel=stacklevel,
+                "what it reports."
             )
         for message in self.misfits_:
-            self._say(f"DPMixture: {message}", MisfitWarning, stacklevel)
+            self._say(f"DPMixture: {message}", MisfitWarning)
         few = self.trace_["alpha"].shape[1] < FEW_DRAWS
         if self.convergence_.is_poor and (few or self.agreement_.is_poor):
             self._say(
                 "DPMixture's chains have found different clusterings: two draws of one chain agree to "
                 f"{self.agreement_.within:.2f}, of different chains to {self.agreement_.between:.2f} (R-hat "
                 f"{self.convergence_.worst_r_hat:.2f}; see convergence_); raise n_warm_up, or go on with "
-                "warm_start=True.",
-                stacklevel=stacklevel,
+                "warm_start=True."
             )
+
+    @property
+    def k_posterior_(self) -> dict[int, float]:
+        """Share of the draws with each number of clusters."""
+        check_is_fitted(self)
+        return self._with_other_k_said(self._k_posterior)
+
+    def _why_other_k(self, likeliest: int) -> str:
+        return (
+            "the labels are the partition that is closest to all draws, and small clusters that come and go "
+            "are not part of it; see sample_partitions for the draws."
+        )
 
     def sample_partitions(self, n_samples: int = 50) -> PartitionPosterior:
         """Partitions of the rows of ``fit`` from the posterior: draws of the chains, spread evenly.

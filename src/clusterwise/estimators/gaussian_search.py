@@ -20,9 +20,9 @@ __all__ = ["GaussianSearch"]
 class GaussianSearch(PipelinedClusterer):
     """Gaussian mixture that finds its number of clusters by evidence, in any number of features.
 
-    Small cells of rows are put together, and the clusters that they make are fitted by EM, split and merged
-    as long as the evidence of the mixture gains, all parameters integrated out. No network, nothing to tune:
-    in place of fitting mixtures with every k and comparing them by BIC.
+    Small cells of rows are merged to clusters, which are fitted by EM, split and merged as long as the
+    evidence of the mixture grows, all parameters integrated out. It needs no network and no tuning, and
+    replaces fitting mixtures with every k and comparing them by BIC.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class GaussianSearch(PipelinedClusterer):
     Attributes
     ----------
     k_posterior_ : dict
-        Probability of each number of clusters by the evidences of all mixtures that the search has come by.
+        Probability of each number of clusters by the evidences of all mixtures that the search has visited.
     labels_, n_clusters_, membership_, probabilities_, outlier_scores_, means_, covariances_, proportions_, \
 cap_reached_
         As for :class:`AMCP`.

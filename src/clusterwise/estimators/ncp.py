@@ -19,7 +19,7 @@ __all__ = ["NCP"]
 class NCP(AmortizedClusterer):
     """Neural Clustering Process (Pakman et al. 2020): the label of one row after the other, k included.
 
-    A trained network gives each row the probabilities to join one of the clusters so far or to open a new
+    A trained network gives each row the probabilities of joining one of the clusters so far or opening a new
     one. Multiplied along a random order of the rows they are the probability of a partition: labels drawn
     from them are draws from a posterior over partitions, and of many orders the likeliest partition is the
     network's answer. As a row costs a step, the network sees a sample of the rows. What becomes of this
@@ -47,7 +47,8 @@ class NCP(AmortizedClusterer):
     network_labels_ : ndarray of shape (n,)
         The likeliest partition of all orders, before refining; -1 for rows that the network was not shown.
     steps_ : tuple of ClusteringStep
-        The clusters of that partition in the order of their birth, with the probabilities of their members.
+        The clusters of that partition in the order in which they appeared, with the probabilities of their
+        members.
     labels_, n_clusters_, membership_, probabilities_, outlier_scores_, means_, covariances_, proportions_, \
 weights_name_, cap_reached_, n_network_points_
         As for :class:`AMCP`.

@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from clusterwise._threads import one_thread
 from clusterwise.estimators.base import BaseClusterer
+from clusterwise.estimators.callers import level_of_caller
 from clusterwise.estimators.progress import batch_progress
 from clusterwise.estimators.validation import as_points, require_positive
-from clusterwise.exceptions import CapReachedWarning, MisfitWarning, OtherKWarning
+from clusterwise.exceptions import CapReachedWarning, MisfitWarning
 from clusterwise.partition import Partition
 from clusterwise.pipeline.batches import fit_batches
 from clusterwise.pipeline.describe import Description, network_labels
@@ -33,8 +34,6 @@ __all__ = ["PipelinedClusterer"]
 
 # Candidates behind the posterior over k where ``fit`` itself draws none.
 DRAWS_OF_POSTERIOR = 20
-# Warnings point to the line that called ``fit``: above _warn, fit itself and scikit-learn's wrapper of it.
-CALLER = 4
 
 
 class PipelinedClusterer(BaseClusterer):
@@ -112,7 +111,7 @@ class PipelinedClusterer(BaseClusterer):
             order = fitted.prepared.order
             self._beliefs[pipeline.n_draws] = beliefs_of_refined(fitted.prepared, fitted.refined, order)
         self.misfits_ = self._find_misfits(fitted.prepared, fitted.description, pipeline)
-        self._warn(fitted.prepared, self.cap_reached_, self.misfits_, stacklevel=CALLER + 1)
+        self._warn(fitted.prepared, self.cap_reached_, self.misfits_)
         if self.verbose:
             print(
                 f"{type(self).__name__}: {self.n_clusters_} clusters in {source.n_rows} rows, "
@@ -163,7 +162,6 @@ class PipelinedClusterer(BaseClusterer):
         """Keep what there is beside the clusters."""
         self._prepared, self._proposal, self._seed = prepared, proposal, seed
         self._beliefs: dict[int, Beliefs] = {}
-        self._said_other_k = False
         self.cap_reached_ = self._is_capped(proposal, description)
 
     def _store(self, prepared: Prepared, proposal: Proposal, description: Description, seed: int) -> None:
@@ -188,13 +186,14 @@ class PipelinedClusterer(BaseClusterer):
         cap_reached: bool,
         misfits: Sequence[str],
         prefix: str = "",
-        stacklevel: int = CALLER,
     ) -> None:
         """Say what a user should know of a data set."""
         for category, message in self._notes(prepared, cap_reached):
-            warnings.warn(prefix + message, category, stacklevel=stacklevel)
+            warnings.warn(prefix + message, category, stacklevel=level_of_caller())
         for message in misfits:
-            warnings.warn(f"{prefix}{type(self).__name__}: {message}", MisfitWarning, stacklevel=stacklevel)
+            warnings.warn(
+                f"{prefix}{type(self).__name__}: {message}", MisfitWarning, stacklevel=level_of_caller()
+            )
 
     def _notes(self, prepared: Prepared, cap_reached: bool) -> Iterator[tuple[type[Warning], str]]:
         if cap_reached:
@@ -220,26 +219,13 @@ class PipelinedClusterer(BaseClusterer):
     def k_posterior_(self) -> dict[int, float]:
         """Probability of each number of clusters; see ``sample_partitions``."""
         check_is_fitted(self)
-        result = k_posterior(self._believe(self._draws_of_posterior()))
-        likeliest = max(result, key=lambda k: result[k])
-        if likeliest != self.n_clusters_ and not self._said_other_k:
-            self._said_other_k = True
-            warnings.warn(
-                f"{type(self).__name__}: the labels have {self.n_clusters_} clusters, but {likeliest} are "
-                "likelier "
-                f"({result[likeliest]:.2f}): further candidates count in k_posterior_ that fit did not look "
-                "at; "
-                f"{self._other_k_remedy()}",
-                OtherKWarning,
-                stacklevel=2,
-            )
-        return result
+        return self._with_other_k_said(k_posterior(self._believe(self._draws_of_posterior())))
 
-    def _other_k_remedy(self) -> str:
-        """What to do if P(K) does not agree with the labels."""
+    def _why_other_k(self, likeliest: int) -> str:
+        why = "k_posterior_ also counts candidates that fit did not consider; "
         if "n_draws" in self.get_params(deep=False):
-            return f"fit with n_draws={DRAWS_OF_POSTERIOR} to look at them."
-        return "see sample_partitions for them."
+            return f"{why}fit with n_draws={DRAWS_OF_POSTERIOR} to consider them."
+        return f"{why}see sample_partitions for them."
 
     def sample_partitions(self, n_samples: int = 50) -> PartitionPosterior:
         """Draw partitions of the rows of ``fit``.

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array
 
@@ -13,7 +14,7 @@ from clusterwise._arrays import require_finite
 from clusterwise.components.niw import CovarianceType
 from clusterwise.exceptions import ClusterwiseError, FeatureCountError, InvalidDataError
 from clusterwise.sources import RowSource
-from clusterwise.tables.columns import require_table
+from clusterwise.tables.columns import require_table, with_plain_names
 
 __all__ = [
     "as_points",
@@ -35,17 +36,15 @@ def as_points(X: Any, estimator: BaseEstimator, name: str = "X") -> np.ndarray:
         points: np.ndarray = check_array(
             X, dtype=np.float64, order="C", ensure_all_finite=False, estimator=estimator, input_name=name
         )
-    except ValueError as error:
-        if "could not convert string to float" not in str(error):
-            raise
-        raise _text_error(X, name) from error
+    except (ValueError, TypeError) as error:
+        raise _explained(error, X, name) from error
     require_finite(points, name)
     return points
 
 
 def _require_no_dates(X: Any, name: str) -> None:
     """Raise an error that names the first column of dates, which numpy would take for numbers."""
-    frame = nw.from_native(X, pass_through=True)
+    frame = nw.from_native(with_plain_names(X), pass_through=True)
     if isinstance(frame, nw.DataFrame):
         found = [label for label, kind in frame.schema.items() if kind.is_temporal()]
         where = f"Column {found[0]!r} of {name}" if found else None
@@ -55,6 +54,30 @@ def _require_no_dates(X: Any, name: str) -> None:
         raise InvalidDataError(
             f"{where} holds dates; drop it or turn it into numbers (clusterwise.TablePreparation does)."
         )
+
+
+def _explained(error: Exception, X: Any, name: str) -> InvalidDataError:
+    """What scikit-learn says is wrong with X, in one line, with what to do."""
+    message = " ".join(str(error).split())
+    if scipy.sparse.issparse(X):
+        return InvalidDataError(
+            f"{name} is a sparse matrix, but dense data is required; use clusterwise.Clusterer, project it "
+            f"with clusterwise.TablePreparation, or pass {name}.toarray()."
+        )
+    if "could not convert string to float" in message:
+        return _text_error(X, name)
+    if "inhomogeneous" in message:
+        return InvalidDataError(f"The rows of {name} differ in length; give each the same.")
+    if "Complex data" in message:
+        return InvalidDataError(
+            f"Complex data not supported: pass real and imaginary parts of {name} as columns."
+        )
+    if isinstance(error, TypeError):
+        return InvalidDataError(
+            f"{name} is a {type(X).__name__}, not a table of numbers ({message}); pass an array or a "
+            "data frame."
+        )
+    return InvalidDataError(message)
 
 
 def _text_error(X: Any, name: str) -> InvalidDataError:

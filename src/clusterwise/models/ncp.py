@@ -59,7 +59,7 @@ class NCPConfig:
     u_size: int = 128
     g_size: int = 256
     n_wavelengths: int = field(default=6, metadata={"least": 0})
-    points_per_position: int = 8  # training looks at one position for so many points of a data set
+    points_per_position: int = 8  # training looks at one position for this many points of a data set
 
 
 class Encoded(NamedTuple):

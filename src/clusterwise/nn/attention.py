@@ -113,7 +113,7 @@ class InducedSetAttentionBlock(nn.Module):
         self._folded: FoldedISAB | None = None
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Map (B, n, width) to (B, n, width); absent points are read by nobody."""
+        """Map (B, n, width) to (B, n, width); absent points are ignored."""
         if not torch.is_grad_enabled():
             return self._fold()(x, mask)
         self._folded = None

@@ -27,7 +27,7 @@ class SetEncoder(nn.Module):
         )
 
     def forward(self, points: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Map (B, N, n_features) to (B, N, width); absent points are read by nobody."""
+        """Map (B, N, n_features) to (B, N, width); absent points are ignored."""
         n_sets, n_points, _ = points.shape
         at_a_time = max(1, POINTS_AT_A_TIME // max(1, n_points))
         if n_sets <= at_a_time or torch.is_grad_enabled() or points.device.type != "cpu":

@@ -63,7 +63,7 @@ class FoldedISAB:
         return [p._version for p in now] + [p.data_ptr() for p in now]
 
     def __call__(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        """Map (B, n, width) to (B, n, width); absent points are read by nobody."""
+        """Map (B, n, width) to (B, n, width); absent points are ignored."""
         keys, values = self._keys_and_values(self._gather(x, mask))
         return self._spread(x, keys, values)
 

@@ -15,7 +15,7 @@ from scipy.special import chdtri, logsumexp
 
 from clusterwise.tables.symmetry import curve_gain
 
-__all__ = ["find_misfits", "rows_to_check", "valley"]
+__all__ = ["find_misfits", "find_misfits_of_any_shape", "rows_to_check", "valley"]
 
 MOST_ROWS = 1000
 FEWEST_ROWS = 50
@@ -29,14 +29,15 @@ N_NEIGHBOURS = 2
 MOST_CLUSTERS = 40
 # More clusters than this in a row without any gap are pieces of something else.
 MOST_WITHOUT_GAP = 5
-# Another scale of a column must be better by so many nats for each thousand rows.
+# Another scale of a column must be better by this many nats for each thousand rows.
 LEAST_GAIN = 30.0
-# A column with no more different values than this, which are constant within the clusters of so many rows.
+# A column with no more different values than this, which are constant within the clusters of this many rows.
 FEW_VALUES = 12
 FOLLOWED = 0.5
 # Expected share of rows beyond the limit, and how many of them are too many.
 FAR = 1e-3
 TOO_MANY = 0.03
+FEWEST_FAR = 10
 # Correlation within a cluster that a diagonal covariance must not pass over.
 CORRELATED = 0.6
 MOST_FEATURES = 50  # beyond, covariances take too long for a check
@@ -89,35 +90,73 @@ def find_misfits(
     return found + list(_pieces(clusters, len(labels), judged, _skewed_columns(points, names)))
 
 
+def find_misfits_of_any_shape(
+    features: np.ndarray, labels: np.ndarray, names: Sequence[str] | None = None
+) -> list[str]:
+    """What is wrong with clusters that need not be Gaussian; see ``find_misfits`` for the arguments.
+
+    Values that repeat, one cluster of several heaps, and one Gaussian in parts are wrong all the same.
+    """
+    if len(labels) < FEWEST_ROWS:
+        return []
+    names = [f"column {place}" for place in range(features.shape[1])] if names is None else list(names)
+    found = list(_followed_values(features, labels, names, most=1))
+    if found:
+        return found
+    clusters = [features[labels == label] for label in np.unique(labels)]
+    if len(clusters) == 1:
+        return list(_heaps(features))
+    return list(_parts_of_one_gaussian(clusters, len(labels)))
+
+
 # -- single checks --------------------------------------------------------------------------------
 
 
-def _followed_values(features: np.ndarray, labels: np.ndarray, names: Sequence[str]) -> Iterator[str]:
-    """Clusters that are no more than the values of a column."""
+def _followed_values(
+    features: np.ndarray, labels: np.ndarray, names: Sequence[str], most: int = MOST_WITHOUT_GAP
+) -> Iterator[str]:
+    """Clusters that are no more than the values of a column; more than ``most`` where all are few-valued."""
     if labels.max() == 0 or features.shape[1] != len(names):
         return
     order = np.argsort(labels, kind="stable")
     starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
     sizes = np.diff(starts, append=len(labels))
     few = [len(np.unique(column[: 4 * FEW_VALUES])) <= FEW_VALUES for column in features.T]
-    if all(few) and len(sizes) > MOST_WITHOUT_GAP:
+    if all(few) and len(sizes) > most:
         yield (
-            f"all columns have few values, of which the {len(sizes)} clusters may be made; spread them with "
-            "clusterwise.TablePreparation."
+            f"all columns have few distinct values, and the {len(sizes)} clusters may be no more than these; "
+            "spread them with clusterwise.TablePreparation."
         )
         return
-    for place, column in enumerate(features.T):
-        if not few[place]:
-            continue
-        n_values = len(np.unique(column))
-        ordered = column[order]
-        constant = np.minimum.reduceat(ordered, starts) == np.maximum.reduceat(ordered, starts)
-        if 1 < n_values <= FEW_VALUES and sizes[constant & (sizes > 1)].sum() > FOLLOWED * len(labels):
-            yield (
-                f"the clusters follow the {n_values} values of {names[place]}, which no density can "
-                "describe; "
-                "spread its values with clusterwise.TablePreparation, or leave it out."
-            )
+    followed = [
+        (name, len(np.unique(column)))
+        for name, column, has_few in zip(names, features.T, few, strict=True)
+        if has_few and _is_followed(column[order], starts, sizes)
+    ]
+    if followed:
+        name, n_values = followed[0]
+        others = f" (and of {len(followed) - 1} more columns)" if len(followed) > 1 else ""
+        yield (
+            f"the clusters follow the {n_values} values of {name}{others}, which no density can describe; "
+            "spread its values with clusterwise.TablePreparation, or leave it out."
+        )
+
+
+def _is_followed(column: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> bool:
+    """Whether most rows of a few-valued column (n,), cluster after cluster, are in clusters of one value.
+
+    Of a value that most rows have anyway, as pixels at a margin are black, this says nothing: most rows with
+    other values must be in clusters of one value, too.
+    """
+    values, counts = np.unique(column, return_counts=True)
+    if not 1 < len(values) <= FEW_VALUES:
+        return False
+    usual = values[counts.argmax()]
+    constant = np.minimum.reduceat(column, starts) == np.maximum.reduceat(column, starts)
+    constant &= sizes > 1
+    unusual = constant & (column[starts] != usual)
+    rare = len(column) - counts.max()
+    return bool(sizes[constant].sum() > FOLLOWED * len(column) and sizes[unusual].sum() > FOLLOWED * rare)
 
 
 def _far_rows(features: np.ndarray, labels: np.ndarray, full: bool) -> Iterator[str]:
@@ -134,7 +173,7 @@ def _far_rows(features: np.ndarray, labels: np.ndarray, full: bool) -> Iterator[
         lengths *= chdtri(f, 0.5) / max(float(np.median(lengths)), 1e-300)
         far += int((lengths > limit).sum())
     share = far / len(labels)
-    if share > TOO_MANY:
+    if share > TOO_MANY and far >= FEWEST_FAR:
         yield (
             f"{100 * share:.0f} % of the rows lie farther from their cluster than one in {1 / FAR:,.0f} "
             "should "
@@ -163,7 +202,7 @@ def _correlated_members(clusters: Sequence[np.ndarray]) -> Iterator[str]:
 
 
 def _heaps(features: np.ndarray) -> Iterator[str]:
-    """One cluster that falls into heaps along a column or a principal axis."""
+    """One cluster that falls into groups along a column or a principal axis."""
     if any(len(np.unique(column[: 4 * FEW_VALUES])) <= FEW_VALUES for column in features.T):
         return  # values that repeat are heaps, too
     centred = features - features.mean(axis=0)
@@ -172,7 +211,7 @@ def _heaps(features: np.ndarray) -> Iterator[str]:
         depth = valley(values)
         if depth < TWO_HEAPS:
             yield (
-                "there is one cluster, but the rows fall into heaps that can be seen along a single axis "
+                "there is one cluster, but the rows fall into groups that can be seen along a single axis "
                 "(between "
                 f"them the density is {depth:.2f} of the lower peak); try clusterwise.Clusterer."
             )
@@ -189,17 +228,13 @@ def _pieces(
     clusters: Sequence[np.ndarray], n: int, judged: bool, skewed_columns: Iterator[str]
 ) -> Iterator[str]:
     """Clusters that run into each other without a gap: parts of a Gaussian, a skewed or a bent cloud."""
-    group_of = _groups_without_gap(clusters)
-    for group in range(group_of.max() + 1):
-        members = np.flatnonzero(group_of == group).tolist()
-        if len(members) < 2:
-            continue
+    for members in _groups_without_gap(clusters):
         share = sum(len(clusters[k]) for k in members) / n
         here = f"{len(members)} clusters with {100 * share:.0f} % of the rows"
         skewed = list(itertools.islice(skewed_columns, 3)) if share > FOLLOWED else []
         if not judged and _is_one_gaussian([clusters[k] for k in members]):
             yield (
-                f"{here} look like one Gaussian together; try refine='search', or clusterwise.GaussianSearch."
+                f"{here} together look like one Gaussian; try refine='search', or clusterwise.GaussianSearch."
             )
         elif skewed:
             shown = ", ".join(skewed)
@@ -215,11 +250,22 @@ def _pieces(
             )
 
 
-def _groups_without_gap(clusters: Sequence[np.ndarray]) -> np.ndarray:
-    """Number of the group of each cluster, (K,), where neighbours without a gap are in the same group."""
+def _parts_of_one_gaussian(clusters: Sequence[np.ndarray], n: int) -> Iterator[str]:
+    """Clusters without a gap between them that one Gaussian describes better."""
+    for members in _groups_without_gap(clusters):
+        if _is_one_gaussian([clusters[k] for k in members]):
+            share = sum(len(clusters[k]) for k in members) / n
+            yield (
+                f"{len(members)} clusters with {100 * share:.0f} % of the rows look like one Gaussian "
+                "together; compare with clusterwise.GaussianSearch."
+            )
+
+
+def _groups_without_gap(clusters: Sequence[np.ndarray]) -> list[list[int]]:
+    """Groups of at least two clusters, each without a gap to another one of its group."""
     k = len(clusters)
     if k > MOST_CLUSTERS:
-        return np.arange(k)
+        return []
     means = np.stack([members.mean(axis=0) for members in clusters])
     scatters = [_scatter(members - mean) for members, mean in zip(clusters, means, strict=True)]
     distances = np.square(means[:, None] - means).sum(axis=2)
@@ -235,7 +281,9 @@ def _groups_without_gap(clusters: Sequence[np.ndarray]) -> np.ndarray:
             axis = np.linalg.solve(pooled, means[j] - means[i])
             both = np.concatenate([clusters[i] @ axis, clusters[j] @ axis])
             links[i, j] = links[j, i] = valley(both) > NO_GAP
-    return np.asarray(connected_components(links, directed=False)[1])
+    n_groups, group_of = connected_components(links, directed=False)
+    groups = [np.flatnonzero(group_of == group).tolist() for group in range(n_groups)]
+    return [group for group in groups if len(group) > 1]
 
 
 # -- tools ------------------------------------------------------------------------------------------

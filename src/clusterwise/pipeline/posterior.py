@@ -1,4 +1,4 @@
-"""What is believed about a data set beside the answer: P(K), and partitions drawn from the beliefs."""
+"""What else may be true of a data set: P(K), and partitions drawn from the beliefs."""
 
 from __future__ import annotations
 

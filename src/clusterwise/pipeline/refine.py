@@ -35,7 +35,7 @@ class Scored:
 
 @dataclass(frozen=True)
 class Refined:
-    """All distinct mixtures that refining has come by, the one with the largest evidence first."""
+    """All distinct mixtures that refining has visited, the one with the largest evidence first."""
 
     scored: tuple[Scored, ...]
 

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["KPosteriorDisplay"]
 
-SMALLEST_SHOWN = 0.005
+SMALLEST_SHOWN = 0.01
+SMALLEST_NUMBERED = 0.03
+MOST_NUMBERED = 10  # figures above more bars than this would run into each other
 
 
 class KPosteriorDisplay:
@@ -52,10 +54,12 @@ class KPosteriorDisplay:
         colours = [BASE[0] if k == self.n_clusters or self.n_clusters is None else QUIET for k in ks]
         ax.bar(ks, heights, width=0.75, color=colours)
         for k, height in zip(ks, heights, strict=True):
-            if height >= SMALLEST_SHOWN:
+            if (height >= SMALLEST_NUMBERED and len(ks) <= MOST_NUMBERED) or k == self.n_clusters:
                 ax.annotate(f"{height:.2f}", (k, height), ha="center", va="bottom", fontsize=8)
-        if len(ks) <= 20:
+        if len(ks) <= MOST_NUMBERED:
             ax.set_xticks(ks)
+        else:
+            ax.xaxis.set_major_locator(import_matplotlib("matplotlib.ticker").MaxNLocator(integer=True))
         ax.set_ylim(0, 1.08 * max(heights))
         ax.set_xlabel("number of clusters k")
         ax.set_ylabel("probability")

@@ -97,7 +97,8 @@ class StepsDisplay:
             if step.anchor is not None:
                 x, y = self.points[step.anchor]
                 ax.plot([x], [y], marker="x", color="#101214", markersize=6, markeredgewidth=1.5)
-            ax.set_title(f"{number}: {int(members.sum()):,} points", fontsize=8)
+            n_members = int(members.sum())
+            ax.set_title(f"{number}: {n_members:,} point{'' if n_members == 1 else 's'}", fontsize=8)
             taken |= members
         for ax in axes[n_panels:]:
             ax.set_visible(False)

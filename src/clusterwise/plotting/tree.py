@@ -42,7 +42,7 @@ class TreeDisplay:
         tree = getattr(estimator, "tree_", None)
         if tree is None:
             raise ClusterwiseError(
-                f"{type(estimator).__name__} has no tree to draw; Clusterer has one, of eight rows or more."
+                f"{type(estimator).__name__} has no tree to draw; Clusterer has one for at least eight rows."
             )
         return cls(tree).plot(ax)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ __all__ = [
     "Agreement",
     "ClusterRow",
     "PointRow",
+    "about_k",
     "agreement_with",
     "cluster_rows",
     "headline",
@@ -26,7 +28,7 @@ __all__ = [
 
 MAX_COLUMNS = 6  # wider tables are not read
 MAX_CLASSES = 30
-CERTAIN = 0.99
+CERTAIN = 0.9
 OUTLYING = 0.5
 
 
@@ -171,6 +173,17 @@ def agreement_with(y: Any, labels: np.ndarray) -> Agreement:
     )
 
 
+def about_k(estimator: Any, k_posterior: Mapping[int, float]) -> str:
+    """Say whether P(K) favours the number of clusters that was taken."""
+    likeliest = max(k_posterior, key=lambda k: k_posterior[k])
+    taken = int(estimator.n_clusters_)
+    line = "The probability of each number of clusters; in colour, the number that was taken."
+    if likeliest == taken:
+        return line
+    why = estimator._why_other_k(likeliest) if hasattr(estimator, "_why_other_k") else ""
+    return f"{line} It is not the likeliest one, which is {likeliest}: {why}".rstrip(": ")
+
+
 def headline(estimator: Any, n_columns: int, seconds: float | None) -> list[tuple[str, str]]:
     """Return the figures at the head of the page, with their captions."""
     n_clusters, n_rows = int(estimator.n_clusters_), len(estimator.labels_)
@@ -181,8 +194,9 @@ def headline(estimator: Any, n_columns: int, seconds: float | None) -> list[tupl
         (f"{100 * float(np.mean(estimator.probabilities_)):.1f} %", "mean confidence"),
         (type(estimator).__name__, "method"),
     ]
-    if estimator.weights_name_ is not None:
-        figures.append((estimator.weights_name_, "weights"))
+    expected = getattr(estimator, "expected_ari_", None)
+    if expected is not None:
+        figures.insert(4, (f"{expected:.2f}", "expected adjusted Rand index"))
     if seconds is not None:
         figures.append((f"{seconds:.2f} s", "to find them"))
     return figures

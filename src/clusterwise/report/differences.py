@@ -19,7 +19,9 @@ MOST_SHOWN = 4
 LEAST = 0.25
 N_BINS = 24
 HEIGHT = 30
-# A difference between shares counts like one of so many spreads.
+# Medians are not told with more digits than matter: a hundredth of the spread or so.
+SPREADS_PER_DIGIT = 10.0
+# A difference between shares counts like one of this many spreads.
 SPREADS_PER_SHARE = 3.0
 
 
@@ -75,8 +77,8 @@ def _difference(column: Column, members: np.ndarray) -> Difference | None:
     bars = _bars(column.values[inside], column.values[outside], float(low), float(high))
     return Difference(
         column.name,
-        show_number(here, spread),
-        show_number(elsewhere, spread),
+        show_number(here, SPREADS_PER_DIGIT * spread),
+        show_number(elsewhere, SPREADS_PER_DIGIT * spread),
         abs(here - elsewhere) / spread,
         bars,
     )

@@ -9,15 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from clusterwise._files import whole_or_nothing
 from clusterwise.exceptions import InvalidDataError, MissingDependencyError
 from clusterwise.plotting.plane import points_of
 from clusterwise.report import contents, pictures
 from clusterwise.report.differences import HEIGHT, differences
-from clusterwise.tables.columns import read_columns
+from clusterwise.tables import TablePreparation
+from clusterwise.tables.columns import TableColumns, read_columns
 
-__all__ = ["write_report"]
+__all__ = ["in_use_line", "write_report"]
+
+MOST_NAMED = 30  # columns in use
 
 
 def _template() -> Any:
@@ -34,6 +38,33 @@ def _template() -> Any:
     return environment.from_string(text)
 
 
+def _prepared(
+    preparation: TablePreparation, X: Any, notes: Sequence[str]
+) -> tuple[TableColumns | None, np.ndarray, tuple[str, ...], list[str]]:
+    """The columns in use of what was clustered, its features (n, f) with their names, and what was done."""
+    features = preparation.transform(X)
+    names = tuple(map(str, preparation.get_feature_names_out()))
+    if scipy.sparse.issparse(X):
+        return None, features, names, [*notes, *preparation.notes_]
+    known = read_columns(X)
+    in_use = set(preparation.used_)
+    columns = tuple(column for column in known.columns if column.name in in_use)
+    named = in_use_line(preparation.used_) if known.named else []
+    return replace(known, columns=columns), features, names, [*notes, *named, *preparation.notes_]
+
+
+def in_use_line(names: Sequence[str]) -> list[str]:
+    """One line about the columns that were clustered; the first of very many."""
+    shown = ", ".join(names[:MOST_NAMED])
+    return [f"in use: {shown}{', ...' if len(names) > MOST_NAMED else ''}."]
+
+
+def _settings(estimator: Any) -> list[tuple[str, str]]:
+    settings = [(name, repr(value)) for name, value in estimator.get_params(deep=False).items()]
+    weights = estimator.weights_name_
+    return settings if weights is None else [*settings, ("weights in use", weights)]
+
+
 def write_report(
     estimator: Any,
     X: Any,
@@ -47,14 +78,15 @@ def write_report(
     table: Any = None,
     notes: Sequence[str] = (),
     row_names: Sequence[Any] | None = None,
+    row_heading: str = "row",
 ) -> None:
     """Write one HTML page about a fitted estimator, with its pictures inside; it loads nothing else.
 
     Parameters
     ----------
     estimator : fitted clusterer
-    X : array-like of shape (n, d)
-        The data of ``fit``.
+    X : array-like or data frame of shape (n, d)
+        The data of ``fit``. What ``Clusterer`` prepared by itself is described in its own columns and units.
     path : str or Path
         Where to write it; the page appears whole or not at all.
     title : str
@@ -72,8 +104,13 @@ def write_report(
         What was done to the columns, as ``TablePreparation.notes_`` says it.
     row_names : sequence of n values, optional
         What rows are called, instead of their numbers.
+    row_heading : str
+        What ``row_names`` are.
     """
     labels = np.asarray(estimator.labels_)
+    preparation = getattr(estimator, "preparation_", None)
+    if preparation is not None and table is None:
+        table, X, column_names, notes = _prepared(preparation, X, notes)
     points, names = points_of(X, len(labels))
     names = tuple(column_names) if column_names is not None else names
     if names is None:
@@ -86,7 +123,7 @@ def write_report(
         raise InvalidDataError(
             f"y must hold one class for each of the {len(labels)} rows; got {np.shape(y)}."
         )
-    known = read_columns(points if table is None else table)
+    known = table if isinstance(table, TableColumns) else read_columns(points if table is None else table)
     if known.n_rows != len(labels):
         raise InvalidDataError(
             f"table has {known.n_rows} rows and the fit {len(labels)}; pass the same rows."
@@ -111,6 +148,7 @@ def write_report(
         warned=warned,
         notes=notes,
         row_names=None if row_names is None else [str(name) for name in row_names],
+        row_heading=row_heading,
         differences=differences(columns, labels),
         bar_height=HEIGHT,
         clusters=contents.cluster_rows(estimator, values),
@@ -124,10 +162,12 @@ def write_report(
         n_outlying=int((np.asarray(estimator.outlier_scores_) >= contents.OUTLYING).sum()),
         outlying_score=contents.OUTLYING,
         agreement=None if y is None else contents.agreement_with(y, labels),
-        settings=[(name, repr(value)) for name, value in estimator.get_params(deep=False).items()],
+        ellipses=estimator.gaussian_,
+        settings=_settings(estimator),
         clusters_picture=pictures.clusters_picture(estimator, points, names),
         confidence_picture=pictures.confidence_picture(np.asarray(estimator.probabilities_)),
         k_posterior_picture=pictures.k_posterior_picture(estimator) if has_posterior else None,
+        about_k=contents.about_k(estimator, estimator.k_posterior_) if has_posterior else None,
         steps_picture=pictures.steps_picture(estimator, points) if steps else None,
         n_steps=len(steps),
         n_rows=len(labels),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["clusters_picture", "confidence_picture", "k_posterior_picture", "steps_picture"]
 
-DPI = 160
+DPI = 190
 
 
 def _new_figure(width: float, height: float) -> Figure:
@@ -38,7 +38,7 @@ def _as_address(figure: Figure) -> str:
 
 def clusters_picture(estimator: Any, points: np.ndarray, column_names: Sequence[str] | None) -> str:
     """Scatter plot of the partition."""
-    figure = _new_figure(8.4, 5.6)
+    figure = _new_figure(6.8, 4.6)
     ClusterDisplay.from_estimator(estimator, points, ax=figure.add_subplot(), column_names=column_names)
     return _as_address(figure)
 

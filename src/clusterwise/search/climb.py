@@ -17,7 +17,7 @@ __all__ = ["climb"]
 def climb(
     sample: Sample, candidates: Sequence[np.ndarray], with_moves: bool, rows: np.ndarray | None = None
 ) -> list[State]:
-    """All distinct states that the search has come by from the candidates, best first.
+    """All distinct states that the search has visited from the candidates, best first.
 
     These are labels (n,) of all points, or of those at ``rows`` (m,) alone.
     """
@@ -32,9 +32,9 @@ def climb(
 
 
 def _search(sample: Sample, start: State, visited: list[State]) -> Iterator[State]:
-    """Merge and split as long as the evidence gains; yields all states that were tried.
+    """Merge and split as long as the evidence grows; yields all states that were tried.
 
-    The search ends where an earlier one, with its states in ``visited``, has come by.
+    The search ends where an earlier one, with its states in ``visited``, has been.
     """
     best = start
     yield start

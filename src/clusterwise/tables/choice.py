@@ -17,7 +17,7 @@ MOST_MISSING = 0.6
 # Words with more different values than this, or than this share of the rows, are names or texts.
 MOST_LEVELS = 50
 MOST_LEVELS_SHARE = 0.25
-FEW_LEVELS = 12  # so many are a category however few the rows are
+FEW_LEVELS = 12  # this many are a category however few the rows are
 # Nearly every row has a value of its own.
 UNIQUE = 0.95
 # Below this many rows nothing can be said from how often values occur.
@@ -82,7 +82,7 @@ def _places(table: TableColumns, wanted: Sequence[str], parameter: str) -> list[
             matches = [int(name)]
         if not matches:
             shown = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
-            raise InvalidDataError(f"{parameter} names {name!r}, which is no column; there are {shown}.")
+            raise InvalidDataError(f"{parameter} names {name!r}, which is not a column; there are {shown}.")
         places += matches
     return places
 
@@ -118,13 +118,13 @@ def choose(
     return used, aside
 
 
-def sentences(aside: dict[str, str], remedy: str = "use it with include=[{name!r}]") -> list[str]:
+def sentences(aside: dict[str, str]) -> list[str]:
     """One line for each column that was set aside, with the way to force it in where there is one."""
     lines = []
     for name, reason in aside.items():
         if reason == "was not asked for":
             continue
         fixed = reason in ("is empty", "holds neither numbers nor words") or "same value" in reason
-        how = "" if fixed else f"; {remedy.format(name=name)}"
+        how = "" if fixed else f"; use it with include=[{name!r}]"
         lines.append(f"column {name!r} is set aside: it {reason}{how}.")
     return lines

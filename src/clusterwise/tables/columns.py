@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,15 +11,24 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import scipy.sparse
 
+from clusterwise._names import distinct_names
 from clusterwise.exceptions import InvalidDataError
+from clusterwise.tables.dates import days_of
 
-__all__ = ["Column", "Kind", "TableColumns", "read_columns", "require_table"]
+__all__ = [
+    "Column",
+    "Kind",
+    "TableColumns",
+    "read_columns",
+    "require_table",
+    "with_plain_names",
+]
 
 Kind = Literal["number", "words", "date", "other"]
 
-# Words that are dates if all of a column begin so: 2024-03-01, 2024-03-01T12:00, 2024/03/01.
-ISO_DATE = re.compile(r"\d{4}[-/]\d{2}[-/]\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?Z?$")
 MICROSECONDS_PER_DAY = 86_400_000_000
+# Words in a column of numbers ("unknown", "> 90") are gaps in it if they are no more than this share of it.
+MOST_STRAY = 0.05
 
 
 @dataclass(frozen=True)
@@ -32,6 +40,7 @@ class Column:
     values: np.ndarray
     # Booleans and categories with numbers as names are numbers or words by what their type says.
     declared: bool = False  # whether the type itself says what the column is: a category, not a text
+    stray: tuple[tuple[int, str], ...] = ()  # row and word of cells that are gaps among numbers
 
     @property
     def missing(self) -> np.ndarray:
@@ -65,19 +74,23 @@ def require_table(X: Any, name: str = "X") -> None:
         )
     if isinstance(X, Mapping) and not scipy.sparse.issparse(X):  # a dok matrix is a dict, too
         raise InvalidDataError(f"{name} is a dict; make a data frame of it first: pandas.DataFrame({name}).")
-    if isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
+    if nw.dependencies.is_pandas_dataframe(X) or nw.dependencies.is_pyarrow_table(X):
+        labels = list(X.columns if hasattr(X, "iloc") else X.column_names)
+        if len(set(labels)) < len(labels):
+            twice = next(label for label in labels if labels.count(label) > 1)
+            raise InvalidDataError(
+                f"{name} has several columns called {twice!r}; rename or drop all but one."
+            )
+    if isinstance(nw.from_native(with_plain_names(X), pass_through=True), nw.LazyFrame):
         raise InvalidDataError(f"{name} is a lazy frame without rows yet; pass {name}.collect().")
 
 
 def read_columns(X: Any, name: str = "X") -> TableColumns:
     """Read a data frame (pandas, polars, pyarrow, ...), an array or a list of rows."""
     require_table(X, name)
-    frame = nw.from_native(X, pass_through=True)
+    frame = nw.from_native(with_plain_names(X), pass_through=True)
     if isinstance(frame, nw.DataFrame):
-        names = [str(column) for column in frame.columns]
-        read = [
-            _frame_column(label, frame[column]) for label, column in zip(names, frame.columns, strict=True)
-        ]
+        read = [_frame_column(label, frame[label]) for label in frame.columns]
         return _checked(TableColumns(tuple(read), len(frame), named=True), name)
     if isinstance(X, np.ndarray) and X.dtype.names is not None:
         read = [_array_column(label, X[label]) for label in X.dtype.names]
@@ -85,6 +98,17 @@ def read_columns(X: Any, name: str = "X") -> TableColumns:
     array = _as_array(X, name)
     read = [_array_column(f"x{place}", array[:, place]) for place in range(array.shape[1])]
     return _checked(TableColumns(tuple(read), len(array), named=False), name)
+
+
+def with_plain_names(X: Any) -> Any:
+    """A data frame whose columns have strings as names, no two the same; anything else as it is."""
+    if nw.dependencies.is_pandas_dataframe(X):
+        names = distinct_names(X.columns)
+        return X if names == list(X.columns) else X.set_axis(names, axis=1)
+    if nw.dependencies.is_pyarrow_table(X):
+        names = distinct_names(X.column_names)
+        return X if names == X.column_names else X.rename_columns(names)
+    return X
 
 
 def _as_array(X: Any, name: str) -> np.ndarray:
@@ -188,15 +212,29 @@ def _object_column(name: str, values: list[Any]) -> Column:
         floats = np.full(len(values), np.nan)
         floats[[word is not None for word in words]] = numbers
         return Column(name, "number", floats)
-    if present and all(ISO_DATE.match(word) for word in present):
-        try:
-            stamps = np.array([w.replace("/", "-").rstrip("Z") for w in present], dtype="datetime64[us]")
-        except ValueError:  # the 31st of February
-            return Column(name, "words", words)
-        days = np.full(len(values), np.nan)
-        days[[word is not None for word in words]] = stamps.astype(np.float64) / MICROSECONDS_PER_DAY
-        return Column(name, "date", days)
-    return Column(name, "words", words)
+    days = days_of(present)
+    if days is not None:
+        dates = np.full(len(values), np.nan)
+        dates[[word is not None for word in words]] = days
+        return Column(name, "date", dates)
+    return _with_stray_words(name, words) or Column(name, "words", words)
+
+
+def _with_stray_words(name: str, words: np.ndarray) -> Column | None:
+    """A column of numbers with a few words among them, which become gaps; None if it is no such column."""
+    floats, stray = np.full(len(words), np.nan), []
+    most = MOST_STRAY * sum(word is not None for word in words)
+    for row, word in enumerate(words):
+        if word is None:
+            continue
+        number = _parsed_numbers([word])
+        if number is None:
+            stray.append((row, word))
+            if len(stray) > most:
+                return None
+        else:
+            floats[row] = number[0]
+    return Column(name, "number", floats, stray=tuple(stray))
 
 
 def _parsed_numbers(values: list[Any]) -> np.ndarray | None:

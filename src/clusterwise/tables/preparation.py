@@ -55,7 +55,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     - a category weighs like one number; few-valued numbers and categories are spread a little around
       their values, by an amount that depends on the row alone, so that densities can describe them;
     - gaps are filled in from the five rows that are most alike;
-    - columns that say the same share the weight of one;
+    - redundant columns share the weight of one;
     - sparse matrices, embeddings and tables of very many columns become principal components.
 
     Parameters
@@ -67,7 +67,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     include : list of str
         Columns to use that would be set aside.
     dates : {"number", "cycle"}
-        What dates become that are asked for: a point in time, or circles of time of day, week and year.
+        How included dates are encoded: as a point in time, or as positions in the day, week and year.
     max_features : int
         A table with more features is projected onto at most this many principal components.
     n_components : int
@@ -197,7 +197,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             for column, encoding in zip(columns, encodings, strict=True)
             for part in encoding.names
         ]
-        self._remark_columns(missing, weights)
+        self._remark_columns(columns, missing, weights)
         if features.shape[1] <= self.max_features:
             return features
         self._reduction = fit_projection(features, self.max_features, self.random_state)
@@ -207,11 +207,19 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         )
         return self._reduction.apply(features)
 
-    def _remark_columns(self, missing: np.ndarray, weights: np.ndarray) -> None:
+    def _remark_columns(self, columns: Sequence[Column], missing: np.ndarray, weights: np.ndarray) -> None:
+        for column in columns:
+            if column.stray:
+                row, word = column.stray[0]
+                self._remarks.append(
+                    f"words in column {column.name!r} count as gaps: {len(column.stray):,} "
+                    f"cell{'s' * (len(column.stray) > 1)} (row {row}: {word[:40]!r})."
+                )
         n_missing = int(missing.sum())
         if n_missing:
             plural = "s" * (n_missing != 1)
-            self._remarks.append(f"{n_missing:,} gap{plural} filled in from the rows that are most alike.")
+            verb = "is" if n_missing == 1 else "are"
+            self._remarks.append(f"{n_missing:,} gap{plural} {verb} filled in from the rows most alike.")
         lacking = self.rows_lacking_much_
         if len(lacking):
             shown = ", ".join(map(str, lacking[:5])) + (", ..." if len(lacking) > 5 else "")
@@ -263,7 +271,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             ).numbers()
             if points is None or np.isnan(points).any():
                 raise InvalidDataError(
-                    "X contains NaN or words, and fit saw an embedding without; fill them in."
+                    "X contains NaN or text, and the data of fit had neither; fill the gaps in."
                 )
             return reduction.apply(points)
         encoded = self._encoded
@@ -308,12 +316,8 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     @property
     def notes_(self) -> list[str]:
         """What was done, one sentence each."""
-        return self.notes()
-
-    def notes(self, remedy: str = "use it with include=[{name!r}]") -> list[str]:
-        """What was done, one sentence each; ``remedy`` is how to force in a column called ``name``."""
         check_is_fitted(self)
-        return [*sentences(self.set_aside_, remedy), *self._remarks]
+        return [*sentences(self.set_aside_), *self._remarks]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -364,6 +368,6 @@ def _require_kind(column: Column, encoding: Encoding) -> None:
         return
     row = int(np.flatnonzero(~column.missing)[0])
     raise InvalidDataError(
-        f"Column {column.name!r} of X holds words (row {row}: {str(column.values[row])[:40]!r}) where fit "
+        f"Column {column.name!r} of X contains text (row {row}: {str(column.values[row])[:40]!r}) where fit "
         "saw numbers; pass the same columns as in fit."
     )

@@ -32,7 +32,7 @@ def card_text(weights: Weights) -> str:
         *_history(history),
         *_reach(facts),
         "",
-        "Figures on the test sets, beside peers and the oracle: `docs/benchmarks.md`.",
+        "Figures on test sets, compared with peers and the oracle: `docs/benchmarks.md`.",
         "",
         "## Recipe",
     ]

@@ -121,7 +121,7 @@ def _check_entries(values: dict[str, Any]) -> None:
         if not isinstance(values.get(key, ""), str):
             raise RecipeError(f"{key} in the recipe must be text, got {values[key]!r}.")
     if not values["name"] or Path(values["name"]).name != values["name"]:
-        raise RecipeError(f"name in the recipe must do as a file name, got {values['name']!r}.")
+        raise RecipeError(f"name in the recipe must be usable as a file name, got {values['name']!r}.")
     seed = values.get("seed", 0)
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise RecipeError(f"seed in the recipe must be a whole number of at least 0, got {seed!r}.")
@@ -129,7 +129,7 @@ def _check_entries(values: dict[str, Any]) -> None:
         if not isinstance(values[key], dict):
             raise RecipeError(f"[{key}] in the recipe must be a table of options.")
     if "name" not in values["prior"]:
-        raise RecipeError("[prior] in the recipe misses name, which says what the data are drawn from.")
+        raise RecipeError("[prior] in the recipe lacks name, which says what the data are drawn from.")
 
 
 def recipe_from_dict(values: dict[str, Any]) -> Recipe:
@@ -140,7 +140,7 @@ def recipe_from_dict(values: dict[str, Any]) -> Recipe:
         raise RecipeError(f"A recipe has no entry {unknown[0]!r}; it takes {', '.join(sorted(known))}.")
     missing = [key for key in ("name", "method", "model", "prior") if key not in values]
     if missing:
-        raise RecipeError(f"The recipe misses {', '.join(missing)}; see the files in recipes/ for examples.")
+        raise RecipeError(f"The recipe lacks {', '.join(missing)}; see the files in recipes/ for examples.")
     _check_entries(values)
     built = {key: _section(kind, values[key], key) for key, kind in SECTIONS.items() if key in values}
     recipe = Recipe(**(values | built))

@@ -1,6 +1,6 @@
 """Draw the picture of the broad prior in methods/priors.md: a clear table of each kind, others as they come.
 
-Run ``python docs/draw_broad_prior.py`` after a change of the prior.
+Run ``python docs/pictures/broad_prior.py`` after a change of the prior.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from clusterwise.plotting.palette import QUIET, cluster_colours
 from clusterwise.priors.broad import NOISE, BroadPrior, LabelledTable
 
-PICTURE = Path(__file__).parent / "methods" / "broad_prior.png"
+PICTURE = Path(__file__).with_suffix(".png")
 N_COLUMNS, N_ROWS = 8, 7
 N_CANDIDATES = 3000
 WIDE = ("embedding", "links", "records")  # seldom or never of three features or fewer

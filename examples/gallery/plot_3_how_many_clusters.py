@@ -1,0 +1,36 @@
+"""
+How many clusters, and how sure?
+================================
+
+Two groups that nearly touch: P(K) shows the doubt, and coarser and finer answers are one call away.
+"""
+
+# %%
+# Four round clusters, two of which run into each other. Are there three or four?
+
+import matplotlib.pyplot as plt
+from sklearn.datasets import make_blobs
+
+import clusterwise as cw
+
+centres = [[-8, 2], [4, 4], [6.3, 5.8], [1, -7]]
+X, _ = make_blobs([120, 120, 80, 150], centers=centres, random_state=2)
+est = cw.Clusterer(random_state=0).fit(X)
+print({k: round(p, 3) for k, p in est.k_posterior_.items() if p > 0.005})
+
+# %%
+# ``labels_at`` gives the best partition with a number of clusters that you choose.
+
+figure, axes = plt.subplots(1, 4, figsize=(12, 3), layout="constrained")
+cw.plotting.KPosteriorDisplay.from_estimator(est, ax=axes[0])
+for ax, k in zip(axes[1:], (2, 3, 4), strict=True):
+    colours = [cw.plotting.cluster_colours(k)[label] for label in est.labels_at(k)]
+    ax.scatter(*X.T, s=6, c=colours)
+    ax.set(xticks=[], yticks=[], title=f"labels_at({k})")
+plt.show()
+
+# %%
+# The answer was cut from a tree in which every branch has a score: the expected overlap with a true
+# cluster. The branches that were taken for clusters are framed.
+
+cw.plotting.TreeDisplay.from_estimator(est)

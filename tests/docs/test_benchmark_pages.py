@@ -1,0 +1,66 @@
+"""The parts of the benchmarks' page that are made from raw rows."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+FILE = Path(__file__).parents[2] / "docs" / "benchmark_pages.py"
+HEADER = "data,method,index,status,seconds,cpu_seconds,ARI,k,true k,right k\n"
+
+
+@pytest.fixture(scope="module")
+def pages():
+    specification = importlib.util.spec_from_file_location("benchmark_pages", FILE)
+    module = importlib.util.module_from_spec(specification)
+    before = list(sys.path)
+    specification.loader.exec_module(module)
+    sys.path[:] = before
+    return module
+
+
+@pytest.fixture
+def tables(pages, tmp_path):
+    path = tmp_path / "tables.csv"
+    path.write_text(
+        HEADER
+        + "fcps/a,Clusterer,0,ok,1,1,0.9,3,3,1\n"
+        + "fcps/a,HDBSCAN,0,ok,1,1,0.5,2,3,0\n"
+        + "wut/b,Clusterer,0,timeout,9,9,,,,\n"
+        + "wut/b,HDBSCAN,0,ok,1,1,0.7,4,4,1\n"
+        + "wut/b,MeanShift,0,skipped: more than 2,000 rows,0,0,,,,\n"
+    )
+    return pages.Tables(path)
+
+
+def test_failures_count_as_zero_and_skipped_ones_not_at_all(tables):
+    assert tables.summary("ARI", "Clusterer").mean == pytest.approx(0.45)
+    assert tables.methods == ["Clusterer", "HDBSCAN"]
+    assert tables.ranked() == ["HDBSCAN", "Clusterer"]
+
+
+def test_gains_and_losses_are_told_apart(pages, tables):
+    text = pages.extremes(tables)
+    gains, losses = text.split("Largest losses")
+    assert "ahead by more than 0.01 on 1 of 2" in text
+    assert "fcps/a" in gains and "wut/b" not in gains
+    assert "wut/b" in losses and "fcps/a" not in losses
+
+
+def test_every_battery_names_its_best_peer(pages, tables):
+    lines = pages.comparison_by_battery(tables).splitlines()[2:]
+    assert [line.split("|")[1].strip() for line in lines] == ["fcps", "wut"]
+    assert [line.split("|")[-2].strip() for line in lines] == ["+0.40", "−0.70"]
+
+
+def test_a_table_is_found_below_its_heading(pages, tmp_path, monkeypatch):
+    monkeypatch.setattr(pages, "RESULTS", tmp_path)
+    (tmp_path / "some.md").write_text(
+        "# Title\n\n## One\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n## Two\n\nno table\n"
+    )
+    assert pages.table_below("some", "One") == [["a", "b"], ["---", "---"], ["1", "2"]]
+    assert pages.table_below("some", "Two") == []
+    assert pages.table_below("absent", "One") == []
