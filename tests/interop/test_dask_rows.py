@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import clusterwise as cw
-from clusterwise.exceptions import FeatureCountError, InvalidDataError
+from clusterwise.exceptions import ClusterwiseError, FeatureCountError, InvalidDataError
 from clusterwise.sources import as_source
+from clusterwise.sources.mapped import ArraySource
 
 dask = pytest.importorskip("dask")
 arrays = pytest.importorskip("dask.array")
@@ -83,3 +84,17 @@ def test_bags_of_data_sets() -> None:
         spread.compute(scheduler="threads"), estimator.fit_predict_many(sets), strict=True
     ):
         np.testing.assert_array_equal(found, expected)
+
+
+def test_chains_over_partitions_are_those_of_one_machine() -> None:
+    X = mixture(900)
+    settings = {"n_warm_up": 12, "n_draws": 8, "random_state": 0}
+    with pytest.warns(UserWarning):  # few draws
+        local = cw.DPMixture(**settings).fit(ArraySource(X, [400, 500]))
+        spread = cw.DPMixture(**settings).fit(arrays.from_array(X, chunks=((400, 500), (2,))))
+    assert local.n_clusters_ >= 3
+    np.testing.assert_array_equal(spread.labels_.compute(), local.labels_)
+    np.testing.assert_array_equal(spread.trace_["log_joint"], local.trace_["log_joint"])
+    assert local.sample_partitions(4).labels.shape == (4, 900)
+    with pytest.raises(ClusterwiseError, match="gibbs"):
+        cw.DPMixture(sampler="gibbs").fit(ArraySource(X))
