@@ -63,8 +63,9 @@ def write_suite_pages() -> None:
             text = (RESULTS / f"{name}.md").read_text(encoding="utf-8")
             text = re.sub(r"\]\((?=[^)/:]+\.(png|csv|csv\.gz)\))", "](../../benchmarks/results/", text)
         _write(f"{name}.md", text)
+    entries = [f"{name} <{name}>" for name in names]
     lines = ["# Raw results", "", "The pages of all suites, as `python -m benchmarks NAME` writes them.", ""]
-    _write("index.md", "\n".join([*lines, "```{toctree}", ":maxdepth: 1", "", *names, "```", ""]))
+    _write("index.md", "\n".join([*lines, "```{toctree}", ":maxdepth: 1", "", *entries, "```", ""]))
     first_lines = {name: (PAGES / f"{name}.md").read_text(encoding="utf-8").split("\n")[0] for name in names}
     listed = [f"- [{name}](results/{name}.md): {first_lines[name][2:]}" for name in sorted(measured)]
     _write("_suites.md", "\n".join(listed) + "\n")

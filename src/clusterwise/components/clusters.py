@@ -140,8 +140,9 @@ def outlier_scores(nearest: np.ndarray, d: int, n_points: int) -> np.ndarray:
     Ordinary points score near zero, a point farther out than the farthest of n should be scores near one.
     """
     scores = np.zeros(len(nearest))  # what nearly all of many points have
-    far = nearest >= largest_ordinary_distance(d, n_points)
-    scores[far] = np.exp(n_points * _log_chi_squared(d, nearest[far]))
+    far = np.flatnonzero(nearest >= largest_ordinary_distance(d, n_points))
+    if len(far) > 0:
+        scores[far] = np.exp(n_points * _log_chi_squared(d, nearest[far]))
     return scores
 
 
