@@ -149,3 +149,12 @@ def test_memmap_and_other_scores(tmp_path: Path) -> None:
     some = as_source(X[:1000], always=True)
     np.testing.assert_allclose(estimator.score_samples(some), estimator.score_samples(X[:1000]))
     np.testing.assert_allclose(estimator.score_outliers(some), estimator.score_outliers(X[:1000]), atol=1e-12)
+
+
+def test_deep_dpm_predicts_what_it_cannot_be_fitted_to(tmp_path: Path) -> None:
+    X, _ = mixture(400)
+    folder = write(tmp_path / "x", X)
+    with pytest.raises(ClusterwiseError, match="in memory"):
+        cw.DeepDPM().fit(folder)
+    estimator = cw.DeepDPM(random_state=0, max_epochs=80).fit(X)
+    np.testing.assert_array_equal(estimator.predict(folder), estimator.labels_)
