@@ -72,8 +72,8 @@ def read_table(X: Any, estimator: BaseEstimator, joint: bool) -> Table:
         return Table(Rows(X, columns.scaling, columns.used), None, columns)
     if as_source(X) is not None and not isinstance(X, np.memmap):
         raise ClusterwiseError(
-            f"{type(estimator).__name__} is fitted to data in memory or to a numpy.memmap; load the rows or part "
-            "of them, and pass the rest to predict."
+            f"{type(estimator).__name__} is fitted to data in memory or to a numpy.memmap; load the rows, or "
+            "part of them, and pass the rest to predict."
         )
     points = as_points(X, estimator)
     order = sorted_order(points)
