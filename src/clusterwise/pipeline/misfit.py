@@ -263,7 +263,7 @@ def _groups_without_gap(clusters: Sequence[np.ndarray]) -> list[list[int]]:
     if len(clusters) > MOST_CLUSTERS:
         return []
     bounds = np.concatenate([[0], np.cumsum([len(members) for members in clusters])])
-    group_of = groups_without_gap(np.concatenate(clusters), bounds, NO_GAP)
+    group_of = groups_without_gap(np.ascontiguousarray(np.concatenate(clusters)), bounds, NO_GAP)
     return [np.flatnonzero(group_of == group).tolist() for group in np.flatnonzero(np.bincount(group_of) > 1)]
 
 
