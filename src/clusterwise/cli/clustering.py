@@ -87,13 +87,13 @@ def cluster_file(
     if source is not None:
         if report is not None:
             raise ClusterwiseError(f"{file} has too many rows for a report; leave out --report.")
-        with one_line_warnings():
+        with one_line_warnings(choice.raw):
             cluster = cluster_large(source, out, choice, append, method, options, seed)
             for line in summary_lines(cluster.estimator, cluster.rows, cluster.confidence, cluster.seconds):
                 typer.echo(line)
         typer.echo(f"labels: {out}")
         return
-    with one_line_warnings() as heard:
+    with one_line_warnings(choice.raw) as heard:
         table = read_table(file)
         started = time.perf_counter()
         with options_in_remedies():

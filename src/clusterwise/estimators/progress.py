@@ -1,18 +1,32 @@
-"""Lines that say every few seconds how far a long fit is."""
+"""What a fit says about itself with ``verbose=1``: every two seconds, how far it is."""
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 
 from clusterwise.deepdpm.history import History
 from clusterwise.pipeline.batches import Progress
 
-__all__ = ["batch_progress", "chain_progress", "epoch_progress", "heard_by"]
+__all__ = ["bar", "batch_progress", "chain_progress", "epoch_progress", "heard_by", "stage_progress"]
 
 SECONDS_BETWEEN = 2.0
+WIDTH = 20
+
+
+def bar(done: int, total: int) -> str:
+    """A bar of characters.
+
+    Examples
+    --------
+    >>> bar(1, 4)
+    '[#####...............]'
+    """
+    filled = round(WIDTH * min(done, total) / total)
+    return f"[{'#' * filled}{'.' * (WIDTH - filled)}]"
 
 
 def _every_few_seconds(verbose: int) -> Callable[[str], None]:
@@ -28,26 +42,27 @@ def _every_few_seconds(verbose: int) -> Callable[[str], None]:
     return say
 
 
-def chain_progress(name: str, verbose: int) -> Callable[[int], object]:
-    """What to call with the number of clusters after every step of a chain."""
+def chain_progress(name: str, verbose: int, n_steps: int) -> Callable[[int], object]:
+    """What to call with the number of clusters after every one of at most ``n_steps`` steps of a chain."""
     say, steps = _every_few_seconds(verbose), 0
 
     def report(n_clusters: int) -> None:
         nonlocal steps
         steps += 1
-        say(f"{name}: step {steps}, {n_clusters} clusters")
+        say(f"{name} {bar(steps, n_steps)} step {steps} of at most {n_steps}, {n_clusters} clusters")
 
     return report
 
 
-def epoch_progress(verbose: int) -> Callable[[History], object]:
-    """What to call with the history after every epoch of DeepDPM."""
+def epoch_progress(verbose: int, n_epochs: int) -> Callable[[History], object]:
+    """What to call with the history after every one of at most ``n_epochs`` epochs of DeepDPM."""
     say = _every_few_seconds(verbose)
 
     def report(history: History) -> None:
         say(
-            f"DeepDPM: epoch {len(history)}, {history.n_clusters[-1]} clusters, "
-            f"loss {history.loss[-1]:.4f}, {sum(history.splits)} splits and {sum(history.merges)} merges"
+            f"DeepDPM {bar(len(history), n_epochs)} epoch {len(history)} of at most {n_epochs}, "
+            f"{history.n_clusters[-1]} clusters, loss {history.loss[-1]:.4f}, {sum(history.splits)} splits "
+            f"and {sum(history.merges)} merges"
         )
 
     return report
@@ -61,7 +76,7 @@ def batch_progress(name: str, verbose: int) -> Progress:
     say = _every_few_seconds(verbose)
 
     def report(doing: str, done: int, n_rows: int) -> None:
-        say(f"{name}: {doing}, {done:,} of {n_rows:,} rows")
+        say(f"{name} {bar(done, n_rows)} {doing}, {done:,} of {n_rows:,} rows")
 
     return report
 
@@ -69,7 +84,7 @@ def batch_progress(name: str, verbose: int) -> Progress:
 _listener: ContextVar[Progress | None] = ContextVar("listener", default=None)
 
 
-@contextmanager
+@contextlib.contextmanager
 def heard_by(listener: Progress) -> Iterator[None]:
     """Let somebody hear of all passes over rows inside, in place of lines that are printed."""
     token = _listener.set(listener)
@@ -77,3 +92,30 @@ def heard_by(listener: Progress) -> Iterator[None]:
         yield
     finally:
         _listener.reset(token)
+
+
+@contextlib.contextmanager
+def stage_progress(name: str, verbose: int, n_stages: int) -> Iterator[Callable[[str], None]]:
+    """Yield what to call with the name of each stage when it begins.
+
+    Stages do not come back until they are done, so a thread says every two seconds where the fit is.
+    """
+    if not verbose:
+        yield lambda stage: None
+        return
+    started, ended = time.perf_counter(), threading.Event()
+    begun: list[str] = []
+
+    def watch() -> None:
+        while not ended.wait(SECONDS_BETWEEN):
+            stage = begun[-1] if begun else "starting"
+            seconds = time.perf_counter() - started
+            print(f"{name} {bar(max(len(begun) - 1, 0), n_stages)} {stage}, {seconds:.0f} s", flush=True)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield begun.append
+    finally:
+        ended.set()
+        watcher.join()

@@ -253,8 +253,8 @@ def _parts_of_one_gaussian(clusters: Sequence[np.ndarray], n: int) -> Iterator[s
         if _is_one_gaussian([clusters[k] for k in members]):
             share = sum(len(clusters[k]) for k in members) / n
             yield (
-                f"{len(members)} clusters with {100 * share:.0f} % of the rows look like one Gaussian "
-                "together; compare with clusterwise.GaussianSearch."
+                f"{len(members)} clusters with {100 * share:.0f} % of the rows together look like "
+                "one Gaussian; compare with clusterwise.GaussianSearch."
             )
 
 
