@@ -129,15 +129,16 @@ def spooled(parts: Iterable[tuple[str, np.ndarray]], sample: np.ndarray) -> Held
     """Write features (m, f) of consecutive batches to a temporary file; one block for each place."""
     lengths: list[int] = []
     last, n_features = None, 1
-    file = tempfile.TemporaryFile()  # noqa: SIM115 (the blocks keep it open)
-    for place, features in parts:
-        if place != last:
-            lengths.append(0)
-        last, n_features = place, features.shape[1]
-        lengths[-1] += len(features)
-        file.write(np.ascontiguousarray(features, dtype=np.float64).tobytes())
-    file.flush()
-    points = np.memmap(file, dtype=np.float64, mode="r", shape=(sum(lengths), n_features))
+    with tempfile.TemporaryFile() as file:
+        for place, features in parts:
+            if place != last:
+                lengths.append(0)
+            last, n_features = place, features.shape[1]
+            lengths[-1] += len(features)
+            file.write(np.ascontiguousarray(features, dtype=np.float64).tobytes())
+        file.flush()
+        # The map keeps the file until the last block has gone.
+        points = np.memmap(file, dtype=np.float64, mode="r", shape=(sum(lengths), n_features))
     block_of, place_of = places_of(sample, lengths)
     samples = [place_of[block_of == block] for block in range(len(lengths))]
     edges = np.concatenate([[0], np.cumsum(lengths)])
