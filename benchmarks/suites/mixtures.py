@@ -280,14 +280,14 @@ def one_gaussian(quick: bool) -> Suite:
 
 def bayesian(quick: bool) -> Suite:
     """Bayesian methods on the first test sets of `mog` and `crp`: each takes seconds, not milliseconds."""
-    n_sets = 3 if quick else 100
+    n_sets = 3 if quick else 40
     data = _kinds(mog_case, MOG, n_sets) + _kinds(crp_case, [s for s in CRP if "printed" not in s], n_sets)
     names = (
         "oracle", alone("NCP"), with_search("NCP"), alone(NCP_ON_MIXTURES.name), with_search("AMCP"),
         "GaussianSearch", "DPMixture, diagonal", "BayesianGaussianMixture",
     )  # fmt: skip
     title = "Bayesian mixtures and NCP, first test sets of mog (n_max, k_max) and crp (points, clusters)"
-    return _suite(title, data, names, {}, time_limit=600.0)
+    return _suite(title, data, names, {"DPMixture, diagonal": 20}, time_limit=600.0)
 
 
 def ncp(quick: bool) -> Suite:
@@ -298,7 +298,10 @@ def ncp(quick: bool) -> Suite:
         alone(name), with_search(name),
     )  # fmt: skip
     data = _kinds(mog_case, ["(3000, 12)"], 3 if quick else 100)
-    return _suite("NCP by the number of orders S, first test sets of mog", data, names, {}, time_limit=600.0)
+    slow = {**dict.fromkeys((*ORDERS, alone(name), with_search(name)), 40), list(ORDERS)[-1]: 20}
+    return _suite(
+        "NCP by the number of orders S, first test sets of mog", data, names, slow, time_limit=600.0
+    )
 
 
 # Test sets of their own, so that what is read here cannot leak into the choice of defaults that `mog` and

@@ -73,9 +73,10 @@ def scale_sets(points: np.ndarray) -> np.ndarray:
 
 def require_finite(points: np.ndarray, name: str = "X") -> None:
     """Raise an error that names rows and columns if there is a NaN or an infinity."""
-    bad = ~np.isfinite(points)
-    if not bad.any():
+    finite = np.isfinite(points)
+    if finite.all():
         return
+    bad = ~finite
     rows, columns = np.nonzero(bad)
     kind = "NaN" if np.isnan(points[bad]).any() else "infinity"
     places = ", ".join(f"row {r} column {c}" for r, c in list(zip(rows, columns, strict=True))[:5])

@@ -29,7 +29,7 @@ def test_long_text_is_shortened() -> None:
 
 
 def test_ragged_lists() -> None:
-    with pytest.raises(ValueError, match="inhomogeneous"):
+    with pytest.raises(ValueError, match="differ in length"):
         as_points([[1.0, 2.0], [3.0]], DAC())
 
 

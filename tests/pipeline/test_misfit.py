@@ -11,7 +11,8 @@ from sklearn.datasets import make_moons
 
 import clusterwise as cw
 from clusterwise.exceptions import MisfitWarning, OtherKWarning
-from clusterwise.pipeline.misfit import find_misfits, find_misfits_of_any_shape, valley
+from clusterwise.pipeline.gaps import valley
+from clusterwise.pipeline.misfit import find_misfits, find_misfits_of_any_shape
 from clusterwise.priors import make_prior
 
 
@@ -94,7 +95,7 @@ def test_one_cluster_of_two_heaps():
     rng = np.random.default_rng(6)
     X = np.concatenate([rng.normal(0, 1, (300, 2)), rng.normal([0, 8], 1, (300, 2))])
     (message,) = find_misfits(X, np.zeros(600, int), X)
-    assert "there is one cluster, but the rows fall into heaps" in message
+    assert "there is one cluster, but the rows fall into groups" in message
 
 
 def test_clusters_that_are_values():
@@ -104,7 +105,7 @@ def test_clusters_that_are_values():
     (message,) = find_misfits(X, values, X, names=["answer", "size"])
     assert message.startswith("the clusters follow the 3 values of answer")
     likert = np.clip(np.round(3 + rng.normal(size=(1000, 2))), 1, 5)
-    with pytest.warns(MisfitWarning, match="all columns have few values"):
+    with pytest.warns(MisfitWarning, match="all columns have few distinct values"):
         cw.AMCP(random_state=0, refine=None).fit(likert)
 
 
@@ -186,7 +187,7 @@ def test_one_gaussian_in_parts_is_wrong_in_any_shape():
     (message,) = find_misfits_of_any_shape(X, np.digitize(X @ [1, 1], [-1.5, 0, 1.5]))
     assert "look like one Gaussian together" in message
     (message,) = find_misfits_of_any_shape(np.vstack([X, X + 9]), np.zeros(2000, int))
-    assert "there is one cluster, but the rows fall into heaps" in message
+    assert "there is one cluster, but the rows fall into groups" in message
 
 
 def test_pixels_at_a_margin_are_not_followed():
@@ -205,7 +206,7 @@ def test_clusterer_says_what_it_does_not_trust():
         warnings.simplefilter("always")
         estimator = cw.Clusterer(random_state=0).fit(likert)
     said = [str(w.message) for w in caught if w.category is MisfitWarning]
-    assert estimator.n_clusters_ == 1 or any("all columns have few values" in line for line in said)
+    assert estimator.n_clusters_ == 1 or any("all columns have few distinct values" in line for line in said)
     assert (estimator.expected_ari_ < 0.5) == any("judges expect little" in line for line in said)
 
 

@@ -12,7 +12,8 @@ from clusterwise.search.em import refined, state_of_labels
 from clusterwise.search.evidence import Sample
 from clusterwise.search.mergers import gains_of_mergers, merged, mergers
 from clusterwise.search.settings import DEFAULT
-from clusterwise.search.splits import best_split, divided, log_p_gaussian, projections
+from clusterwise.search.shapes import log_p_gaussian, projections
+from clusterwise.search.splits import best_split, divided
 
 MOST = DEFAULT.most_directions
 

@@ -132,8 +132,9 @@ def outlier_scores(nearest: np.ndarray, d: int, n_points: int) -> np.ndarray:
     Ordinary points score near zero, a point farther out than the farthest of n should be scores near one.
     """
     scores = np.zeros(len(nearest))  # what nearly all of many points have
-    far = nearest >= 2 * gammaincinv(d / 2, np.exp(LOG_OF_ZERO / n_points))
-    scores[far] = np.exp(n_points * _log_chi_squared(d, nearest[far]))
+    far = np.flatnonzero(nearest >= 2 * gammaincinv(d / 2, np.exp(LOG_OF_ZERO / n_points)))
+    if len(far) > 0:
+        scores[far] = np.exp(n_points * _log_chi_squared(d, nearest[far]))
     return scores
 
 

@@ -5,12 +5,20 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import gammaln
 
+from clusterwise.components.full_loops import (
+    are_positive,
+    lift,
+    log_marginals,
+    log_marginals_of_each,
+    natural_parameters,
+    posterior_moments,
+    squared_lengths,
+    whiteners,
+)
 from clusterwise.components.niw import (
     LEAST_SCATTER,
     LOG_2PI,
-    LOG_PI,
     NormalInverseWishart,
     Posterior,
     log_det_of_root,
@@ -48,15 +56,7 @@ class Full(NormalInverseWishart):
         return 1 + d + d * (d + 1) // 2
 
     def lift(self, points: np.ndarray) -> np.ndarray:
-        n, d = points.shape
-        lifted = np.empty((n, self.n_statistics))
-        lifted[:, 0] = 1.0
-        lifted[:, 1 : d + 1] = points
-        start = d + 1
-        for a in range(d):
-            np.multiply(points[:, a : a + 1], points[:, a:], out=lifted[:, start : start + d - a])
-            start += d - a
-        return lifted
+        return np.asarray(lift(np.ascontiguousarray(points)))
 
     def blurred(self, lifted: np.ndarray, variance: float) -> np.ndarray:
         d = self.n_features
@@ -73,43 +73,24 @@ class Full(NormalInverseWishart):
         means = self.means(statistics)
         scatter = self._squares(statistics) - statistics[:, :1, None] * means[:, :, None] * means[:, None, :]
         _diagonals(scatter)[:] += LEAST_SCATTER
-        try:
-            np.linalg.cholesky(scatter)
-        except np.linalg.LinAlgError:
-            return False
-        return True
+        return bool(are_positive(scatter))
+
+    def _parameters(self, statistics: np.ndarray) -> tuple[np.ndarray, float, np.ndarray, np.ndarray, float]:
+        """Statistics and prior as compiled functions take them."""
+        nu = np.atleast_1d(np.asarray(self.nu, dtype=np.float64))
+        psi = self.psi.reshape(-1, self.n_features)
+        return np.ascontiguousarray(statistics), self.kappa, nu, psi, LEAST_SCATTER
 
     def posterior(self, statistics: np.ndarray) -> Posterior:
-        d = self.n_features
-        counts, sums = statistics[:, 0], statistics[:, 1 : d + 1]
-        kappa = self.kappa + counts
-        psi = self._squares(statistics)
-        psi -= sums[:, :, None] * (sums / kappa[:, None])[:, None, :]
-        diagonals = _diagonals(psi)
-        np.maximum(diagonals, 0.0, out=diagonals)
-        diagonals += self.psi + LEAST_SCATTER
-        return Posterior(kappa, self.nu + counts, sums / kappa[:, None], psi)
+        statistics, kappa, _, psi, least = self._parameters(statistics)
+        counts = statistics[:, 0]
+        return Posterior(kappa + counts, self.nu + counts, *posterior_moments(statistics, kappa, psi, least))
 
     def log_marginal(self, statistics: np.ndarray) -> np.ndarray:
-        d, counts = self.n_features, statistics[:, 0]
-        posterior = self.posterior(statistics)
-        log_det = log_det_of_root(np.linalg.cholesky(posterior.psi))
-        # Gamma_d(nu* / 2) / Gamma_d(nu / 2) without the constants that cancel
-        halves = (posterior.nu[:, None] - np.arange(d)) / 2
-        log_gammas = gammaln(halves).sum(axis=1) - gammaln(self._halves_of_prior()).sum(axis=-1)
-        log_det_prior = np.log(self.psi + LEAST_SCATTER).sum(axis=-1)
-        result: np.ndarray = (
-            -0.5 * counts * d * LOG_PI
-            + log_gammas
-            + 0.5 * self.nu * log_det_prior
-            - 0.5 * posterior.nu * log_det
-            + 0.5 * d * np.log(self.kappa / posterior.kappa)
-        )
-        return result
+        return np.asarray(log_marginals(*self._parameters(statistics)))
 
-    def _halves_of_prior(self) -> np.ndarray:
-        halves: np.ndarray = (np.asarray(self.nu)[..., None] - np.arange(self.n_features)) / 2
-        return halves
+    def log_marginal_of_each(self, statistics: np.ndarray) -> np.ndarray:
+        return np.asarray(log_marginals_of_each(*self._parameters(statistics)))
 
     def draw(self, rng: np.random.Generator, statistics: np.ndarray) -> np.ndarray:
         posterior = self.posterior(statistics)
@@ -126,18 +107,11 @@ class Full(NormalInverseWishart):
         return self._natural(means, half @ half.transpose(0, 2, 1), log_det)
 
     def expected(self, statistics: np.ndarray) -> np.ndarray:
-        posterior = self.posterior(statistics)
-        return self._with_precision(posterior, posterior.nu)
+        return np.asarray(natural_parameters(*self._parameters(statistics)))
 
     def most_probable(self, statistics: np.ndarray) -> np.ndarray:
-        posterior = self.posterior(statistics)
-        return self._with_precision(posterior, posterior.nu - self.n_features + 1)
-
-    def _with_precision(self, posterior: Posterior, degrees: np.ndarray) -> np.ndarray:
-        """Natural parameters of Gaussians with the posterior means and the precisions degrees / Psi."""
-        precision = np.linalg.inv(posterior.psi) * degrees[:, None, None]
-        log_det = self.n_features * np.log(degrees) - log_det_of_root(np.linalg.cholesky(posterior.psi))
-        return self._natural(posterior.mean, precision, log_det)
+        statistics, kappa, nu, psi, least = self._parameters(statistics)
+        return np.asarray(natural_parameters(statistics, kappa, nu - self.n_features + 1, psi, least))
 
     def _natural(self, means: np.ndarray, precision: np.ndarray, log_det: np.ndarray) -> np.ndarray:
         """Natural parameters of Gaussians with precisions (K, d, d) of determinants exp(log_det)."""
@@ -153,23 +127,9 @@ class Full(NormalInverseWishart):
     def log_predictive(self, points: np.ndarray, posterior: Posterior) -> np.ndarray:
         d, degrees = self.n_features, posterior.nu - self.n_features + 1
         scale = (posterior.kappa + 1) / (posterior.kappa * degrees)
-        root = np.linalg.cholesky(posterior.psi)
-        distances = self._distances(points, posterior.mean, root) / scale
-        return student_log_density(distances, degrees, log_det_of_root(root) + d * np.log(scale), d)
-
-    def _distances(self, points: np.ndarray, means: np.ndarray, root: np.ndarray) -> np.ndarray:
-        """Squared lengths of root^-1 (x - mean), (n, K)."""
-        whiten = np.linalg.inv(root)
-        # Number by number, no matrix product: each row must come out the same whatever rows stand beside it.
-        offsets = [coordinate[:, None] - mean for coordinate, mean in zip(points.T, means.T, strict=True)]
-        distances = np.zeros((len(points), len(means)))
-        for e in range(self.n_features):
-            along = offsets[0] * whiten[:, e, 0]
-            for a in range(1, e + 1):
-                along += offsets[a] * whiten[:, e, a]
-            along *= along
-            distances += along
-        return distances
+        whiten, log_dets = whiteners(posterior.psi)
+        distances = squared_lengths(np.ascontiguousarray(points), posterior.mean, whiten) / scale
+        return student_log_density(distances, degrees, log_dets + d * np.log(scale), d)
 
     def sample(self, rng: np.random.Generator, posterior: Posterior, labels: np.ndarray) -> np.ndarray:
         degrees = posterior.nu - self.n_features + 1
@@ -180,7 +140,8 @@ class Full(NormalInverseWishart):
         return posterior.mean[labels] + np.einsum("nde,ne->nd", root[labels], noise)
 
     def squared_distances(self, points: np.ndarray, posterior: Posterior) -> np.ndarray:
-        return self._distances(points, posterior.mean, np.linalg.cholesky(self.covariances(posterior)))
+        whiten, _ = whiteners(self.covariances(posterior))
+        return np.asarray(squared_lengths(np.ascontiguousarray(points), posterior.mean, whiten))
 
     def covariances(self, posterior: Posterior) -> np.ndarray:
         factor = variance_factor(posterior, posterior.nu - self.n_features + 1)

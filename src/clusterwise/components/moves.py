@@ -6,14 +6,23 @@ they accept.
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import expit, gammaln
+from scipy.special import gammaln
 
 from clusterwise.components.niw import NormalInverseWishart
 
-__all__ = ["NEIGHBOURS", "log_split_odds", "nearest_pairs", "pairs_of", "two_parts"]
+__all__ = ["NEIGHBOURS", "log_split_odds", "logistic", "nearest_pairs", "pairs_of", "two_parts"]
 
 # Each cluster may merge with this many neighbours.
 NEIGHBOURS = 3
+
+
+def logistic(log_odds: np.ndarray) -> np.ndarray:
+    """Probabilities of log odds, which are overwritten; several times quicker than scipy's ``expit``."""
+    np.maximum(log_odds, -700.0, out=log_odds)  # the exponential of the negative must stay finite
+    np.negative(log_odds, out=log_odds)
+    np.exp(log_odds, out=log_odds)
+    log_odds += 1.0
+    return np.reciprocal(log_odds, out=log_odds)
 
 
 def log_split_odds(parts: np.ndarray, alpha: float, prior: NormalInverseWishart) -> np.ndarray:
@@ -56,7 +65,7 @@ def two_parts(
     share = sides.astype(np.float64)
     odds = np.zeros((m, len(total)))
     for step in range(n_steps):
-        upper = (share if step == 0 else expit(odds @ lifted.T)) @ weighted
+        upper = (share if step == 0 else logistic(odds @ lifted.T)) @ weighted
         parts = np.concatenate([total - upper, upper])
         eta = prior.expected(parts)
         eta[:, 0] += np.log(np.maximum(parts[:, 0], 0.5))

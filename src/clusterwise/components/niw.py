@@ -25,8 +25,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from scipy.sparse import csr_array
 from scipy.special import gammaln
+
+from clusterwise._compiled import compiled
 
 __all__ = [
     "LEAST_SCATTER",
@@ -58,11 +59,14 @@ class Posterior:
     psi: np.ndarray  # (K, d, d) full, (K, d) diagonal, (K,) spherical
 
 
+@compiled
 def sum_by_label(lifted: np.ndarray, labels: np.ndarray, n_clusters: int) -> np.ndarray:
     """Sum the rows of ``lifted`` (n, p) with the same label; (K, p)."""
-    n = len(labels)
-    member = csr_array((np.ones(n), labels, np.arange(n + 1)), shape=(n, n_clusters))
-    return np.asarray(member.T @ lifted)
+    sums = np.zeros((n_clusters, lifted.shape[1]))
+    for i in range(len(labels)):
+        for a in range(lifted.shape[1]):
+            sums[labels[i], a] += lifted[i, a]
+    return sums
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,12 @@ class NormalInverseWishart(ABC):
     @abstractmethod
     def log_marginal(self, statistics: np.ndarray) -> np.ndarray:
         """Log marginal likelihood log f(X_k) of K clusters, parameters integrated out; (K,)."""
+
+    def log_marginal_of_each(self, statistics: np.ndarray) -> np.ndarray:
+        """Log marginal likelihood (S, K) of K clusters under S priors, ``nu`` (S,) and ``psi`` (S, d)."""
+        k, s = len(statistics), len(self.psi)
+        repeated = type(self)(self.kappa, np.repeat(self.nu, k), np.repeat(self.psi, k, axis=0))
+        return repeated.log_marginal(np.tile(statistics, (s, 1))).reshape(s, k)
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, statistics: np.ndarray) -> np.ndarray:

@@ -49,13 +49,17 @@ class BaseClusterer(
 
     def fit_predict_many(self, Xs: Sequence[Any]) -> list[np.ndarray]:
         """Cluster many data sets; return the labels of each. Nothing is stored."""
-        return [partition.labels for partition in self.fit_partition_many(Xs)]
+        return [labels for labels, _ in self._fit_many(Xs)]
 
     def fit_partition_many(self, Xs: Sequence[Any]) -> list[Partition]:
-        """Cluster many data sets one after the other; return labels, memberships and k of each."""
+        """Cluster many data sets; return labels, memberships and k of each. Nothing is stored."""
+        return [Partition(labels, membership) for labels, membership in self._fit_many(Xs)]
+
+    def _fit_many(self, Xs: Sequence[Any]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Labels (n,) and memberships (n, K) of many data sets, clustered one after the other."""
         points = [as_points(X, self, f"Xs[{index}]") for index, X in enumerate(Xs)]
         fitted = [clone(self).fit(of_set) for of_set in points]
-        return [Partition(one.labels_, one.membership_) for one in fitted]
+        return [(one.labels_, one.membership_) for one in fitted]
 
     def _draw_seed(self) -> int:
         if isinstance(self.random_state, Integral):  # setting up a RandomState takes a while

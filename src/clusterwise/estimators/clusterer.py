@@ -18,7 +18,6 @@ from clusterwise.estimators.validation import as_points, require_features
 from clusterwise.exceptions import ClusterwiseError, MisfitWarning, OutsidePriorWarning
 from clusterwise.models.node_judge import NodeJudge
 from clusterwise.models.partition_judge import PartitionJudge
-from clusterwise.partition import Partition
 from clusterwise.pipeline.columns import Columns, fit_columns
 from clusterwise.pipeline.describe import Description
 from clusterwise.pipeline.fitting import Stages
@@ -181,13 +180,13 @@ class Clusterer(PipelinedClusterer):
             return None
         return TablePreparation()
 
-    def fit_partition_many(self, Xs: Sequence[Any]) -> list[Partition]:
-        """Cluster many tables one after the other; return labels, memberships and k of each."""
+    def _fit_many(self, Xs: Sequence[Any]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Labels (n,) and memberships (n, K) of many tables, clustered one after the other."""
         twin = type(self)(**self.get_params())
         for index, X in enumerate(Xs):  # all of them before the first is clustered
             if twin._preparation_for(X) is None:
                 as_points(X, self, f"Xs[{index}]")
-        return [Partition(twin.fit(X).labels_, twin.membership_) for X in Xs]
+        return [(twin.fit(X).labels_, twin.membership_) for X in Xs]
 
     def _features(self, X: Any) -> np.ndarray:
         check_is_fitted(self)

@@ -17,7 +17,6 @@ from clusterwise.estimators.base import BaseClusterer
 from clusterwise.estimators.callers import level_of_caller
 from clusterwise.estimators.validation import as_points, require_positive
 from clusterwise.exceptions import CapReachedWarning, MisfitWarning
-from clusterwise.partition import Partition
 from clusterwise.pipeline.describe import Description, network_labels
 from clusterwise.pipeline.fitting import Stages
 from clusterwise.pipeline.misfit import rows_to_check
@@ -65,34 +64,32 @@ class PipelinedClusterer(BaseClusterer):
             )
         return self
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit_partition_many(self, Xs: Sequence[Any]) -> list[Partition]:
-        """Cluster many data sets in few batches; return labels, memberships and k of each.
-
-        Nothing is stored.
+    def _fit_many(self, Xs: Sequence[Any]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Labels (n,) and memberships (n, K) of many data sets, proposed in few batches.
 
         The sets may differ in rows and in numbers of clusters. Each comes out as ``fit_predict``
         with the same ``random_state`` would label it.
         """
+        self._validate_params()
         pipeline, seed = self._pipeline(), self._draw_seed()
         names = [f"Xs[{index}]" for index in range(len(Xs))]
         points = [self._points(X, name) for X, name in zip(Xs, names, strict=True)]
-        partitions = []
+        found = []
         with one_thread():
             prepared = [pipeline.prepare(of_set, seed) for of_set in points]
             for name, one, proposal in zip(names, prepared, pipeline.propose(prepared, seed), strict=True):
                 description = pipeline.describe(one, proposal, pipeline.refine(one, proposal))
-                partitions.append(Partition(description.labels, description.membership))
+                found.append((description.labels, description.membership))
                 misfits = self._find_misfits(one, description, pipeline)
                 self._warn(one, self._is_capped(proposal, description), misfits, f"{name}: ")
-        return partitions
+        return found
 
     def _points(self, X: Any, name: str = "X") -> np.ndarray:
         """X as an array (n, d), checked."""
         return as_points(X, self, name)
 
     def _is_capped(self, proposal: Proposal, description: Description) -> bool:
-        return proposal.cap_reached or description.clusters.n_clusters >= self.max_clusters
+        return proposal.cap_reached or description.beyond_cap
 
     def _store(self, prepared: Prepared, proposal: Proposal, description: Description, seed: int) -> None:
         self._prepared, self._proposal, self._seed = prepared, proposal, seed

@@ -27,12 +27,16 @@ __all__ = [
 
 def as_points(X: Any, estimator: BaseEstimator, name: str = "X") -> np.ndarray:
     """Return X as float64, (n, d), all finite."""
+    if type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.size > 0:
+        points = np.ascontiguousarray(X)  # the checks below would find nothing, and take a while for it
+        require_finite(points, name)
+        return points
     require_table(X, name)
     _require_no_dates(X, name)
     if isinstance(X, np.ma.MaskedArray):  # its masked cells would count as the numbers below the mask
         X = np.ma.filled(X.astype(np.float64), np.nan)
     try:
-        points: np.ndarray = check_array(
+        points = check_array(
             X, dtype=np.float64, order="C", ensure_all_finite=False, estimator=estimator, input_name=name
         )
     except (ValueError, TypeError) as error:

@@ -58,8 +58,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from clusterwise.models.amcp_encoding import NumpyEncoding
 from clusterwise.models.amcp_loop import Loop, first_by_k_means, uniform_numbers
 from clusterwise.models.amcp_mixing import NEVER, Encodings, IntraCM
+from clusterwise.models.amcp_path import compiled_inference
 from clusterwise.models.base import AmortizedModel, Inference, TrainingTask
 from clusterwise.nn.encoder import SetEncoder
 
@@ -94,6 +96,12 @@ class Options:
     first_cluster: Literal["learned", "k-means"] = "learned"
     epsilon: float = 1.0  # of the Sinkhorn E-step
     sinkhorn_iterations: int = 10
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether ``amcp_path`` has all of it."""
+        usual = ("regular", "free", "learned")
+        return (self.e_step, self.proportions, self.first_cluster) == usual
 
 
 class Mixing(NamedTuple):
@@ -184,6 +192,7 @@ class AMCP(AmortizedModel):
         self.log_sd = nn.Parameter(torch.tensor(-1.5))  # of a component, the same in all directions
         self.log_density_of_rest = nn.Parameter(torch.tensor(-4.0))
         self.log_seed_loss = nn.Sequential(nn.Linear(config.width, 32), nn.ReLU(), nn.Linear(32, 1))
+        self._in_numpy: NumpyEncoding | None = None
 
     def encode(self, points: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Encodings x (B, N, D), and the log loss expected of each point as a seed, (B, N)."""
@@ -274,6 +283,13 @@ class AMCP(AmortizedModel):
 
     # -- inference -------------------------------------------------------------------------------
 
+    def _encoding_in_numpy(self) -> NumpyEncoding:
+        """Return the last one, if no parameter has changed since."""
+        if self._in_numpy is None or not self._in_numpy.holds():
+            with torch.inference_mode(False):
+                self._in_numpy = NumpyEncoding(self)
+        return self._in_numpy
+
     @torch.inference_mode()
     def infer(
         self,
@@ -286,8 +302,14 @@ class AMCP(AmortizedModel):
     ) -> list[Inference]:
         """Partition B data sets; one path takes the likeliest seeds, ``n_draws`` more draw them (Eq 10)."""
         options = options or Options()
-        x, expected = (t.cpu().numpy() for t in self.encode(points, None if bool(mask.all()) else mask))
         present, intra = mask.cpu().numpy(), IntraCM(self, options)
+        if self.decoder.kind == "linear" and options.is_usual and points.device.type == "cpu":
+            encode, paths = self._encoding_in_numpy(), []
+            for of_set, rows, seed in zip(points, present, seeds or [0] * len(points), strict=True):
+                numbers = uniform_numbers(seed, n_draws, max_clusters)
+                paths.append(compiled_inference(intra, *encode(of_set[rows]), rows, numbers))
+            return paths
+        x, expected = (t.cpu().numpy() for t in self.encode(points, None if bool(mask.all()) else mask))
         first = first_by_k_means(points, mask).cpu().numpy() if options.first_cluster == "k-means" else None
         found = []
         # Together go the paths through one data set or, if there is one path each, several data sets.

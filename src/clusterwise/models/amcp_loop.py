@@ -16,7 +16,14 @@ from clusterwise.models.amcp_mixing import ABSENT, UNASSIGNED, Encodings, IntraC
 from clusterwise.models.base import Inference, Step
 from clusterwise.models.paths import drawn_points
 
-__all__ = ["Loop", "first_by_k_means", "seed_logits", "similarity_to_assigned", "uniform_numbers"]
+__all__ = [
+    "Loop",
+    "first_by_k_means",
+    "seed_logits",
+    "shared_out",
+    "similarity_to_assigned",
+    "uniform_numbers",
+]
 
 # Temperatures of Eq 10: of the dissimilarity to what is assigned, and of the log loss expected from a seed.
 SIMILARITY_TEMPERATURE = 0.1
@@ -80,6 +87,15 @@ def seed_logits(similarity: np.ndarray, log_seed_loss: np.ndarray, unassigned: n
     return logits
 
 
+def shared_out(x: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Columns (N,) after unassigned points joined the cluster with the nearest mean of encodings (N, D)."""
+    used = np.unique(columns[columns >= 0])
+    members = (columns == used[:, None]).astype(x.dtype)
+    means = members @ x / members.sum(axis=1, keepdims=True)
+    nearest = (0.5 * np.vecdot(means, means) - x @ means.T).argmin(axis=1)
+    return np.where(columns == UNASSIGNED, used[nearest], columns)
+
+
 class Loop:
     """Algorithm 1 for P paths at once, which go through one data set, or through one each."""
 
@@ -123,7 +139,8 @@ class Loop:
             left = self._step(points, paths, k)
             k += 1
         for path in paths[left]:
-            self._share_out(path)
+            x = self.points.x[0 if self.shared else path]
+            self.columns[path] = shared_out(x, self.columns[path])
         self.capped[paths[left]] = True
 
     def _step(self, points: Encodings, paths: np.ndarray, k: int) -> np.ndarray:
@@ -164,15 +181,6 @@ class Loop:
         for i, path in enumerate(paths[:1] if self.shared else paths):
             if path < len(self.steps):
                 self.steps[path].append((members[i], probabilities[i], int(seeds[i])))
-
-    def _share_out(self, path: int) -> None:
-        """What a cap left over joins the cluster with the nearest mean encoding."""
-        x, columns = self.points.x[0 if self.shared else path], self.columns[path]
-        used = np.unique(columns[columns >= 0])
-        members = (columns == used[:, None]).astype(x.dtype)
-        means = members @ x / members.sum(axis=1, keepdims=True)
-        nearest = (0.5 * np.vecdot(means, means) - x @ means.T).argmin(axis=1)
-        self.columns[path] = np.where(columns == UNASSIGNED, used[nearest], columns)
 
     def inference(self, b: int, device: torch.device) -> Inference:
         """What the paths through data set b say."""

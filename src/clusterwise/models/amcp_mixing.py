@@ -86,8 +86,8 @@ class IntraCM:
     def __init__(self, model: AMCP, options: Options) -> None:
         self.options, self.decoder, self.device = options, model.decoder, model.log_sd.device
         self.n_steps = options.n_em_steps or model.config.n_em_steps
-        self.precision = math.exp(-2 * float(model.log_sd))
-        self.log_density_of_rest = float(model.log_density_of_rest)
+        self.precision = math.exp(-2 * model.log_sd.item())
+        self.log_density_of_rest = model.log_density_of_rest.item()
 
     def run(self, points: Encodings, columns: np.ndarray, seeds: np.ndarray, k: int) -> Mixed:
         """T EM steps from the present ``columns`` (P, N) of the points; ``seeds`` (P,) start component k."""

@@ -115,12 +115,12 @@ class InducedSetAttentionBlock(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Map (B, n, width) to (B, n, width); absent points are ignored."""
         if not torch.is_grad_enabled():
-            return self._fold()(x, mask)
+            return self.folded()(x, mask)
         self._folded = None
         summary = self.gather(self.inducing.expand(len(x), -1, -1), x, mask)
         return self.spread(x, summary)
 
-    def _fold(self) -> FoldedISAB:
+    def folded(self) -> FoldedISAB:
         """Return the block without gradients; the last one, if no parameter has changed since."""
         if self._folded is None or not self._folded.holds():
             with torch.inference_mode(False):

@@ -36,6 +36,7 @@ class Description:
     assigner: Assigner  # of new rows to these clusters
     membership: np.ndarray  # (n, K), the largest entry of a row is its label
     outlier_scores: np.ndarray  # (n,)
+    beyond_cap: bool = False  # whether more clusters than allowed would have been better
 
     @property
     def labels(self) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -91,8 +91,11 @@ class Pipeline:
         if refined is None:
             return describe_proposal(prepared, proposal, self._covariance_type(prepared))
         if self.n_draws == 0:
-            return describe(prepared, refined.best, refined.scored[0].labels)
-        return describe_average(prepared, refined.best, beliefs_of_refined(prepared, refined, None))
+            description = describe(prepared, refined.best, refined.scored[0].labels)
+        else:
+            beliefs = beliefs_of_refined(prepared, refined, None)
+            description = describe_average(prepared, refined.best, beliefs)
+        return replace(description, beyond_cap=refined.beyond_cap)
 
     def believe(self, prepared: Prepared, seed: int, n_draws: int) -> Beliefs:
         """What else there may be beside the answer, from ``n_draws`` further candidates."""

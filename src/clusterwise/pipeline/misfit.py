@@ -10,12 +10,12 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
 from scipy.special import chdtri, logsumexp
 
+from clusterwise.pipeline.gaps import groups_without_gap, n_far_rows, valley
 from clusterwise.tables.symmetry import curve_gain
 
-__all__ = ["find_misfits", "find_misfits_of_any_shape", "rows_to_check", "valley"]
+__all__ = ["find_misfits", "find_misfits_of_any_shape", "rows_to_check"]
 
 MOST_ROWS = 1000
 FEWEST_ROWS = 50
@@ -23,9 +23,6 @@ FEWEST_ROWS = 50
 # cluster of two heaps is one where it falls below the second share.
 NO_GAP = 0.85
 TWO_HEAPS = 0.4
-LEAST_MASS = 0.05
-N_BINS = 128
-N_NEIGHBOURS = 2
 MOST_CLUSTERS = 40
 # More clusters than this in a row without any gap are pieces of something else.
 MOST_WITHOUT_GAP = 5
@@ -77,12 +74,15 @@ def find_misfits(
     if len(labels) < FEWEST_ROWS:
         return []
     names = [f"column {place}" for place in range(points.shape[1])] if names is None else list(names)
+    order = np.argsort(labels, kind="stable")
+    rows = np.ascontiguousarray(features[order])  # those of one cluster stand together
     sizes = np.bincount(labels)
-    clusters = [features[labels == k] for k in range(len(sizes)) if sizes[k] > 0]
+    bounds = np.concatenate([[0], sizes[sizes > 0].cumsum()])
     found = list(_followed_values(features, labels, names))
     if found:  # what values make of the other checks is not worth a word
         return found
-    found += _far_rows(features, labels, full)
+    found += _far_rows(rows, bounds, full)
+    clusters = [rows[start:end] for start, end in itertools.pairwise(bounds)]
     if not full:
         found += _correlated_members(clusters)
     if len(clusters) == 1:
@@ -112,6 +112,10 @@ def find_misfits_of_any_shape(
 # -- single checks --------------------------------------------------------------------------------
 
 
+def _has_few_values(column: np.ndarray) -> bool:
+    return len(set(column[: 4 * FEW_VALUES].tolist())) <= FEW_VALUES
+
+
 def _followed_values(
     features: np.ndarray, labels: np.ndarray, names: Sequence[str], most: int = MOST_WITHOUT_GAP
 ) -> Iterator[str]:
@@ -121,7 +125,7 @@ def _followed_values(
     order = np.argsort(labels, kind="stable")
     starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
     sizes = np.diff(starts, append=len(labels))
-    few = [len(np.unique(column[: 4 * FEW_VALUES])) <= FEW_VALUES for column in features.T]
+    few = [_has_few_values(column) for column in features.T]
     if all(few) and len(sizes) > most:
         yield (
             f"all columns have few distinct values, and the {len(sizes)} clusters may be no more than these; "
@@ -159,20 +163,13 @@ def _is_followed(column: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> b
     return bool(sizes[constant].sum() > FOLLOWED * len(column) and sizes[unusual].sum() > FOLLOWED * rare)
 
 
-def _far_rows(features: np.ndarray, labels: np.ndarray, full: bool) -> Iterator[str]:
+def _far_rows(rows: np.ndarray, bounds: np.ndarray, full: bool) -> Iterator[str]:
     """More rows far from their own cluster than Gaussians have."""
-    f = features.shape[1]
-    far = 0
-    limit = chdtri(f, FAR)
-    for label in np.unique(labels):
-        members = features[labels == label]
-        if len(members) < max(FEWEST_ROWS, 5 * (f + 1)):
-            continue
-        lengths = _squared_lengths(_whitened(members - members.mean(axis=0), full))
-        # Extreme rows widen the covariance that they are measured by; the median is safe from them.
-        lengths *= chdtri(f, 0.5) / max(float(np.median(lengths)), 1e-300)
-        far += int((lengths > limit).sum())
-    share = far / len(labels)
+    f = rows.shape[1]
+    far = n_far_rows(
+        rows, bounds, max(FEWEST_ROWS, 5 * (f + 1)), full, float(chdtri(f, 0.5)), float(chdtri(f, FAR))
+    )
+    share = far / len(rows)
     if share > TOO_MANY and far >= FEWEST_FAR:
         yield (
             f"{100 * share:.0f} % of the rows lie farther from their cluster than one in {1 / FAR:,.0f} "
@@ -203,12 +200,12 @@ def _correlated_members(clusters: Sequence[np.ndarray]) -> Iterator[str]:
 
 def _heaps(features: np.ndarray) -> Iterator[str]:
     """One cluster that falls into groups along a column or a principal axis."""
-    if any(len(np.unique(column[: 4 * FEW_VALUES])) <= FEW_VALUES for column in features.T):
+    if any(_has_few_values(column) for column in features.T):
         return  # values that repeat are heaps, too
     centred = features - features.mean(axis=0)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
     for values in (*features.T[:20], *(centred @ axes[:3].T).T):
-        depth = valley(values)
+        depth = valley(np.ascontiguousarray(values))
         if depth < TWO_HEAPS:
             yield (
                 "there is one cluster, but the rows fall into groups that can be seen along a single axis "
@@ -263,67 +260,18 @@ def _parts_of_one_gaussian(clusters: Sequence[np.ndarray], n: int) -> Iterator[s
 
 def _groups_without_gap(clusters: Sequence[np.ndarray]) -> list[list[int]]:
     """Groups of at least two clusters, each without a gap to another one of its group."""
-    k = len(clusters)
-    if k > MOST_CLUSTERS:
+    if len(clusters) > MOST_CLUSTERS:
         return []
-    means = np.stack([members.mean(axis=0) for members in clusters])
-    scatters = [_scatter(members - mean) for members, mean in zip(clusters, means, strict=True)]
-    distances = np.square(means[:, None] - means).sum(axis=2)
-    np.fill_diagonal(distances, np.inf)
-    links = np.zeros((k, k), dtype=bool)
-    for i in range(k):
-        for j in np.argsort(distances[i])[: min(N_NEIGHBOURS, k - 1)]:
-            n_both = len(clusters[i]) + len(clusters[j])
-            if links[i, j] or min(len(clusters[i]), len(clusters[j])) < 5:
-                continue
-            pooled = (scatters[i] + scatters[j]) / n_both
-            pooled.flat[:: len(pooled) + 1] += 1e-9 * max(1.0, float(np.trace(pooled)))
-            axis = np.linalg.solve(pooled, means[j] - means[i])
-            both = np.concatenate([clusters[i] @ axis, clusters[j] @ axis])
-            links[i, j] = links[j, i] = valley(both) > NO_GAP
-    n_groups, group_of = connected_components(links, directed=False)
-    groups = [np.flatnonzero(group_of == group).tolist() for group in range(n_groups)]
-    return [group for group in groups if len(group) > 1]
+    bounds = np.concatenate([[0], np.cumsum([len(members) for members in clusters])])
+    group_of = groups_without_gap(np.concatenate(clusters), bounds, NO_GAP)
+    return [np.flatnonzero(group_of == group).tolist() for group in np.flatnonzero(np.bincount(group_of) > 1)]
 
 
 # -- tools ------------------------------------------------------------------------------------------
 
 
-def valley(values: np.ndarray) -> float:
-    """Depth of the deepest valley of a density of values (n,), as a share of the lower peak beside it.
-
-    1 if there is no valley; valleys that cut off less than 5 % of the values do not count.
-    """
-    n = len(values)
-    ordered = np.sort(values)
-    quartiles = ordered[n // 4], ordered[(3 * n) // 4]
-    spread = min(float(ordered.std()), float(quartiles[1] - quartiles[0]) / 1.349 or np.inf)
-    low, high = float(ordered[0]), float(ordered[-1])
-    if not 0 < spread < np.inf or high - low > 1e6 * spread:
-        return 1.0
-    width = 1.06 * spread * n**-0.2  # Silverman's rule
-    step = (high - low + 2 * width) / (N_BINS - 1)
-    bins = np.clip(((ordered - low + width) / step + 0.5).astype(np.int64), 0, N_BINS - 1)
-    counts = np.bincount(bins, minlength=N_BINS).astype(np.float64)
-    reach = min(int(np.ceil(3 * width / step)), N_BINS // 2 - 1)
-    kernel = np.exp(-0.5 * np.square(np.arange(-reach, reach + 1) * step / max(width, step / 2)))
-    density = np.convolve(counts, kernel / kernel.sum(), "same")
-    peaks = np.minimum(np.maximum.accumulate(density), np.maximum.accumulate(density[::-1])[::-1])
-    below = counts.cumsum() / n
-    inside = (below > LEAST_MASS) & (below < 1 - LEAST_MASS)
-    return float(np.min(density[inside] / peaks[inside], initial=1.0))
-
-
 def _scatter(centred: np.ndarray) -> np.ndarray:
     return np.asarray(centred.T @ centred)
-
-
-def _whitened(centred: np.ndarray, full: bool = True) -> np.ndarray:
-    """Centred rows (n, f) in units of their own covariance, or of their deviations."""
-    if not full:
-        deviations = np.sqrt(np.square(centred).mean(axis=0))
-        return centred / np.where(deviations > 0, deviations, 1.0)
-    return np.asarray(np.linalg.solve(_root_of_covariance(centred), centred.T).T)
 
 
 def _root_of_covariance(centred: np.ndarray) -> np.ndarray:

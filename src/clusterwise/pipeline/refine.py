@@ -38,6 +38,7 @@ class Refined:
     """All distinct mixtures that refining has visited, the one with the largest evidence first."""
 
     scored: tuple[Scored, ...]
+    beyond_cap: bool = False  # whether a mixture with too many clusters was better
 
     @property
     def best(self) -> Clusters:
@@ -95,12 +96,11 @@ def refine(
     distinct = {labels.tobytes(): labels for labels in map(canonical_labels, candidates)}
     states = climb(sample, list(distinct.values()), with_moves=how == "search", rows=rows)
     within = [state for state in states if max_clusters is None or state.n_clusters <= max_clusters]
-    return Refined(
-        tuple(
-            Scored(_clusters(sample, state), state.log_evidence, state.memberships.argmax(axis=0))
-            for state in within or states
-        )
+    scored = tuple(
+        Scored(_clusters(sample, state), state.log_evidence, state.memberships.argmax(axis=0))
+        for state in within or states
     )
+    return Refined(scored, beyond_cap=max_clusters is not None and states[0].n_clusters > max_clusters)
 
 
 def clusters_of_labels(

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from clusterwise._compiled import compiled
 from clusterwise.components.niw import sum_by_label
 from clusterwise.search.evidence import Hyper, Sample, State, hyper_of, judge
 
 __all__ = ["expect", "log_joint_of", "refined", "state_of_labels"]
+
+# Beside one, the exponential of anything below is lost in rounding.
+LOG_OF_NOTHING = -45.0
 
 
 def log_joint_of(sample: Sample, hyper: Hyper, statistics: np.ndarray, lifted: np.ndarray) -> np.ndarray:
@@ -17,22 +23,33 @@ def log_joint_of(sample: Sample, hyper: Hyper, statistics: np.ndarray, lifted: n
     return eta @ lifted.T
 
 
+@compiled
 def expect(log_joint: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Memberships (K, n), their entropy for each point and the log density of each point, (n,).
 
-    ``log_joint`` (K, n) is overwritten.
+    ``log_joint`` (K, n) becomes the memberships.
     """
-    if len(log_joint) == 1:
-        n = log_joint.shape[1]
-        return np.ones((1, n)), np.zeros(n), log_joint[0]
-    largest = log_joint.max(axis=0)
-    log_joint -= largest
-    weights = np.exp(log_joint)
-    total = weights.sum(axis=0)
-    weights /= total
-    log_total = np.log(total)
-    log_joint *= weights
-    return weights, log_total - log_joint.sum(axis=0), log_total + largest
+    k, n = log_joint.shape
+    entropy, log_density = np.empty(n), np.empty(n)
+    for i in range(n):
+        largest = log_joint[0, i]
+        for j in range(1, k):
+            largest = max(largest, log_joint[j, i])
+        total = weighted = 0.0
+        for j in range(k):
+            gap = log_joint[j, i] - largest
+            weight = 0.0
+            if gap > LOG_OF_NOTHING:  # most clusters are far from most points
+                weight = math.exp(gap)
+                total += weight
+                weighted += weight * gap
+            log_joint[j, i] = weight
+        for j in range(k):
+            log_joint[j, i] /= total
+        log_total = math.log(total)
+        entropy[i] = log_total - weighted / total
+        log_density[i] = log_total + largest
+    return log_joint, entropy, log_density
 
 
 def state_of_labels(sample: Sample, labels: np.ndarray, rows: np.ndarray | None = None) -> State:

@@ -20,6 +20,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.special import gammaln
 
+from clusterwise._compiled import compiled
 from clusterwise.components.families import PRIORS
 from clusterwise.components.niw import LEAST_SCATTER, CovarianceType, NormalInverseWishart
 from clusterwise.search.settings import SearchSettings
@@ -76,12 +77,27 @@ def _blur(points: np.ndarray) -> float:
     Rounded or repeated rows look like clusters without any width. As far as rows are copies, a row is known
     to within the distance to the next one only.
     """
-    distinct = points[np.r_[True, (points[1:] != points[:-1]).any(axis=1)]]
-    if len(distinct) in (1, len(points)):
+    is_new = _is_new(np.ascontiguousarray(points))
+    if np.count_nonzero(is_new) in (1, len(points)):
         return 0.0
+    distinct = points[is_new]
     some = distinct[:: max(1, len(distinct) // ROWS_OF_BLUR)]  # many features make this slow
     nearest = cKDTree(distinct).query(some, 2)[0][:, 1]
     return float(1 - len(distinct) / len(points)) * float(np.median(nearest)) ** 2
+
+
+@compiled
+def _is_new(points: np.ndarray) -> np.ndarray:
+    """Whether each of sorted points (n, d) differs from the one before it, (n,)."""
+    n, d = points.shape
+    is_new = np.zeros(n, dtype=np.bool_)
+    is_new[0] = True
+    for i in range(1, n):
+        for a in range(d):
+            if points[i, a] != points[i - 1, a]:
+                is_new[i] = True
+                break
+    return is_new
 
 
 @dataclass(frozen=True)
@@ -117,27 +133,43 @@ class State:
 
 def hyper_of(sample: Sample, statistics: np.ndarray, strength: float) -> Hyper:
     """Pooled variance within the clusters, and how far apart these lie in its units."""
-    k, d = len(statistics), sample.points.shape[1]
-    means = sample.family.means(statistics)
-    between = np.square(means * np.sqrt(statistics[:, :1])).sum(axis=0)
-    n = len(sample.points)
-    scatter = np.maximum(n * sample.variance - between, 0.0)
-    if sample.covariance_type == "spherical":
-        scatter = np.full(d, scatter.mean())
+    spherical, apart = sample.covariance_type == "spherical", sample.settings.means_apart
+    variance, kappa = _pooled(statistics, sample.variance, len(sample.points), spherical, apart)
+    return Hyper(kappa, variance, strength)
+
+
+@compiled
+def _pooled(
+    statistics: np.ndarray, variance: np.ndarray, n: int, spherical: bool, means_apart: float
+) -> tuple[np.ndarray, float]:
+    """Variance (d,) pooled within K clusters, and its ratio to that of their centres.
+
+    ``statistics`` (K, p) are theirs, ``variance`` (d,) is that of all n points around zero.
+    """
+    k, d = len(statistics), len(variance)
+    scatter = n * variance
+    for j in range(k):
+        for a in range(d):
+            scatter[a] -= statistics[j, 1 + a] ** 2 / max(statistics[j, 0], 1e-300)
+    scatter = np.maximum(scatter, 0.0)
+    if spherical:
+        scatter[:] = scatter.sum() / d
     # Where hardly any point shares a cluster, the spread of the data stands in for the clusters' own.
-    guess = 1 / (1 + max(n - k, 0.0)) ** 2
-    variance = np.maximum((scatter + guess * sample.variance) / (max(n - k, 0.0) + guess), LEAST_SCATTER)
-    apart = (d * sample.settings.means_apart + (np.square(means) / variance).sum()) / (d * (k + 1))
-    return Hyper(float(1 / apart), variance, strength)
+    free = max(n - k, 0)
+    guess = 1 / (1.0 + free) ** 2
+    pooled = np.maximum((scatter + guess * variance) / (free + guess), LEAST_SCATTER)
+    squares = d * means_apart
+    for j in range(k):
+        for a in range(d):
+            squares += (statistics[j, 1 + a] / max(statistics[j, 0], 1e-300)) ** 2 / pooled[a]
+    return pooled, d * (k + 1) / squares
 
 
 def log_marginals(sample: Sample, hyper: Hyper, statistics: np.ndarray) -> np.ndarray:
     """Log marginal likelihood of clusters with the given statistics (..., p), for each strength; (S, ...)."""
-    n_strengths = len(sample.settings.strengths)
     flat = statistics.reshape(-1, statistics.shape[-1])
-    prior = hyper.prior(sample, np.repeat(sample.settings.strengths, len(flat)))
-    log_marginal = prior.log_marginal(np.tile(flat, (n_strengths, 1)))
-    return log_marginal.reshape(n_strengths, *statistics.shape[:-1])
+    found = hyper.prior(sample, np.array(sample.settings.strengths)).log_marginal_of_each(flat)
+    return found.reshape(-1, *statistics.shape[:-1])
 
 
 def log_partition(log_sizes: np.ndarray | float, k: int | np.ndarray, n: int) -> np.ndarray:

@@ -1,0 +1,86 @@
+"""The compiled loop of AMCP does what the loop in numpy does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from clusterwise.models.amcp import AMCP, AMCPConfig, Options
+from clusterwise.models.amcp_encoding import NumpyEncoding
+from clusterwise.models.amcp_loop import Loop, uniform_numbers
+from clusterwise.models.amcp_mixing import Encodings, IntraCM
+from clusterwise.models.amcp_path import compiled_inference
+from clusterwise.pretrained import get_weights
+from clusterwise.priors import make_prior
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(params=["trained", "untrained"])
+def network(request) -> AMCP:
+    if request.param == "trained":
+        return get_weights("amcp-2d").model
+    torch.manual_seed(0)
+    return AMCP(AMCPConfig(width=16, n_encoder_blocks=1, n_inducing=4, n_coordinates=8))
+
+
+def encodings_of(network: AMCP, n: int, k: int = 6) -> tuple[np.ndarray, np.ndarray]:
+    points = make_prior(name="mixture-of-gaussians", n_features=2, k_max=k).draw(
+        np.random.default_rng(k), 1, n
+    )
+    with torch.inference_mode():
+        x, expected = network.encode(torch.from_numpy(points[0].points.astype(np.float32))[None], None)
+    return x.numpy(), expected.numpy()
+
+
+@pytest.mark.parametrize("options", [Options(), Options(update=False), Options(n_em_steps=5)])
+@pytest.mark.parametrize("cap", [100, 2])
+def test_agreement_with_numpy(network: AMCP, options: Options, cap: int) -> None:
+    x, expected = encodings_of(network, 200)
+    present, numbers = np.ones((1, 200), dtype=bool), uniform_numbers(3, 4, cap)
+    intra = IntraCM(network, options)
+    loop = Loop(intra, Encodings.of(x, present, intra.precision), present, expected, numbers, options.update)
+    loop.run(None)
+    slow = loop.inference(0, CPU)
+    quick = compiled_inference(intra, x[0], expected[0], present[0], numbers)
+    assert quick.cap_reached == slow.cap_reached
+    assert len(quick.steps) == len(slow.steps)
+    for one, other in zip((quick.labels, *quick.draws), (slow.labels, *slow.draws), strict=True):
+        assert torch.equal(one, other)
+    for mine, reference in zip(quick.steps, slow.steps, strict=True):
+        assert mine.anchor == reference.anchor
+        assert torch.equal(mine.members, reference.members)
+        torch.testing.assert_close(mine.probabilities, reference.probabilities, atol=1e-4, rtol=1e-3)
+
+
+def test_absent_points_do_not_count(network: AMCP) -> None:
+    x, expected = encodings_of(network, 120)
+    numbers = uniform_numbers(0, 2, 50)
+    present = np.random.default_rng(0).random(120) < 0.7
+    intra = IntraCM(network, Options())
+    masked = compiled_inference(intra, x[0][present], expected[0][present], present, numbers)
+    everywhere = np.ones(present.sum(), dtype=bool)
+    alone = compiled_inference(intra, x[0][present], expected[0][present], everywhere, numbers)
+    assert torch.equal(masked.labels[torch.from_numpy(present)], alone.labels)
+    rows = np.flatnonzero(present)
+    assert [step.anchor for step in masked.steps] == [rows[step.anchor] for step in alone.steps]
+
+
+def test_encodings_in_numpy_are_those_in_torch(network: AMCP) -> None:
+    points = torch.randn(150, 2, generator=torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        x, expected = network.encode(points[None], None)
+    quick, quick_expected = NumpyEncoding(network)(points)
+    np.testing.assert_allclose(quick, x[0].numpy(), atol=1e-5)
+    np.testing.assert_allclose(quick_expected, expected[0].numpy(), atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["encoder.embed.linear.bias", "to_encoding.weight", "log_seed_loss.0.bias"])
+def test_a_changed_parameter_is_noticed(name: str) -> None:
+    network = AMCP(AMCPConfig(width=16, n_encoder_blocks=1, n_inducing=4, n_coordinates=8))
+    encoding = NumpyEncoding(network)
+    assert encoding.holds()
+    with torch.no_grad():
+        network.get_parameter(name).add_(1.0)
+    assert not encoding.holds()
