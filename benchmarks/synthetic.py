@@ -37,6 +37,7 @@ class Word(IntEnum):
     ONE_GAUSSIAN = 54
     ONE_CLUSTER = 55
     TABLE_SPEED = 56
+    TRUST = 57
 
 
 def generator_of(*key: int) -> np.random.Generator:

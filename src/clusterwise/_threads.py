@@ -19,10 +19,7 @@ class Pool(NamedTuple):
     set: Callable[[int], None]
 
 
-# Packages that bring a BLAS or an OpenMP of their own, as torch does; once loaded, they add to the pools.
-BRINGERS = ("numpy", "scipy.linalg", "sklearn", "sknetwork", "ot")
-
-_pools: dict[tuple[bool, ...], list[Pool]] = {}
+_kept: dict[int, list[Pool]] = {}
 
 
 @contextmanager
@@ -44,15 +41,20 @@ def one_thread() -> Iterator[None]:
 
 
 def _found_pools() -> list[Pool]:
-    """The pools of all libraries that are loaded; looking for them takes milliseconds, so they are kept."""
-    torch = sys.modules.get("torch")
-    has_torch = hasattr(torch, "set_num_threads")  # not while another thread is importing it
-    loaded = (has_torch, *[name in sys.modules for name in BRINGERS])
-    if loaded not in _pools:
+    """The pools of all libraries that are loaded.
+
+    Looking for them takes milliseconds, so they are kept until another module has been imported, which may
+    have brought a BLAS or an OpenMP of its own.
+    """
+    n_modules = len(sys.modules)
+    pools = _kept.get(n_modules)
+    if pools is None:
         libraries = ThreadpoolController().lib_controllers
         pools = [Pool(library.get_num_threads, library.set_num_threads) for library in libraries]
-        if torch is not None and has_torch:
+        torch = sys.modules.get("torch")
+        if torch is not None and hasattr(torch, "set_num_threads"):  # not while a thread is importing it
             # First, for it also sets the threads of an OpenMP that is in the list on its own.
             pools.insert(0, Pool(torch.get_num_threads, torch.set_num_threads))
-        _pools[loaded] = pools
-    return _pools[loaded]
+        _kept.clear()
+        _kept[n_modules] = pools
+    return pools

@@ -13,14 +13,23 @@ import pandas as pd
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
+import clusterwise as cw
+from clusterwise.exceptions import InvalidDataError
+
 CUSTOMERS = runpy.run_path(str(Path(__file__).parent / "customers.py"))
 
 
 # -- customers --------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def compiled() -> None:
+    """Functions are compiled once for an installation, which takes longer than the rest."""
+    cw.Clusterer(random_state=0).fit(CUSTOMERS["draw_customers"](100, n=200)[0])
+
+
 @pytest.mark.parametrize("seed", [101, 102, 103])
-def test_customers_with_the_default_command(run, folder, seed):
+def test_customers_with_the_default_command(run, folder, compiled, seed):
     frame, group = CUSTOMERS["draw_customers"](seed)
     frame.to_csv("customers.csv", index=False)
     started = time.process_time()
@@ -71,6 +80,13 @@ GOOD = {
     "blank_lines.csv": ("\n\na,b\n" + LINES.replace("\n", "\n\n")).encode(),
     "thousands.csv": ("a;b\n" + "".join(f"1.{i:03d},5;{i}\n" for i in range(0, 900, 30))).encode(),
     "quoted.csv": ('"a, first","b\nsecond"\n' + LINES).encode(),
+    "spaces.txt": LINES.replace(",", "   ").encode(),
+    "comments.csv": ("# exported on Monday\n# by hand\na,b\n" + LINES).encode(),
+    "old_mac.csv": ("a,b\n" + LINES).replace("\n", "\r").encode(),
+    "money.csv": ("a,b\n" + "".join(f"${x:.4f},{y:.4f} %\n" for x, y in HEAPS)).encode(),
+    "dates.csv": (
+        "day,a,b\n" + "".join(f"{i + 1:02d}.03.2024,{row}\n" for i, row in enumerate(LINES.split()))
+    ).encode(),
     "wide.csv": "\n".join(
         [",".join(f"gene{i}" for i in range(1500)), *(",".join([f"{x:.4f},{y:.4f}"] * 750) for x, y in HEAPS)]
     ).encode(),
@@ -80,6 +96,8 @@ BAD = {
     "header.csv": (b"a,b\n", "holds a header and no rows"),
     "ragged.csv": (b"a,b\n1,2\n3,4,5\n", "line 3 of ragged.csv has 3 cells where the first has 2"),
     "ids.csv": (b"id,name\n" + b"".join(b"%d,n%d\n" % (i, i) for i in range(20)), "use it with --include id"),
+    "title.csv": (("Sales of May\n\na,b\n" + LINES).encode(), "line 3 of title.csv has 2 cells"),
+    "open_quote.csv": (b'a,b\n1,2\n"3,4\n5,6\n', "close or delete the quotation mark"),
     "infinite.csv": (("a,b\n" + LINES + "inf,2\n").encode(), "infinity at row 30 column 'a'"),
     "page.html": (b"<html></html>", "ends in '.html'; use one of .csv"),
     "image.csv": (bytes(range(256)) * 20, "is not text"),
@@ -91,6 +109,44 @@ BAD = {
 
 def test_there_are_25_of_them():
     assert len(GOOD) + len(BAD) >= 25
+
+
+# -- what is passed to an estimator in Python, beside files ------------------------------------------------
+
+FRAME = pd.DataFrame(HEAPS, columns=["a", "b"])
+INPUTS = {
+    "numbers as names": pd.DataFrame(HEAPS),
+    "two lines of header": pd.DataFrame(HEAPS, columns=pd.MultiIndex.from_tuples([("a", "x"), ("a", "y")])),
+    "dates": FRAME.assign(day=pd.date_range("2024-01-01", periods=30)),
+    "words and an id": FRAME.assign(id=range(30), name=[f"name {i}" for i in range(30)]),
+    "masked": np.ma.masked_array(HEAPS, np.arange(60).reshape(30, 2) == 7),
+    "records": FRAME.to_records(index=False),
+    "strings": [[f"{x:.3f}", f"{y:.3f}"] for x, y in HEAPS],
+}
+NO_TABLES = {
+    "file": ("data.csv", "read it first"),
+    "dict": ({"a": [1.0, 2.0]}, "make a data frame of it first"),
+    "one column": (FRAME["a"], "Pass a DataFrame containing"),
+    "ragged": ([[1.0, 2.0], [3.0]], "differ in length"),
+    "twice the same name": (pd.DataFrame(HEAPS, columns=["a", "a"]), "rename or drop all but one"),
+    "dates alone": (np.full((30, 2), "2024-01-01", dtype="datetime64[D]"), "Name those to use with columns="),
+    "nothing": (None, "Expected 2D array"),
+}
+
+
+@pytest.mark.parametrize("name", INPUTS)
+@pytest.mark.filterwarnings("ignore::clusterwise.exceptions.MisfitWarning")
+def test_inputs_that_give_labels(name):
+    labels = cw.Clusterer(random_state=0).fit_predict(INPUTS[name])
+    assert adjusted_rand_score(np.repeat([0, 1], 15), labels) == 1
+
+
+@pytest.mark.parametrize("name", NO_TABLES)
+def test_inputs_that_give_one_sentence(name):
+    X, message = NO_TABLES[name]
+    with pytest.raises(InvalidDataError, match=message) as caught:
+        cw.Clusterer().fit(X)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", GOOD)

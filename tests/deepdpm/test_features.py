@@ -117,7 +117,8 @@ def test_turns(
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_hardly_any_rows(make_settings: Make, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alternation, "FIRST_STEPS", 100)
+    monkeypatch.setattr(alternation, "FIRST_STEPS", 20)
+    monkeypatch.setattr(alternation, "STEPS", 10)
     X = np.random.default_rng(0).normal(size=(n, 4))
     code, snapshot = alternation.alternate(0, X, None, 2, 1, make_settings, None, lambda _: None)
     assert np.isfinite(code.encode(X)).all()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
+from search_data import heaps, sample_of
 
+from clusterwise.search.climb import climb
 from clusterwise.search.em import expect
 from clusterwise.search.shapes import (
     CUT_GAUSSIAN,
@@ -108,3 +110,16 @@ def test_expectations_agree() -> None:
     np.testing.assert_allclose(memberships, slow, atol=1e-15)
     np.testing.assert_allclose(found_entropy, entropy, atol=1e-12)
     np.testing.assert_allclose(found_density, density, rtol=1e-13)
+
+
+def test_points_column_by_column_give_the_same() -> None:
+    """Compiled functions take rows that lie one after the other; others are copied first."""
+    points, _ = heaps([80, 80], 4.0)
+    points = points[np.argsort(points[:, 0])]
+    found = []
+    for layout in (points, np.asfortranarray(points)):
+        sample = sample_of(layout)
+        states = climb(sample, [np.zeros(160, dtype=np.int64)], with_moves=True)
+        found.append((states[0].n_clusters, states[0].log_evidence))
+    assert found[0][0] == 2
+    assert found[0] == pytest.approx(found[1])

@@ -79,7 +79,7 @@ def cluster_file(
 ) -> None:
     """Read, prepare, cluster, print, write; ``options`` of the method by their names here, None: not set."""
     _check(file, out, report, method, append)
-    with one_line_warnings() as heard:
+    with one_line_warnings(choice.raw) as heard:
         table = read_table(file)
         started = time.perf_counter()
         with options_in_remedies():

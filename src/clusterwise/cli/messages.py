@@ -27,6 +27,7 @@ METHOD_OF = {name: method for method, name in METHODS.items()}
 BAD_INPUT = 2
 INTERRUPTED = 130  # what shells report for Ctrl-C
 
+PREPARE = r"(?:spread (?:its values|them) with|try) clusterwise\.TablePreparation"
 # Words of the library in its errors and warnings, and what they are called here.
 WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (
@@ -35,7 +36,6 @@ WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     ),
     (r"\b(columns|drop|include) names", r"--\1 names"),
     (r"with columns=\.", "with --columns."),
-    (r"(?:spread (?:its values|them) with|try|or try) clusterwise\.TablePreparation", "leave out --raw"),
     (r" \(clusterwise\.TablePreparation does\)", ""),
     (r"try clusterwise\.(\w+)", lambda match: f"try --method {METHOD_OF.get(match[1], match[1])}"),
     (r"clusterwise\.(GaussianSearch|Clusterer)", lambda match: f"--method {METHOD_OF[match[1]]}"),
@@ -68,8 +68,12 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def in_words_of_the_command_line(text: str) -> str:
-    """Name the options of the command line where the library names parameters and classes."""
+def in_words_of_the_command_line(text: str, raw: bool = False) -> str:
+    """Name the options of the command line where the library names parameters and classes.
+
+    A table is prepared unless it is to be ``raw``; there is no need to say it again.
+    """
+    text = re.sub(PREPARE, "leave out --raw", text) if raw else re.sub(rf"(?:;|, or|,) {PREPARE}", "", text)
     for pattern, replacement in WORDS:
         text = re.sub(pattern, replacement, text)
     return text
@@ -110,12 +114,12 @@ def options_in_remedies() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def one_line_warnings() -> Iterator[list[str]]:
+def one_line_warnings(raw: bool = False) -> Iterator[list[str]]:
     """Print each warning as one line on stderr when it comes; yield the list of those seen so far."""
     heard: list[str] = []
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
-        line = in_words_of_the_command_line(_one_line(str(message)))
+        line = in_words_of_the_command_line(_one_line(str(message)), raw)
         if line not in heard:
             heard.append(line)
             typer.echo(f"warning: {line}", err=True)

@@ -63,7 +63,7 @@ class AMCP(AmortizedClusterer):
     random_state : int, RandomState or None
         Seed of what the network draws, of the choice of rows, and of ``sample``.
     verbose : int
-        Print a line after ``fit`` if not 0.
+        1: say every two seconds how far the fit is, and one line at its end.
     device : str
         torch device that the network runs on.
 

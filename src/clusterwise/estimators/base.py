@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Sequence
+from functools import lru_cache
 from numbers import Integral
 from typing import Any
 
@@ -31,6 +32,12 @@ from clusterwise.pipeline.propose import ClusteringStep
 from clusterwise.pipeline.space import FeatureSpace
 
 __all__ = ["BaseClusterer"]
+
+
+@lru_cache(maxsize=256)
+def _seed_of(random_state: int) -> int:
+    """The seed that a user's number stands for; setting up a generator takes longer than some stages."""
+    return int(np.random.default_rng(random_state).integers(2**31 - 1))
 
 
 class BaseClusterer(
@@ -63,7 +70,7 @@ class BaseClusterer(
 
     def _draw_seed(self) -> int:
         if isinstance(self.random_state, Integral):  # setting up a RandomState takes a while
-            return int(np.random.default_rng(int(self.random_state)).integers(2**31 - 1))
+            return _seed_of(int(self.random_state))
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _store_clusters(

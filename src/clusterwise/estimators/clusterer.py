@@ -73,7 +73,7 @@ class Clusterer(PipelinedClusterer):
         Seed of the choice of rows where there are more than ``max_context``, of ``sample`` and
         ``sample_partitions``.
     verbose : int
-        Print one line about the fit.
+        1: say every two seconds how far the fit is, and one line at its end.
 
     Attributes
     ----------

@@ -233,7 +233,7 @@ class DeepDPM(BaseClusterer):
         seed = self._draw_seed()
         with one_thread():
             space = Space.of(table.columns, pareto=self.scaling == "pareto")
-            rows, report = space.rows(table.rows), epoch_progress(self.verbose)
+            rows, report = space.rows(table.rows), epoch_progress(self.verbose, self.max_epochs)
             if self.feature_learning is None:
                 if self.variants is not None:
                     raise ClusterwiseError("variants are for learned features; set feature_learning='mlp'.")

@@ -256,7 +256,7 @@ class DPMixture(BaseClusterer):
         size = self.n_draws if self.warm_start else max(DRAWS_PER_ROUND, keep_every)
         generators = np.random.default_rng(self._seed).spawn(self.n_chains)
         names = [f"DPMixture, chain {number + 1} of {self.n_chains}" for number in range(self.n_chains)]
-        reports = [chain_progress(name, self.verbose) for name in names]
+        reports = [chain_progress(name, self.verbose, self.n_warm_up + self.n_draws) for name in names]
         chains = before
         self._interrupted = False
         for start in range(0, self.n_draws, size):

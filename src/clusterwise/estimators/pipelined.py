@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from clusterwise._threads import one_thread
 from clusterwise.estimators.base import BaseClusterer
 from clusterwise.estimators.callers import level_of_caller
+from clusterwise.estimators.progress import stage_progress
 from clusterwise.estimators.validation import as_points, require_positive
 from clusterwise.exceptions import CapReachedWarning, MisfitWarning
 from clusterwise.pipeline.describe import Description, network_labels
@@ -29,6 +30,7 @@ __all__ = ["PipelinedClusterer"]
 
 # Candidates behind the posterior over k where ``fit`` itself draws none.
 DRAWS_OF_POSTERIOR = 20
+N_STAGES = 4
 
 
 class PipelinedClusterer(BaseClusterer):
@@ -45,12 +47,16 @@ class PipelinedClusterer(BaseClusterer):
         """Find the clusters of X, (n, d), and how many there are; ``y`` is ignored."""
         started = time.perf_counter()
         pipeline, seed = self._pipeline(), self._draw_seed()
-        points = self._points(X)
-        validate_data(self, X, reset=True, skip_check_array=True)
-        with one_thread():
+        with one_thread(), stage_progress(type(self).__name__, self.verbose, N_STAGES) as begin:
+            begin("preparing")
+            points = self._points(X)
+            validate_data(self, X, reset=True, skip_check_array=True)
             prepared = pipeline.prepare(points, seed)
+            begin("proposing clusters")
             (proposal,) = pipeline.propose([prepared], seed)
+            begin("refining them")
             refined = pipeline.refine(prepared, proposal)
+            begin("describing them")
             description = pipeline.describe(prepared, proposal, refined)
         self._store(prepared, proposal, description, seed)
         if refined is not None and pipeline.n_draws > 0:

@@ -1,15 +1,30 @@
-"""Lines that say every few seconds how far a long fit is."""
+"""What a fit says about itself with ``verbose=1``: every two seconds, how far it is."""
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from clusterwise.deepdpm.history import History
 
-__all__ = ["chain_progress", "epoch_progress"]
+__all__ = ["bar", "chain_progress", "epoch_progress", "stage_progress"]
 
 SECONDS_BETWEEN = 2.0
+WIDTH = 20
+
+
+def bar(done: int, total: int) -> str:
+    """A bar of characters.
+
+    Examples
+    --------
+    >>> bar(1, 4)
+    '[#####...............]'
+    """
+    filled = round(WIDTH * min(done, total) / total)
+    return f"[{'#' * filled}{'.' * (WIDTH - filled)}]"
 
 
 def _every_few_seconds(verbose: int) -> Callable[[str], None]:
@@ -25,26 +40,54 @@ def _every_few_seconds(verbose: int) -> Callable[[str], None]:
     return say
 
 
-def chain_progress(name: str, verbose: int) -> Callable[[int], object]:
-    """What to call with the number of clusters after every step of a chain."""
+def chain_progress(name: str, verbose: int, n_steps: int) -> Callable[[int], object]:
+    """What to call with the number of clusters after every one of at most ``n_steps`` steps of a chain."""
     say, steps = _every_few_seconds(verbose), 0
 
     def report(n_clusters: int) -> None:
         nonlocal steps
         steps += 1
-        say(f"{name}: step {steps}, {n_clusters} clusters")
+        say(f"{name} {bar(steps, n_steps)} step {steps} of at most {n_steps}, {n_clusters} clusters")
 
     return report
 
 
-def epoch_progress(verbose: int) -> Callable[[History], object]:
-    """What to call with the history after every epoch of DeepDPM."""
+def epoch_progress(verbose: int, n_epochs: int) -> Callable[[History], object]:
+    """What to call with the history after every one of at most ``n_epochs`` epochs of DeepDPM."""
     say = _every_few_seconds(verbose)
 
     def report(history: History) -> None:
         say(
-            f"DeepDPM: epoch {len(history)}, {history.n_clusters[-1]} clusters, "
-            f"loss {history.loss[-1]:.4f}, {sum(history.splits)} splits and {sum(history.merges)} merges"
+            f"DeepDPM {bar(len(history), n_epochs)} epoch {len(history)} of at most {n_epochs}, "
+            f"{history.n_clusters[-1]} clusters, loss {history.loss[-1]:.4f}, {sum(history.splits)} splits "
+            f"and {sum(history.merges)} merges"
         )
 
     return report
+
+
+@contextlib.contextmanager
+def stage_progress(name: str, verbose: int, n_stages: int) -> Iterator[Callable[[str], None]]:
+    """Yield what to call with the name of each stage when it begins.
+
+    Stages do not come back until they are done, so a thread says every two seconds where the fit is.
+    """
+    if not verbose:
+        yield lambda stage: None
+        return
+    started, ended = time.perf_counter(), threading.Event()
+    begun: list[str] = []
+
+    def watch() -> None:
+        while not ended.wait(SECONDS_BETWEEN):
+            stage = begun[-1] if begun else "starting"
+            seconds = time.perf_counter() - started
+            print(f"{name} {bar(max(len(begun) - 1, 0), n_stages)} {stage}, {seconds:.0f} s", flush=True)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield begun.append
+    finally:
+        ended.set()
+        watcher.join()

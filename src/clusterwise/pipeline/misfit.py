@@ -253,8 +253,8 @@ def _parts_of_one_gaussian(clusters: Sequence[np.ndarray], n: int) -> Iterator[s
         if _is_one_gaussian([clusters[k] for k in members]):
             share = sum(len(clusters[k]) for k in members) / n
             yield (
-                f"{len(members)} clusters with {100 * share:.0f} % of the rows look like one Gaussian "
-                "together; compare with clusterwise.GaussianSearch."
+                f"{len(members)} clusters with {100 * share:.0f} % of the rows together look like "
+                "one Gaussian; compare with clusterwise.GaussianSearch."
             )
 
 
@@ -263,7 +263,7 @@ def _groups_without_gap(clusters: Sequence[np.ndarray]) -> list[list[int]]:
     if len(clusters) > MOST_CLUSTERS:
         return []
     bounds = np.concatenate([[0], np.cumsum([len(members) for members in clusters])])
-    group_of = groups_without_gap(np.concatenate(clusters), bounds, NO_GAP)
+    group_of = groups_without_gap(np.ascontiguousarray(np.concatenate(clusters)), bounds, NO_GAP)
     return [np.flatnonzero(group_of == group).tolist() for group in np.flatnonzero(np.bincount(group_of) > 1)]
 
 

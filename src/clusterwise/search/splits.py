@@ -38,7 +38,8 @@ def best_split(sample: Sample, state: State, j: int, log_p_width: float = 0.0) -
     weights = state.memberships[j, rows]
     if weights.sum() < 2 + settings.least_points:
         return None
-    projected = projections(sample.points[rows], weights, settings.most_directions)
+    members = np.ascontiguousarray(sample.points[rows])
+    projected = projections(members, weights, settings.most_directions)
     log_p = min(log_p_gaussian(projected, weights), log_p_width)
     if len(projected) == 0 or log_p > np.log(settings.suspicious):
         return None

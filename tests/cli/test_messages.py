@@ -1,0 +1,49 @@
+"""The command line names its own options where the library names parameters and classes."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusterwise.cli.messages import in_words_of_the_command_line
+
+
+@pytest.mark.parametrize(
+    ("library", "here"),
+    [
+        ("; use it with include=['day'].", "; use it with --include day."),
+        ("; use it with include=['first day'].", "; use it with --include 'first day'."),
+        ('; use it with include=["the day\'s"].', "; use it with --include 'the day'\"'\"'s'."),
+        ("drop names 'z', which is not a column", "--drop names 'z', which is not a column"),
+        ("Name those to use with columns=.", "Name those to use with --columns."),
+        ("; try clusterwise.Clusterer.", "; try --method clusterer."),
+        (
+            "; try refine='search', or clusterwise.GaussianSearch.",
+            "; try --refine search, or --method gaussian-search.",
+        ),
+        ("; compare with clusterwise.GaussianSearch.", "; compare with --method gaussian-search."),
+        ("; try covariance_type='full', or fewer", "; try --method gaussian-search, or fewer"),
+        ("in k_posterior_; see labels_at(2) for the best of those.", "in k_posterior_."),
+    ],
+)
+def test_words(library: str, here: str) -> None:
+    assert in_words_of_the_command_line(library) == here
+
+
+@pytest.mark.parametrize(
+    ("library", "here", "if_raw"),
+    [
+        (
+            "; remove extreme rows, or try clusterwise.TablePreparation.",
+            "; remove extreme rows.",
+            "; remove extreme rows, or leave out --raw.",
+        ),
+        (
+            "skewed clusters; try clusterwise.TablePreparation.",
+            "skewed clusters.",
+            "skewed clusters; leave out --raw.",
+        ),
+    ],
+)
+def test_a_table_is_prepared_already(library: str, here: str, if_raw: str) -> None:
+    assert in_words_of_the_command_line(library) == here
+    assert in_words_of_the_command_line(library, raw=True) == if_raw
