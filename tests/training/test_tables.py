@@ -11,6 +11,8 @@ import torch
 from clusterwise.models.node_judge import NodeJudge
 from clusterwise.pretrained import get_weights
 from clusterwise.training import train
+from clusterwise.training.callbacks import Callback
+from clusterwise.training.checkpoint import TrainingState
 from clusterwise.training.partition_tasks import expected_calibration_error
 from clusterwise.training.recipe import Recipe, recipe_from_dict
 from clusterwise.training.sources import source_of_tables
@@ -52,6 +54,17 @@ def test_training_from_a_recipe(tmp_path: Path, method: str) -> None:
 
 def test_no_time_is_left_for_the_tables(tmp_path: Path) -> None:
     assert train(recipe_of("node-judge"), tmp_path, minutes=0.0, verbose=False) is None
+
+
+def test_somebody_asks_to_stop_while_tables_are_made(tmp_path: Path) -> None:
+    class Asked(Callback):
+        def after_step(self, state: TrainingState) -> bool:
+            raise AssertionError("no step should be taken")
+
+        def is_over(self) -> bool:
+            return True
+
+    assert train(recipe_of("node-judge"), tmp_path, callbacks=[Asked()], verbose=False) is None
 
 
 def test_a_step_has_the_data_of_its_number(tmp_path: Path) -> None:

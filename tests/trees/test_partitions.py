@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
 from sklearn.metrics import adjusted_rand_score
 
 from clusterwise.trees.features import measure, nodes_of
 from clusterwise.trees.linkages import trees_of
 from clusterwise.trees.neighbourhood import neighbourhood_of
-from clusterwise.trees.partitions import N_CLUSTER_FEATURES, agreements, features_of_partition
+from clusterwise.trees.partitions import N_CLUSTER_FEATURES, _log_joint, agreements, features_of_partition
 
 
 def test_agreements_are_adjusted_rand_indices() -> None:
@@ -36,3 +37,19 @@ def test_finite_and_without_names(k: int) -> None:
     renamed = features_of_partition(measured, k - 1 - labels, trees, scores)
     np.testing.assert_allclose(renamed.whole, found.whole, atol=1e-9)
     np.testing.assert_allclose(renamed.clusters[::-1, :40], found.clusters[:, :40], atol=1e-9)
+
+
+def test_log_joint_is_that_of_gaussians() -> None:
+    rng = np.random.default_rng(2)
+    labels = rng.integers(0, 3, 5000)
+    points = rng.standard_normal((3, 2))[labels] + rng.standard_normal((5000, 2)) @ [[1.0, 0.5], [0.0, 0.7]]
+    sizes = np.bincount(labels)
+    means = np.array([points[labels == k].mean(axis=0) for k in range(3)])
+    covariances = np.array([np.cov(points[labels == k].T, bias=True) for k in range(3)])
+    constant = np.log(2 * np.pi)  # that of two features
+    expected = [
+        np.log(n / 5000) + multivariate_normal(mean, covariance).logpdf(points) + constant
+        for n, mean, covariance in zip(sizes, means, covariances, strict=True)
+    ]
+    found = _log_joint(points, means, covariances, sizes)
+    np.testing.assert_allclose(found, np.transpose(expected), atol=0.1)  # there is a ridge

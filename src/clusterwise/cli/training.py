@@ -27,6 +27,9 @@ class _StopWhenAsked(Callback):
     def after_step(self, state: TrainingState) -> bool:
         return self.asked
 
+    def is_over(self) -> bool:
+        return self.asked
+
 
 @contextlib.contextmanager
 def _stop_on_interrupt() -> Iterator[_StopWhenAsked]:

@@ -26,6 +26,8 @@ __all__ = ["ORIGINS", "Candidates", "candidates_of", "filled"]
 ORIGINS = (*LINKAGES, "decisions", "em", "search", "communities")
 # EM is not tried from more clusters than this.
 MOST_CLUSTERS_OF_EM = 40
+# The whole search would take most of the time, and the judge looks beyond Gaussians anyway.
+ROUNDS_OF_SEARCH = 2
 
 
 @dataclass(frozen=True)
@@ -94,10 +96,11 @@ def _proposed(
     sample = Sample(measured.directions, "full", DEFAULT)
     distinct = {labels.tobytes(): labels for labels in map(canonical_labels, cuts)}
     some = [labels for labels in distinct.values() if 1 < labels.max() + 1 <= MOST_CLUSTERS_OF_EM]
-    for state in climb(sample, some, with_moves=False):
+    fitted = climb(sample, [*some, likeliest_partition(sample)], with_moves=False)
+    for state in fitted:
         yield "em", -1, state.memberships.argmax(axis=0)
-    # The whole search would take most of the time, and the judge looks beyond Gaussians anyway.
-    found = climb(sample, [likeliest_partition(sample)], with_moves=False)
+    start = canonical_labels(fitted[0].memberships.argmax(axis=0))  # without empty clusters
+    found = climb(sample, [start], with_moves=True, most_rounds=ROUNDS_OF_SEARCH)
     yield "search", -1, found[0].memberships.argmax(axis=0)
     for labels in communities(near):
         yield "communities", -1, labels

@@ -12,7 +12,13 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, log_softmax
 
 from clusterwise.models.base import TrainedModel
-from clusterwise.trees.partitions import N_CLUSTER_FEATURES, N_PARTITION_FEATURES, PartitionFeatures
+from clusterwise.trees.partitions import (
+    BICS,
+    LOG_ROWS,
+    N_CLUSTER_FEATURES,
+    N_PARTITION_FEATURES,
+    PartitionFeatures,
+)
 
 __all__ = ["CandidateTask", "PartitionJudge", "PartitionJudgeConfig", "Verdict", "pack_candidates"]
 
@@ -20,6 +26,8 @@ FARTHEST_FEATURE = 6.0
 # Candidates count as equally good if their ARI differs by much less than this.
 TOLERANCE = 0.03
 NEVER = -1e9
+# Usual size of the logs of differences in evidence.
+LOG_NATS = 4.0
 
 
 @dataclass(frozen=True)
@@ -138,7 +146,9 @@ class PartitionJudge(TrainedModel):
         self.embed = nn.Sequential(nn.Linear(config.n_features, width), nn.GELU(), nn.Linear(width, width))
         self.origins = nn.Embedding(config.n_origins, width)
         self.join = nn.Sequential(
-            nn.Linear(3 * width + config.n_partition_features, width), nn.GELU(), nn.Linear(width, width)
+            nn.Linear(3 * width + config.n_partition_features + len(BICS), width),
+            nn.GELU(),
+            nn.Linear(width, width),
         )
         self.rounds = nn.ModuleList(_Comparison(width) for _ in range(config.n_rounds))
         self.heads = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 3))
@@ -172,7 +182,8 @@ class PartitionJudge(TrainedModel):
         most = clusters.new_zeros(b * c, width).scatter_reduce(0, index, clusters, "amax", include_self=False)
         pooled = torch.cat([mean, least, most], dim=1).view(b, c, 3 * width)
         whole = _scaled(task.whole, self.whole_centres, self.whole_spreads)
-        states = self.join(torch.cat([pooled, whole], dim=2)) + self.origins(task.origins)
+        behind = _behind(task.whole, task.present)
+        states = self.join(torch.cat([pooled, whole, behind], dim=2)) + self.origins(task.origins)
         for comparison in self.rounds:
             states = comparison(states, task)
         qualities, choice, numbers = self.heads(states).unbind(dim=2)
@@ -197,6 +208,17 @@ class PartitionJudge(TrainedModel):
         known = right.any(dim=1)
         numbers = -verdict.numbers[known].masked_fill(~right[known], NEVER).logsumexp(dim=1)
         return quality + choice + numbers.sum() / len(known)
+
+
+def _behind(whole: Tensor, present: Tensor) -> Tensor:
+    """How far each candidate's BICs are behind the best of its data set, as logs of nats, (B, C, 2).
+
+    Features of single candidates say this per row, and too coarsely to tell good candidates apart.
+    """
+    bics = whole[..., list(BICS)]
+    best = bics.masked_fill(~present[..., None], -NEVER).amin(dim=1, keepdim=True)
+    nats = (bics - best) * whole[..., LOG_ROWS, None].exp() / 2
+    return torch.log1p(nats.clamp_min(0)) / LOG_NATS
 
 
 def _scaled(features: Tensor, centres: Tensor, spreads: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -15,23 +16,28 @@ __all__ = ["climb"]
 
 
 def climb(
-    sample: Sample, candidates: Sequence[np.ndarray], with_moves: bool, rows: np.ndarray | None = None
+    sample: Sample,
+    candidates: Sequence[np.ndarray],
+    with_moves: bool,
+    rows: np.ndarray | None = None,
+    most_rounds: int | None = None,
 ) -> list[State]:
     """All distinct states that the search has visited from the candidates, best first.
 
-    These are labels (n,) of all points, or of those at ``rows`` (m,) alone.
+    These are labels (n,) of all points, or of those at ``rows`` (m,) alone. ``most_rounds`` ends the search
+    early where clusters of other shapes than Gaussian would be split for long.
     """
     found: list[State] = []
     visited: list[State] = []
     for labels in candidates:
         start = refined(sample, state_of_labels(sample, labels, rows))
-        for state in _search(sample, start, visited) if with_moves else [start]:
+        for state in _search(sample, start, visited, most_rounds) if with_moves else [start]:
             if not any(_same(sample, state, one) for one in found):
                 found.append(state)
     return sorted(found, key=lambda state: -state.log_evidence)
 
 
-def _search(sample: Sample, start: State, visited: list[State]) -> Iterator[State]:
+def _search(sample: Sample, start: State, visited: list[State], most_rounds: int | None) -> Iterator[State]:
     """Merge and split as long as the evidence grows; yields all states that were tried.
 
     The search ends where an earlier one, with its states in ``visited``, has been.
@@ -39,7 +45,8 @@ def _search(sample: Sample, start: State, visited: list[State]) -> Iterator[Stat
     best = start
     yield start
     whole = Whole(sample)
-    while True:  # every round but the last raises the evidence
+    rounds = itertools.count() if most_rounds is None else range(most_rounds)
+    for _ in rounds:  # every round but the last raises the evidence
         if any(_same(sample, best, one) for one in visited):
             return
         before = best

@@ -42,6 +42,10 @@ class Callback(ABC):
     def after_step(self, state: TrainingState) -> bool:
         """Look at the state; return True to stop."""
 
+    def is_over(self) -> bool:
+        """Say whether to stop before the first step, while data are still being made."""
+        return False
+
     def at_end(self, state: TrainingState) -> None:  # noqa: B027 (most callbacks have nothing to do here)
         """Run once after the last step, or after the step that was told to be the last."""
 

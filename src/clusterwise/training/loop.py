@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,11 +91,11 @@ def train_steps(recipe: Recipe, state: TrainingState, source: Source, callbacks:
 
 
 def _source(
-    recipe: Recipe, model: nn.Module, directory: Path, verbose: bool, deadline: float | None
+    recipe: Recipe, model: nn.Module, directory: Path, verbose: bool, is_over: Callable[[], bool]
 ) -> Source | None:
     """Where the data come from; None if they are made beforehand, and time was up before they were."""
     if not isinstance(model, AmortizedModel):
-        return source_of_tables(recipe, directory / f"{recipe.name}-tables", verbose, deadline)
+        return source_of_tables(recipe, directory / f"{recipe.name}-tables", verbose, is_over)
     prior = make_prior(**recipe.prior)
     if prior.n_features != model.n_features:
         raise RecipeError(
@@ -128,7 +128,12 @@ def train(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         model = make_model(recipe.method, recipe.model)
-    source = _source(recipe, model, directory, verbose, deadline)
+
+    def is_over() -> bool:
+        late = deadline is not None and time.monotonic() > deadline
+        return late or any([callback.is_over() for callback in callbacks])
+
+    source = _source(recipe, model, directory, verbose, is_over)
     if source is None:
         return None
     source.start(model)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -144,11 +144,13 @@ class NodeSource:
         return {}
 
 
-def node_source(recipe: Recipe, directory: Path, verbose: bool, deadline: float | None) -> NodeSource | None:
+def node_source(
+    recipe: Recipe, directory: Path, verbose: bool, is_over: Callable[[], bool]
+) -> NodeSource | None:
     """Draw the tables of a recipe, or read them; see ``source_of_tables``."""
     prior = BroadPrior(**{key: value for key, value in recipe.prior.items() if key != "name"})
     make = partial(_nodes, prior, recipe.seed)
-    paths = make_shards(directory, recipe.tables.n_tables, make, verbose, deadline)
+    paths = make_shards(directory, recipe.tables.n_tables, make, verbose, is_over)
     if paths is None:
         return None
     n_validation = recipe.tables.n_validation * len(LINKAGES)

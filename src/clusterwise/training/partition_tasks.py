@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.metrics import adjusted_rand_score
 from torch import nn
 
 from clusterwise.judging.candidates import candidates_of
@@ -23,7 +22,7 @@ from clusterwise.training.node_tasks import draw_points
 from clusterwise.training.recipe import Recipe
 from clusterwise.training.shards import make_shards, read_shard
 from clusterwise.training.tasks import TRAINING, rng_of_step
-from clusterwise.trees.partitions import PartitionFeatures, agreements, features_of_partition
+from clusterwise.trees.partitions import PartitionFeatures, agreements, agreements_with, features_of_partition
 
 __all__ = ["PartitionSource", "partition_source"]
 
@@ -48,7 +47,7 @@ def _candidates(judge: NodeJudge, prior: BroadPrior, seed: int, numbers: range) 
             "whole": np.stack([one.whole for one in features]).astype(np.float32),
             "origins": found.origins,
             "agreements": agreements(found.labels).ravel().astype(np.float32),
-            "scores": np.array([adjusted_rand_score(truth[known], one[known]) for one in found.labels]),
+            "scores": agreements_with(truth[known], [one[known] for one in found.labels]),
             "lengths": np.array([len(features)]),
             "n_clusters": np.array([truth.max() + 1]),
         }
@@ -199,14 +198,14 @@ def _tables_of(shard: Mapping[str, np.ndarray]) -> list[_Table]:
 
 
 def partition_source(
-    recipe: Recipe, directory: Path, verbose: bool, deadline: float | None
+    recipe: Recipe, directory: Path, verbose: bool, is_over: Callable[[], bool]
 ) -> PartitionSource | None:
     """Make the candidates of a recipe's tables, or read them; see ``source_of_tables``."""
     prior = BroadPrior(**{key: value for key, value in recipe.prior.items() if key != "name"})
     judge = get_weights(recipe.tables.node_judge, "node-judge").model
     assert isinstance(judge, NodeJudge)
     make = partial(_candidates, judge, prior, recipe.seed)
-    paths = make_shards(directory, recipe.tables.n_tables, make, verbose, deadline)
+    paths = make_shards(directory, recipe.tables.n_tables, make, verbose, is_over)
     if paths is None:
         return None
     return PartitionSource(recipe, [read_shard(path) for path in paths], recipe.tables.n_validation)

@@ -21,11 +21,11 @@ def make_shards(
     n_tables: int,
     make: Callable[[range], Mapping[str, np.ndarray]],
     verbose: bool,
-    deadline: float | None = None,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> list[Path] | None:
     """Files of all tables; those that are there already are left alone, so that an interrupted run goes on.
 
-    ``make`` turns numbers of tables to arrays. None if ``deadline``, by ``time.monotonic``, has come first.
+    ``make`` turns numbers of tables to arrays. None if it ``is_over`` before all are there.
     """
     numbers = [
         range(start, min(start + TABLES_PER_SHARD, n_tables))
@@ -35,7 +35,7 @@ def make_shards(
     missing = [(path, of_shard) for path, of_shard in zip(paths, numbers, strict=True) if not path.exists()]
     started = time.monotonic()
     for done, (path, of_shard) in enumerate(missing):
-        if deadline is not None and time.monotonic() > deadline:
+        if is_over():
             return None
         arrays = make(of_shard)
         with whole_or_nothing(path) as temporary, temporary.open("wb") as file:

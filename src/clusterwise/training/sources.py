@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,13 +31,13 @@ class Source(Protocol):
 
 
 def source_of_tables(
-    recipe: Recipe, directory: Path, verbose: bool, deadline: float | None = None
+    recipe: Recipe, directory: Path, verbose: bool, is_over: Callable[[], bool] = lambda: False
 ) -> Source | None:
     """Make the tables of a judge's recipe, or read those that are there; None if time was up first."""
     if recipe.method == "node-judge":
         from clusterwise.training.node_tasks import node_source
 
-        return node_source(recipe, directory, verbose, deadline)
+        return node_source(recipe, directory, verbose, is_over)
     from clusterwise.training.partition_tasks import partition_source
 
-    return partition_source(recipe, directory, verbose, deadline)
+    return partition_source(recipe, directory, verbose, is_over)

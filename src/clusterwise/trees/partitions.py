@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import logsumexp
 
 from clusterwise._compiled import compiled
 from clusterwise.trees.features import (
@@ -18,16 +19,21 @@ from clusterwise.trees.features import (
 )
 
 __all__ = [
+    "BICS",
+    "LOG_ROWS",
     "N_CLUSTER_FEATURES",
     "N_PARTITION_FEATURES",
     "PartitionFeatures",
     "agreements",
+    "agreements_with",
     "features_of_partition",
     "most_similar",
 ]
 
 N_CLUSTER_FEATURES = N_RANGE_FEATURES + N_SPLIT_FEATURES + 5
-N_PARTITION_FEATURES = 26
+N_PARTITION_FEATURES = 27
+# Places of the log number of rows, and of the two BICs, among the features of a partition.
+LOG_ROWS, BICS = 7, (22, 26)
 # A cluster is compared with the one that most of its neighbours outside belong to.
 RIDGE = 1e-3
 
@@ -150,7 +156,7 @@ def _whole(measured: Measured, labels: np.ndarray, sizes: np.ndarray, clusters: 
     f[0:3] = k, np.log(k), k / np.sqrt(m)
     f[3:6] = np.log(shares.min()), np.log(np.median(shares)), shares.max()
     f[6] = -(shares * np.log(shares)).sum() / np.log(k) if k > 1 else 1.0
-    f[7] = np.log(m)
+    f[LOG_ROWS] = np.log(m)
     f[8:11] = shares @ clusters[:, 2:5]  # neighbours of the same cluster
     f[11] = clusters[:, 3].min()
     for i, (ends, lengths) in enumerate((measured.plain, measured.reachability)):
@@ -162,7 +168,8 @@ def _whole(measured: Measured, labels: np.ndarray, sizes: np.ndarray, clusters: 
             f[place + 1] = between.mean() - inside.mean()
             f[place + 2] = between.min() - np.quantile(inside, 0.95)
             f[place + 3] = np.median(between) - np.quantile(inside, 0.9)
-    f[20:24] = _gaussian(measured.directions, labels, sizes)
+    gaussian = _gaussian(measured.directions, labels, sizes)
+    f[20:24], f[26] = gaussian[:4], gaussian[4]
     opinions = clusters[:, -5:]
     f[24] = shares @ opinions[:, 3]
     f[25] = shares @ (opinions[:, 1] * opinions[:, 0])
@@ -170,7 +177,11 @@ def _whole(measured: Measured, labels: np.ndarray, sizes: np.ndarray, clusters: 
 
 
 def _gaussian(points: np.ndarray, labels: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Gain in log density of a Gaussian for each cluster, its BIC penalty, both, and a silhouette, (4,)."""
+    """How well Gaussians describe a partition of points (m, q), per row, (5,).
+
+    Twice the gain in log density over one Gaussian if rows belong to their cluster alone, the penalty of the
+    BIC, both together, a silhouette, and gain and penalty together for the mixture of the Gaussians.
+    """
     m, q = points.shape
     k = len(sizes)
     base = _log_det(np.cov(points.T, bias=True).reshape(1, q, q), np.ones(1) * m)[0]
@@ -180,8 +191,10 @@ def _gaussian(points: np.ndarray, labels: np.ndarray, sizes: np.ndarray) -> np.n
     centred = points - means[labels]
     scatters = np.zeros((k, q, q))
     np.add.at(scatters, labels, centred[:, :, None] * centred[:, None, :])
+    covariances = scatters / sizes[:, None, None]
     shares = sizes / m
-    fitted = shares @ (_log_det(scatters / sizes[:, None, None], sizes) - 2 * np.log(shares))
+    fitted = shares @ (_log_det(covariances, sizes) - 2 * np.log(shares))
+    mixed = -2 * logsumexp(_log_joint(points, means, covariances, sizes), axis=1).mean() - q
     penalty = (k * (q + q * (q + 1) / 2 + 1) - 1) * np.log(m) / m
     silhouette = 0.0
     if k > 1:
@@ -190,33 +203,57 @@ def _gaussian(points: np.ndarray, labels: np.ndarray, sizes: np.ndarray) -> np.n
         gaps[np.arange(m), labels] = np.inf
         other = gaps.min(axis=1)
         silhouette = float(((other - own) / np.maximum(np.maximum(other, own), 1e-300)).mean())
-    return np.array([fitted - base, penalty, fitted - base + penalty, silhouette])
+    return np.array([fitted - base, penalty, fitted - base + penalty, silhouette, mixed - base + penalty])
+
+
+def _log_joint(
+    points: np.ndarray, means: np.ndarray, covariances: np.ndarray, sizes: np.ndarray
+) -> np.ndarray:
+    """Log of share times Gaussian density of each cluster at each point, without constants, (m, K)."""
+    m, q = points.shape
+    ridged = _ridged(covariances, sizes)
+    precisions = np.linalg.inv(ridged)
+    squares = (points[:, :, None] * points[:, None, :]).reshape(m, q * q) @ precisions.reshape(-1, q * q).T
+    shifts = np.einsum("kij,kj->ki", precisions, means)
+    distances = squares - 2 * points @ shifts.T + (shifts * means).sum(axis=1)
+    return np.log(sizes / m) - (np.linalg.slogdet(ridged)[1] + np.maximum(distances, 0)) / 2
 
 
 def _log_det(covariances: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Log determinants (K,) of covariances (K, q, q) with a ridge that few rows need most."""
+    """Log determinants (K,) of covariances (K, q, q) with a ridge."""
+    return np.asarray(np.linalg.slogdet(_ridged(covariances, sizes))[1])
+
+
+def _ridged(covariances: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Covariances (K, q, q) with a ridge, which few rows need most."""
     q = covariances.shape[-1]
     ridge = RIDGE + 0.02 * (q + 2) / (sizes + q + 2)
-    return np.asarray(np.linalg.slogdet(covariances + ridge[:, None, None] * np.eye(q))[1])
+    return np.asarray(covariances + ridge[:, None, None] * np.eye(q))
 
 
 def agreements(candidates: Sequence[np.ndarray]) -> np.ndarray:
     """Adjusted Rand index of each pair of partitions, (c, c)."""
-    m = len(candidates[0])
     result = np.eye(len(candidates))
-
-    def pairs(counts: np.ndarray) -> float:
-        return float((counts * (counts - 1)).sum() / 2)
-
-    own = [pairs(np.bincount(labels)) for labels in candidates]
-    total = m * (m - 1) / 2
-    for i, a in enumerate(candidates):
-        width = int(a.max()) + 1
-        for j in range(i):
-            b = candidates[j]
-            common = pairs(np.bincount(a + width * b))
-            expected = own[i] * own[j] / total
-            most = (own[i] + own[j]) / 2
-            value = 1.0 if most == expected else (common - expected) / (most - expected)
-            result[i, j] = result[j, i] = value
+    for i, labels in enumerate(candidates):
+        result[i, :i] = result[:i, i] = agreements_with(labels, candidates[:i])
     return result
+
+
+def agreements_with(labels: np.ndarray, candidates: Sequence[np.ndarray]) -> np.ndarray:
+    """Adjusted Rand index of labels (m,) with each of c partitions, (c,)."""
+    width = int(labels.max()) + 1
+    total = len(labels) * (len(labels) - 1) / 2
+    own = _pairs(labels)
+    result = np.ones(len(candidates))
+    for i, candidate in enumerate(candidates):
+        other = _pairs(candidate)
+        expected, most = own * other / total, (own + other) / 2
+        if most != expected:
+            result[i] = (_pairs(labels + width * candidate) - expected) / (most - expected)
+    return result
+
+
+def _pairs(labels: np.ndarray) -> float:
+    """Pairs of rows with the same label."""
+    counts = np.bincount(labels)
+    return float((counts * (counts - 1)).sum() / 2)

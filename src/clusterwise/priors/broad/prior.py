@@ -22,7 +22,13 @@ from clusterwise.priors.broad.mixtures import (
 )
 from clusterwise.priors.broad.overlap import clarity, hopeless_groups, link_counts
 from clusterwise.priors.broad.records import draw_records
-from clusterwise.priors.broad.sizes import draw_n_clusters, draw_n_features, draw_n_rows, draw_sizes
+from clusterwise.priors.broad.sizes import (
+    draw_n_clusters,
+    draw_n_features,
+    draw_n_rows,
+    draw_sizes,
+    draw_uneven_sizes,
+)
 from clusterwise.priors.broad.table import NOISE, LabelledTable
 from clusterwise.priors.options import check_options
 
@@ -34,6 +40,7 @@ _FEW = 15
 _EASIER = 1.35  # how much farther apart clusters are in each new try
 _LEAST_CLARITY = 0.45  # of tables that are no arrangement
 _OWN_FORM = ("embedding", "records")  # kinds with disturbances of their own
+_Split = Callable[[np.random.Generator, int, int], np.ndarray]  # rows and clusters -> sizes
 _KINDS: dict[str, Callable[[np.random.Generator, np.ndarray, int, float], np.ndarray]] = {
     "mixture": draw_mixture,
     "gaussians": draw_gaussians,
@@ -49,7 +56,8 @@ class BroadPrior:
     """Tables of 1 to ``most_clusters`` clusters of many shapes, sizes and separations.
 
     Embeddings, which are wide by nature, have up to ``most_embedding_features`` features, all other tables
-    up to ``most_features``.
+    up to ``most_features``. In a share ``uneven`` of the tables that are no arrangement, clusters may be
+    a handful of rows beside a thousand.
 
     >>> table = BroadPrior().draw_table(np.random.default_rng(0), n_rows=200)
     >>> len(table.points) == len(table.labels) == 200
@@ -61,6 +69,7 @@ class BroadPrior:
     most_features: int = 64
     most_embedding_features: int = 128
     most_clusters: int = 100
+    uneven: float = field(default=0.0, metadata={"least": 0})
 
     def __post_init__(self) -> None:
         check_options(self, "of the broad prior")
@@ -86,7 +95,9 @@ class BroadPrior:
         has_noise = kind not in _OWN_FORM and rng.random() < 0.3
         n_noise = round(n * rng.uniform(0.01, 0.12)) if has_noise else 0
         n_extra = _draw_n_extra(rng, kind, k, d)
-        kind, points, labels = _draw_clusters(rng, kind, n - n_noise, k, d - n_extra)
+        is_uneven = self.uneven > 0 and rng.random() < self.uneven
+        split = draw_uneven_sizes if is_uneven else draw_sizes
+        kind, points, labels = _draw_clusters(rng, kind, n - n_noise, k, d - n_extra, split)
         points, labels = _disturb(rng, kind, points, labels, n_noise, n_extra)
         order = rng.permutation(n)
         columns = rng.permutation(d)
@@ -139,7 +150,7 @@ def _draw_n_extra(rng: np.random.Generator, kind: str, k: int, d: int) -> int:
 
 
 def _draw_clusters(
-    rng: np.random.Generator, kind: str, n: int, k: int, d: int
+    rng: np.random.Generator, kind: str, n: int, k: int, d: int, split: _Split
 ) -> tuple[str, np.ndarray, np.ndarray]:
     """Draw clean clusters that can be told apart: their kind, points (n, d) and labels (n,), sorted.
 
@@ -147,11 +158,11 @@ def _draw_clusters(
     that cannot be told apart even then are one.
     """
     if k == 1:
-        return kind, *_draw_once(rng, kind, n, k, d, 1.0)
+        return kind, *_draw_once(rng, kind, n, k, d, split, 1.0)
     for attempt in range(_TRIES):
         if attempt >= _TRIES - 2 and kind in ARRANGEMENTS:
             kind = "mixture"
-        points, labels = _draw_once(rng, kind, n, k, d, _EASIER**attempt)
+        points, labels = _draw_once(rng, kind, n, k, d, split, _EASIER**attempt)
         links = link_counts(rng, points, labels, k)
         groups = hopeless_groups(links)
         least = ARRANGEMENTS[kind].least_clarity if kind in ARRANGEMENTS else _LEAST_CLARITY
@@ -163,7 +174,7 @@ def _draw_clusters(
 
 
 def _draw_once(
-    rng: np.random.Generator, kind: str, n: int, k: int, d: int, ease: float
+    rng: np.random.Generator, kind: str, n: int, k: int, d: int, split: _Split, ease: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw clusters of one kind as they come."""
     if kind in ARRANGEMENTS:
@@ -174,7 +185,7 @@ def _draw_once(
         return _to_dimensions(rng, points, d), labels
     if kind == "single":
         return draw_single(rng, n, d), np.zeros(n, dtype=np.intp)
-    sizes = draw_sizes(rng, n, k)
+    sizes = split(rng, n, k)
     points = _KINDS[kind](rng, sizes, d, ease)
     if kind == "mixture" and d > 1 and rng.random() < 0.2:
         points = disturb.bend(rng, points)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["draw_n_clusters", "draw_n_features", "draw_n_rows", "draw_sizes", "log_uniform"]
+__all__ = [
+    "draw_n_clusters",
+    "draw_n_features",
+    "draw_n_rows",
+    "draw_sizes",
+    "draw_uneven_sizes",
+    "log_uniform",
+]
 
 _SINGLE_SHARE = 0.12
 _MANY_SHARE = 0.25  # of all tables with enough rows; the rest have at most _FEW clusters
@@ -66,3 +73,9 @@ def draw_sizes(rng: np.random.Generator, n_rows: int, k: int) -> np.ndarray:
     shares = 0.9 * shares + 0.1 / k
     least = min(_LEAST_SIZE, n_rows // k)
     return least + rng.multinomial(n_rows - least * k, shares / shares.sum())
+
+
+def draw_uneven_sizes(rng: np.random.Generator, n_rows: int, k: int) -> np.ndarray:
+    """Split the rows among k clusters by a uniform Dirichlet law: some are a handful in a thousand."""
+    least = min(_LEAST_SIZE, n_rows // k)
+    return least + rng.multinomial(n_rows - least * k, rng.dirichlet(np.ones(k)))
