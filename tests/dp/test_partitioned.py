@@ -66,7 +66,8 @@ def test_moves_leave_the_posterior_unchanged(move: str) -> None:
 def test_sums_and_the_sample_stay_those_of_the_labels(n_warm_up: int) -> None:
     rng = np.random.default_rng(0)
     truth = rng.integers(4, size=1200)
-    points = rng.normal(size=(4, 2))[truth] * 3 + rng.normal(size=(1200, 2)) * 0.5
+    centres = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0], [4.0, 4.0]])
+    points = centres[truth] + rng.normal(size=(1200, 2)) * 0.5
     points = (points - points.mean(axis=0)) / points.std(axis=0)
     sample = np.sort(rng.choice(1200, 300, replace=False))
     moves = moves_over(points, [500, 0, 300, 400], sample)
