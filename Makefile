@@ -49,7 +49,7 @@ types: $(VENV)/.installed  ## mypy
 	$(BIN)/mypy
 
 bench: $(VENV)/.installed  ## measure ourselves and our peers (hours); NAME=speed for one suite
-	for name in $(or $(NAME),mog crp chigac scales one-gaussian tables speed busy bayesian ncp amcp-ablations chigac-inference calibration posteriors growth dp-speed); do \
+	for name in $(or $(NAME),mog crp chigac scales one-gaussian tables speed busy bayesian ncp amcp-ablations chigac-inference calibration posteriors growth dp-speed large); do \
 		$(BIN)/python -m benchmarks $$name || exit 1; done
 
 docs: $(VENV)/.installed-docs  ## build the documentation; warnings are errors

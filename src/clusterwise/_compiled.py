@@ -8,5 +8,5 @@ __all__ = ["compiled"]
 
 # Machine code is kept on disk, beside the source or, where that is read-only, among the user's cache files:
 # the first call ever takes a second or two for each function. A division by zero gives an infinity as in
-# numpy, and rounding is that of the formula: no reordering of sums.
-compiled = njit(cache=True, error_model="numpy")
+# numpy, and rounding is that of the formula: no reordering of sums. Other threads may run meanwhile.
+compiled = njit(cache=True, error_model="numpy", nogil=True)

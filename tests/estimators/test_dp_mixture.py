@@ -225,7 +225,7 @@ def test_an_interrupt_keeps_the_draws(heaps, monkeypatch):
 
     steps = 0
 
-    def interrupt(_name: str, _verbose: int) -> Callable[[int], None]:
+    def interrupt(_name: str, _verbose: int, _n_steps: int) -> Callable[[int], None]:
         def report(_: int) -> None:
             nonlocal steps
             steps += 1

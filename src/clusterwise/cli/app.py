@@ -51,7 +51,8 @@ def cluster(
     file: Annotated[
         Path,
         typer.Argument(
-            help="csv, tsv (or gz, bz2, zst, zip), parquet, arrow, npy, npz, xlsx, h5ad; - is standard input"
+            help="csv, tsv (or gz, bz2, zst, zip), parquet, arrow, npy, npz, xlsx, h5ad, or a folder of "
+            "parquet files; - is standard input"
         ),
     ],
     out: Annotated[
@@ -104,7 +105,7 @@ def cluster(
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same labels.")] = 0,
 ) -> None:
     """Find the clusters in FILE; print them and write a label and its confidence for every row."""
-    with one_line_errors():
+    with one_line_errors("interrupted; no labels were written: run the same command again"):
         options = {
             "filtering": filtering,
             "weights": weights,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import typer
 
+from clusterwise.cli.large import cluster_large, open_large
 from clusterwise.cli.messages import one_line_warnings, options_in_remedies
 from clusterwise.cli.methods import choose_method, make_estimator, require_method
 from clusterwise.cli.results import STDIN, result_table
@@ -33,7 +34,7 @@ def _check(file: Path, out: Path, report: Path | None, method: str | None, appen
     """Raise an error for what would go wrong only after the work, or would destroy the input."""
     if method is not None:
         require_method(method)
-    if file != STDIN:
+    if file != STDIN and not file.is_dir():
         format_of(file)
     if output_format_of(out) == "npy" and append:
         raise ClusterwiseError(f"{out} holds labels alone; choose another ending for --append, such as .csv.")
@@ -44,10 +45,12 @@ def _check(file: Path, out: Path, report: Path | None, method: str | None, appen
             raise ClusterwiseError(f"{option} would overwrite the data in {file}; choose another name.")
 
 
-def summary_lines(estimator: Any, seconds: float) -> Iterator[str]:
-    """Yield what is printed about a fitted estimator; P(K) comes last, since it may take a while."""
-    n_clusters, n_rows = int(estimator.n_clusters_), len(estimator.labels_)
-    sizes = np.bincount(estimator.labels_, minlength=n_clusters)
+def summary_lines(estimator: Any, rows: np.ndarray, confidence: np.ndarray, seconds: float) -> Iterator[str]:
+    """Yield what is printed about a fitted estimator; P(K) comes last, since it may take a while.
+
+    ``rows`` (K,) are those of each cluster, ``confidence`` (K,) the sums of their labels' probabilities.
+    """
+    n_clusters, n_rows = int(estimator.n_clusters_), int(rows.sum())
     by = [type(estimator).__name__, estimator.weights_name_, f"{seconds:.1f} s"]
     yield (
         f"{n_clusters} cluster{'s' * (n_clusters != 1)} in {n_rows:,} row{'s' * (n_rows != 1)} "
@@ -55,11 +58,11 @@ def summary_lines(estimator: Any, seconds: float) -> Iterator[str]:
     )
     yield f"{'cluster':>9}{'rows':>11}{'share':>9}{'confidence':>12}"
     for label in range(min(n_clusters, MAX_LINES)):
-        confidence = estimator.probabilities_[estimator.labels_ == label].mean()
-        yield f"{label:>9}{sizes[label]:>11,}{100 * sizes[label] / n_rows:>7.1f} %{confidence:>12.3f}"
+        mean = confidence[label] / rows[label]
+        yield f"{label:>9}{rows[label]:>11,}{100 * rows[label] / n_rows:>7.1f} %{mean:>12.3f}"
     if n_clusters > MAX_LINES:
         yield f"{'...':>9} and {n_clusters - MAX_LINES} more"
-    yield f"mean confidence {estimator.probabilities_.mean():.3f}"
+    yield f"mean confidence {confidence.sum() / n_rows:.3f}"
     k_posterior: dict[int, float] | None = getattr(estimator, "k_posterior_", None)
     if k_posterior is not None:
         likely = sorted(k_posterior.items(), key=lambda item: -item[1])[:5]
@@ -79,6 +82,17 @@ def cluster_file(
 ) -> None:
     """Read, prepare, cluster, print, write; ``options`` of the method by their names here, None: not set."""
     _check(file, out, report, method, append)
+    with options_in_remedies():
+        source = open_large(file) if file != STDIN else None
+    if source is not None:
+        if report is not None:
+            raise ClusterwiseError(f"{file} has too many rows for a report; leave out --report.")
+        with one_line_warnings(choice.raw):
+            cluster = cluster_large(source, out, choice, append, method, options, seed)
+            for line in summary_lines(cluster.estimator, cluster.rows, cluster.confidence, cluster.seconds):
+                typer.echo(line)
+        typer.echo(f"labels: {out}")
+        return
     with one_line_warnings(choice.raw) as heard:
         table = read_table(file)
         started = time.perf_counter()
@@ -90,7 +104,9 @@ def cluster_file(
         for note in chosen.notes:
             typer.echo(f"note: {note}", err=True)
         write_table(out, result_table(table, chosen.id_name, estimator, append))
-        for line in summary_lines(estimator, seconds):
+        labels, k = estimator.labels_, estimator.n_clusters_
+        confidence = np.bincount(labels, estimator.probabilities_, minlength=k)
+        for line in summary_lines(estimator, np.bincount(labels, minlength=k), confidence, seconds):
             typer.echo(line)
         typer.echo(f"labels: {out}")
         if report is not None:

@@ -10,7 +10,7 @@ import scipy.sparse
 from clusterwise.datasets import STDIN
 from clusterwise.exceptions import ClusterwiseError
 
-__all__ = ["STDIN", "result_table"]
+__all__ = ["STDIN", "add_results", "result_table"]
 
 DIGITS = 6  # of probabilities and scores
 RESULTS = ("label", "confidence", "outlier_score")
@@ -18,18 +18,30 @@ RESULTS = ("label", "confidence", "outlier_score")
 
 def result_table(table: Any, id_name: str | None, estimator: Any, append: bool) -> Any:
     """A pyarrow table: the id or the number of each row and its results, or the input with these added."""
+    if append and scipy.sparse.issparse(table):
+        raise ClusterwiseError("--append needs a table; leave it out for a sparse matrix.")
+    values = (estimator.labels_, estimator.probabilities_, estimator.outlier_scores_)
+    return add_results(table, id_name, append, 0, *values)
+
+
+def add_results(
+    table: Any,
+    id_name: str | None,
+    append: bool,
+    start: int,
+    labels: np.ndarray,
+    probabilities: np.ndarray,
+    outlier_scores: np.ndarray,
+) -> Any:
+    """The same for a part of a table whose first row has the number ``start``."""
     import pyarrow
 
-    sparse = scipy.sparse.issparse(table)
-    values = (estimator.labels_, estimator.probabilities_, estimator.outlier_scores_)
     if append:
-        if sparse:
-            raise ClusterwiseError("--append needs a table; leave it out for a sparse matrix.")
         columns = {name: table.column(name) for name in table.column_names}
     elif id_name is not None:
         columns = {id_name: table.column(id_name)}
     else:
-        columns = {"row": np.arange(len(estimator.labels_))}
-    for name, column in zip(RESULTS, values, strict=True):
+        columns = {"row": np.arange(start, start + len(labels))}
+    for name, column in zip(RESULTS, (labels, probabilities, outlier_scores), strict=True):
         columns[name if name not in columns else f"cluster_{name}"] = np.round(column, DIGITS)
     return pyarrow.table(columns)

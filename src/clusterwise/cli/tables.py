@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ class Chosen:
     notes: tuple[str, ...]
     id_name: str | None  # the column that names the rows
     table: Any  # the columns in use, as they were; None for a matrix
+    transform: Callable[[Any], np.ndarray]  # features of other rows of the same table
 
 
 def choose_features(table: Any, choice: Choice) -> Chosen:
@@ -60,11 +62,17 @@ def choose_features(table: Any, choice: Choice) -> Chosen:
     if id_name is None:  # the first column that looks like one
         like = [name for name, reason in preparation.set_aside_.items() if "like an id" in reason]
         id_name = like[0] if like else None
+    transform: Callable[[Any], np.ndarray] = preparation.transform
     if choice.raw:
         features, names = _as_they_are(table, preparation.used_)
+        transform = partial(_numbers_as_they_are, used=preparation.used_)
         notes = tuple(note for note in notes if "set aside" in note)
     in_use = None if sparse else table.select(preparation.used_)
-    return Chosen(features, names, notes, id_name, in_use)
+    return Chosen(features, names, notes, id_name, in_use, transform)
+
+
+def _numbers_as_they_are(table: Any, used: Sequence[str]) -> np.ndarray:
+    return _as_they_are(table, used)[0]
 
 
 def _as_they_are(table: Any, used: Sequence[str]) -> tuple[np.ndarray, tuple[str, ...]]:

@@ -12,7 +12,13 @@ from clusterwise.components.niw import NormalInverseWishart, Posterior
 from clusterwise.components.order import by_first_appearance
 from clusterwise.components.rows import Rows
 
-__all__ = ["Clusters", "clusters_in_use", "outlier_scores", "outlier_scores_of"]
+__all__ = [
+    "Clusters",
+    "clusters_in_use",
+    "largest_ordinary_distance",
+    "outlier_scores",
+    "outlier_scores_of",
+]
 
 # Rows are compared with clusters in chunks of about this many (row, cluster) pairs: what a chunk needs stays
 # in the processor's cache.
@@ -27,6 +33,7 @@ class Clusters:
 
     prior: NormalInverseWishart
     statistics: np.ndarray  # (K, p)
+    shares: np.ndarray | None = None  # (K,) where the statistics are of rows that were not chosen evenly
 
     @property
     def n_clusters(self) -> int:
@@ -41,7 +48,7 @@ class Clusters:
     @property
     def proportions(self) -> np.ndarray:
         """Share of each cluster, (K,)."""
-        counts: np.ndarray = self.statistics[:, 0]
+        counts: np.ndarray = self.statistics[:, 0] if self.shares is None else self.shares
         return counts / counts.sum()
 
     @property
@@ -56,7 +63,8 @@ class Clusters:
 
     def select(self, clusters: np.ndarray) -> Clusters:
         """Keep the clusters with these indices, in this order."""
-        return Clusters(self.prior, self.statistics[clusters])
+        shares = None if self.shares is None else self.shares[clusters]
+        return Clusters(self.prior, self.statistics[clusters], shares)
 
     def log_joint(self, points: np.ndarray) -> np.ndarray:
         """Log of share times predictive density, (n, K), each row on its own."""
@@ -132,10 +140,15 @@ def outlier_scores(nearest: np.ndarray, d: int, n_points: int) -> np.ndarray:
     Ordinary points score near zero, a point farther out than the farthest of n should be scores near one.
     """
     scores = np.zeros(len(nearest))  # what nearly all of many points have
-    far = np.flatnonzero(nearest >= 2 * gammaincinv(d / 2, np.exp(LOG_OF_ZERO / n_points)))
+    far = np.flatnonzero(nearest >= largest_ordinary_distance(d, n_points))
     if len(far) > 0:
         scores[far] = np.exp(n_points * _log_chi_squared(d, nearest[far]))
     return scores
+
+
+def largest_ordinary_distance(d: int, n_points: int) -> float:
+    """Squared distance below which the outlier score of one of ``n_points`` with d features is zero."""
+    return float(2 * gammaincinv(d / 2, np.exp(LOG_OF_ZERO / n_points)))
 
 
 def _log_chi_squared(d: int, x: np.ndarray) -> np.ndarray:

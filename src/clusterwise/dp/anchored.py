@@ -72,14 +72,23 @@ def _first_sides(points: np.ndarray, first: np.ndarray, second: np.ndarray, anch
     return distances < np.partition(distances, rank)[rank]
 
 
-def launch(rows: Rows, members: np.ndarray, anchors: Anchors, prior: NormalInverseWishart) -> np.ndarray:
-    """Natural parameters (p,) of the log odds of the second anchor's side, from EM on rows ``members``."""
+def launch(
+    rows: Rows,
+    members: np.ndarray,
+    anchors: Anchors,
+    prior: NormalInverseWishart,
+    n_members: float | None = None,
+) -> np.ndarray:
+    """Natural parameters (p,) of the log odds of the second anchor's side, from EM on rows ``members``.
+
+    These stand for ``n_members`` rows, if not for themselves.
+    """
     some = members[:: -(-len(members) // LAUNCH_POINTS)]
     points = rows.take(some)
     lifted = prior.lift(points)
     first, second = rows.take(np.array([anchors.first, anchors.second]))
     sides = _first_sides(points, first, second, anchors)[None]
-    weights = np.full(len(some), len(members) / len(some))
+    weights = np.full(len(some), (len(members) if n_members is None else n_members) / len(some))
     odds: np.ndarray = two_parts(lifted, weights, sides, prior, anchors.n_em_steps)[0]
     return odds
 

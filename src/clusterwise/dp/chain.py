@@ -13,11 +13,12 @@ from clusterwise.components.rows import Rows
 from clusterwise.dp.anchored import draw_anchors, split_or_merge
 from clusterwise.dp.gibbs import gibbs_sweep
 from clusterwise.dp.hyper import HyperPrior, first_guess, update
+from clusterwise.dp.partitioned import BlockMoves
 from clusterwise.dp.state import State, state_of_labels
 from clusterwise.dp.subclusters import Halves, halve, warm_up_step
 from clusterwise.dp.sweep import sweep
 
-__all__ = ["Chain", "Sampler", "Trace", "run_chain", "step"]
+__all__ = ["Chain", "Sampler", "Trace", "run_chain", "step", "update_hyper"]
 
 Sampler = Literal["split-merge", "gibbs"]
 # Split and merge proposals of one step: as many as there are clusters, within these bounds.
@@ -58,7 +59,7 @@ class Chain:
     interrupted: bool = False
 
 
-def _update_hyper(rng: np.random.Generator, state: State, hyper_prior: HyperPrior) -> State:
+def update_hyper(rng: np.random.Generator, state: State, hyper_prior: HyperPrior) -> State:
     for _ in range(HYPER_STEPS):
         state = replace(state, hyper=update(rng, state.hyper, hyper_prior, state.statistics))
     return state
@@ -66,7 +67,7 @@ def _update_hyper(rng: np.random.Generator, state: State, hyper_prior: HyperPrio
 
 def step(
     rng: np.random.Generator,
-    rows: Rows,
+    rows: Rows | BlockMoves,
     state: State,
     hyper_prior: HyperPrior,
     sampler: Sampler,
@@ -74,14 +75,16 @@ def step(
 ) -> State:
     """One draw of the exact chain."""
     prior = state.hyper.prior(hyper_prior)
-    if sampler == "gibbs":
+    if isinstance(rows, BlockMoves):
+        state = rows.step(rng, state, prior, n_proposals)
+    elif sampler == "gibbs":
         state = gibbs_sweep(rng, rows, state, prior)
     else:
         state = sweep(rng, rows, state, prior)
         if len(rows) > 1:
             for _ in range(n_proposals):
                 state = split_or_merge(rng, rows, state, prior, draw_anchors(rng, rows))
-    return _update_hyper(rng, state, hyper_prior)
+    return update_hyper(rng, state, hyper_prior)
 
 
 def _warm_up(
@@ -105,14 +108,14 @@ def _warm_up(
     halves = Halves(sides, parts[None], np.zeros(1, dtype=np.int64))
     for _ in range(n_steps):
         state, halves = warm_up_step(rng, rows, state, halves, state.hyper.prior(hyper_prior))
-        state = _update_hyper(rng, state, hyper_prior)
+        state = update_hyper(rng, state, hyper_prior)
         report(state.n_clusters)
     return state
 
 
 def run_chain(
     rng: np.random.Generator,
-    rows: Rows,
+    rows: Rows | BlockMoves,
     hyper_prior: HyperPrior,
     sampler: Sampler,
     n_warm_up: int,
@@ -123,12 +126,15 @@ def run_chain(
 ) -> Chain:
     """Warm up, half by sub-clusters and half by the chain itself, then draw; ``report`` hears of every step.
 
-    With ``before`` the chain goes on from where that one ended, and its draws are counted in. Interrupted
-    by the keyboard, it returns what it has, if it has anything.
+    ``rows`` may be in blocks, for "split-merge" only. With ``before`` the chain goes on from where that one
+    ended, and its draws are counted in. Interrupted by the keyboard, it returns what it has, if anything.
     """
     if before is None:
         n_first = n_warm_up // 2
-        state = _warm_up(rng, rows, hyper_prior, n_first, report)
+        if isinstance(rows, BlockMoves):
+            state = rows.warm_up(rng, hyper_prior, n_first, report, update_hyper)
+        else:
+            state = _warm_up(rng, rows, hyper_prior, n_first, report)
         n_proposals = int(np.clip(state.n_clusters, *PROPOSALS))
         trace, kept, start = Trace(), [], n_first - n_warm_up
     else:

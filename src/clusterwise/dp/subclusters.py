@@ -10,6 +10,7 @@ favours few clusters; so it only finds the place where the exact moves start.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -19,7 +20,7 @@ from clusterwise.components.niw import NormalInverseWishart, sum_by_label
 from clusterwise.components.rows import Rows
 from clusterwise.dp.state import State, draw_categories
 
-__all__ = ["Halves", "halve", "warm_up_step"]
+__all__ = ["Halves", "Mergers", "Splits", "best_cut", "halve", "mergers_of", "splits_of", "warm_up_step"]
 
 # Cuts of a cluster that sub-clusters may start from, the points that they are tried on, and their EM steps.
 RANDOM_CUTS, FLAT_CUTS, CUT_POINTS, CUT_STEPS = 3, 2, 500, 6
@@ -52,15 +53,23 @@ def halve(
     sides = sides.copy()
     for cluster in np.flatnonzero(fresh):
         members = np.flatnonzero(labels == cluster)
-        some = members[:: -(-len(members) // CUT_POINTS)]
-        points = rows.take(some)
-        lifted = prior.lift(points)
-        weights = np.full(len(some), len(members) / len(some))
-        odds = two_parts(lifted, weights, _first_cuts(rng, points), prior, CUT_STEPS)
-        best = odds[_log_odds_of_cuts(lifted, weights, odds, prior).argmax()]
+        best = best_cut(rng, rows, members, len(members), prior)
         for part, points in rows.chunks_of(members, prior.n_statistics):
             sides[members[part]] = prior.lift(points) @ best > 0
     return sides
+
+
+def best_cut(
+    rng: np.random.Generator, rows: Rows, members: np.ndarray, n_members: float, prior: NormalInverseWishart
+) -> np.ndarray:
+    """Log odds (p,) of the second side of a cluster's best cut, from rows that stand for ``n_members``."""
+    some = members[:: -(-len(members) // CUT_POINTS)]
+    points = rows.take(some)
+    lifted = prior.lift(points)
+    weights = np.full(len(some), n_members / len(some))
+    odds = two_parts(lifted, weights, _first_cuts(rng, points), prior, CUT_STEPS)
+    best: np.ndarray = odds[_log_odds_of_cuts(lifted, weights, odds, prior).argmax()]
+    return best
 
 
 def _first_cuts(rng: np.random.Generator, points: np.ndarray) -> np.ndarray:
@@ -133,23 +142,75 @@ def _parallel_sweep(
     )
 
 
+class Splits(NamedTuple):
+    """Which of K clusters fall into their halves."""
+
+    new_label: np.ndarray  # (K, 2) by label and side
+    parents: np.ndarray  # the clusters that do, in the order of the new ones
+    fresh: np.ndarray  # (K',) which clusters are to be cut anew
+
+
+def splits_of(
+    rng: np.random.Generator,
+    halves: np.ndarray,
+    ages: np.ndarray,
+    alpha: float,
+    prior: NormalInverseWishart,
+) -> Splits:
+    """Choose splits of clusters whose halves have the statistics (K, 2, p) and these ages (K,)."""
+    k = len(halves)
+    ready = (ages >= PATIENCE) & (halves[:, :, 0].min(axis=1) > 0.5)
+    accepted = ready & (np.log(rng.random(k)) < log_split_odds(halves, alpha, prior))
+    new_label = np.arange(2 * k).reshape(k, 2)
+    new_label[:, 0] = np.arange(k)
+    new_label[:, 1] = np.where(accepted, k + accepted.cumsum() - 1, np.arange(k))
+    parents = np.flatnonzero(accepted)
+    # Clusters that have just been made, and those whose halves led nowhere, are cut anew.
+    stale = accepted | (ages >= 2 * PATIENCE)
+    return Splits(new_label, parents, np.concatenate([stale, np.ones(len(parents), dtype=bool)]))
+
+
+class Mergers(NamedTuple):
+    """Which of K clusters join others."""
+
+    gone: np.ndarray  # those that do
+    kept: np.ndarray  # whom they join
+    new_label: np.ndarray  # (K,)
+
+
+def mergers_of(
+    rng: np.random.Generator, statistics: np.ndarray, alpha: float, prior: NormalInverseWishart
+) -> Mergers | None:
+    """Choose mergers of clusters with statistics (K, p); None if there are none."""
+    k = len(statistics)
+    if k == 1:
+        return None
+    pairs = nearest_pairs(prior.means(statistics))
+    log_odds = -log_split_odds(statistics[pairs], alpha, prior)
+    accepted = np.log(rng.random(len(pairs))) < log_odds
+    partner: dict[int, int] = {}
+    for a, b in pairs[accepted]:
+        if a not in partner and b not in partner:  # never three at once
+            partner[int(a)], partner[int(b)] = int(b), int(a)
+    gone = np.array(sorted(b for b, a in partner.items() if a < b), dtype=np.int64)
+    if len(gone) == 0:
+        return None
+    kept = np.array([partner[int(b)] for b in gone])
+    remain = np.ones(k, dtype=bool)
+    remain[gone] = False
+    new_label = np.arange(k)
+    new_label[gone] = kept
+    return Mergers(gone, kept, (remain.cumsum() - 1)[new_label])
+
+
 def _split(
     rng: np.random.Generator, rows: Rows, state: State, halves: Halves, prior: NormalInverseWishart
 ) -> tuple[State, Halves]:
     k = state.n_clusters
-    ready = (halves.ages >= PATIENCE) & (halves.statistics[:, :, 0].min(axis=1) > 0.5)
-    log_odds = log_split_odds(halves.statistics, state.hyper.alpha, prior)
-    accepted = ready & (np.log(rng.random(k)) < log_odds)
-    new_label = np.arange(2 * k).reshape(k, 2)
-    new_label[:, 0] = np.arange(k)
-    new_label[:, 1] = np.where(accepted, k + accepted.cumsum() - 1, np.arange(k))
+    new_label, parents, fresh = splits_of(rng, halves.statistics, halves.ages, state.hyper.alpha, prior)
     labels = new_label[state.labels, halves.sides.astype(np.int64)]
-    parents = np.flatnonzero(accepted)
     statistics = np.concatenate([state.statistics, halves.statistics[parents, 1]])
     statistics[parents] = halves.statistics[parents, 0]
-    # Clusters that have just been made, and those whose halves led nowhere, are cut anew.
-    stale = accepted | (halves.ages >= 2 * PATIENCE)
-    fresh = np.concatenate([stale, np.ones(len(parents), dtype=bool)])
     state = replace(state, labels=labels, statistics=statistics)
     if not fresh.any():
         return state, halves
@@ -170,22 +231,11 @@ def _split(
 def _merge(
     rng: np.random.Generator, state: State, halves: Halves, prior: NormalInverseWishart
 ) -> tuple[State, Halves]:
-    if state.n_clusters == 1:
+    merger = mergers_of(rng, state.statistics, state.hyper.alpha, prior)
+    if merger is None:
         return state, halves
-    pairs = nearest_pairs(prior.means(state.statistics))
-    log_odds = -log_split_odds(state.statistics[pairs], state.hyper.alpha, prior)
-    accepted = np.log(rng.random(len(pairs))) < log_odds
-    partner: dict[int, int] = {}
-    for a, b in pairs[accepted]:
-        if a not in partner and b not in partner:  # never three at once
-            partner[int(a)], partner[int(b)] = int(b), int(a)
-    gone = np.array(sorted(b for b, a in partner.items() if a < b), dtype=np.int64)
-    if len(gone) == 0:
-        return state, halves
-    kept = np.array([partner[int(b)] for b in gone])
+    gone, kept, new_label = merger
     sides, by_cluster = halves.sides.copy(), halves.statistics.copy()
-    new_label = np.arange(state.n_clusters)
-    new_label[gone] = kept
     merged = np.isin(state.labels, np.concatenate([gone, kept]))
     sides[merged] = np.isin(state.labels[merged], gone)  # what has just been merged is ready to split again
     statistics = state.statistics.copy()
@@ -195,6 +245,5 @@ def _merge(
     ages[kept] = 0
     remain = np.ones(state.n_clusters, dtype=bool)
     remain[gone] = False
-    new_label = (remain.cumsum() - 1)[new_label]
     state = replace(state, labels=new_label[state.labels], statistics=statistics[remain])
     return state, Halves(sides, by_cluster[remain], ages[remain])

@@ -15,7 +15,9 @@ return are sums: chunks may lie on disk or on other machines.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,7 +25,7 @@ from clusterwise.components.niw import NormalInverseWishart, sum_by_label
 from clusterwise.components.rows import Rows
 from clusterwise.dp.state import State, compact, draw_categories
 
-__all__ = ["sweep"]
+__all__ = ["Weights", "draw_weights", "sweep"]
 
 HEAVY = 20.0
 STICKS_AT_ONCE = 16
@@ -43,20 +45,46 @@ def _sticks(rng: np.random.Generator, log_rest: float, alpha: float, log_least: 
     return np.concatenate([np.empty(0), *sticks])
 
 
-def sweep(rng: np.random.Generator, rows: Rows, state: State, prior: NormalInverseWishart) -> State:
-    """Draw all labels anew."""
-    k, n = state.n_clusters, len(rows)
+class Weights(NamedTuple):
+    """What labels are drawn by."""
+
+    eta: np.ndarray  # (K', p) natural parameters with the weights, of K clusters and of new ones
+    openness: np.ndarray  # (K',) xi of their weights
+    before: np.ndarray  # (K,) that of the K clusters, which the slices were drawn with
+
+
+def draw_weights(
+    rng: np.random.Generator,
+    state: State,
+    prior: NormalInverseWishart,
+    n: int,
+    least_slice: Callable[[np.ndarray], float],
+) -> Weights:
+    """Draw weights and parameters; ``least_slice`` draws slices of all n rows and returns the smallest."""
     gammas = np.maximum(rng.standard_gamma(np.append(state.counts, state.hyper.alpha)), 1e-300)
     log_weights = np.log(gammas) - np.log(gammas.sum())  # of a draw from the Dirichlet distribution
     log_delta = np.log(HEAVY / n)
-    slices = rng.random(n) * np.exp(np.minimum(log_weights[:-1] - log_delta, 0.0))[state.labels]
-    log_least = log_delta + float(np.log(max(slices.min(), 1e-300)))
+    before = np.exp(np.minimum(log_weights[:-1] - log_delta, 0.0))
+    log_least = log_delta + float(np.log(max(least_slice(before), 1e-300)))
     sticks = _sticks(rng, float(log_weights[-1]), state.hyper.alpha, log_least)
     log_weights = np.concatenate([log_weights[:-1], sticks])
     eta = prior.draw(rng, np.concatenate([state.statistics, np.zeros((len(sticks), prior.n_statistics))]))
     log_openness = np.minimum(log_weights - log_delta, 0.0)  # log xi
     eta[:, 0] += log_weights - log_openness
-    openness = np.exp(log_openness)
+    return Weights(eta, np.exp(log_openness), before)
+
+
+def sweep(rng: np.random.Generator, rows: Rows, state: State, prior: NormalInverseWishart) -> State:
+    """Draw all labels anew."""
+    k, n = state.n_clusters, len(rows)
+    slices = np.empty(0)
+
+    def least_slice(openness: np.ndarray) -> float:
+        nonlocal slices
+        slices = rng.random(n) * openness[state.labels]
+        return float(slices.min())
+
+    eta, openness, _ = draw_weights(rng, state, prior, n, least_slice)
     light = np.flatnonzero(openness[:k] < 1)
     most_open = float(openness[k:].max(initial=0.0))
     labels, statistics = np.empty(n, dtype=np.int64), np.zeros((len(eta), prior.n_statistics))

@@ -24,6 +24,7 @@ from clusterwise.pipeline.prepare import Prepared
 from clusterwise.pipeline.propose import Proposal
 from clusterwise.pipeline.refine import Refine
 from clusterwise.pretrained import Weights, get_weights
+from clusterwise.sources import RowSource
 
 if TYPE_CHECKING:
     from clusterwise.models.base import AmortizedModel
@@ -100,11 +101,19 @@ class AmortizedClusterer(PipelinedClusterer):
     def _points(self, X: Any, name: str = "X") -> np.ndarray:
         points, weights = super()._points(X, name), self._weights()
         if self.projection is None:
-            require_width(points, weights.model.n_features, weights.name, name)
+            require_width(points.shape[1], weights.model.n_features, weights.name, name)
         return points
 
-    def _store(self, prepared: Prepared, proposal: Proposal, description: Description, seed: int) -> None:
-        super()._store(prepared, proposal, description, seed)
+    def _set_columns(self, source: RowSource) -> None:
+        weights = self._weights()
+        if self.projection is None:
+            require_width(source.n_features, weights.model.n_features, weights.name)
+        super()._set_columns(source)
+
+    def _store_proposal(
+        self, prepared: Prepared, proposal: Proposal, description: Description, seed: int
+    ) -> None:
+        super()._store_proposal(prepared, proposal, description, seed)
         self._weights_name = self._weights().name  # a fitted estimator does without its weights
 
     def _notes(self, prepared: Prepared, cap_reached: bool) -> Iterator[tuple[type[Warning], str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABCMeta, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from numbers import Integral
 from typing import Any
@@ -22,14 +22,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from clusterwise._threads import one_thread
 from clusterwise.components.clusters import Clusters, outlier_scores
+from clusterwise.components.quick import LabelledRows
 from clusterwise.estimators.callers import level_of_caller
+from clusterwise.estimators.many_rows import Densities, Memberships, OfAllRows, OneColumn
 from clusterwise.estimators.validation import as_points, require_features, require_positive
-from clusterwise.exceptions import NotConvergedWarning, OtherKWarning
+from clusterwise.exceptions import InvalidDataError, NotConvergedWarning, OtherKWarning
 from clusterwise.partition import Partition
 from clusterwise.pipeline.describe import Assigner
+from clusterwise.pipeline.labelling import BatchLabeller, labeller_of
 from clusterwise.pipeline.misfit import find_misfits
 from clusterwise.pipeline.propose import ClusteringStep
 from clusterwise.pipeline.space import FeatureSpace
+from clusterwise.sources import Batch, RowSource, as_source, map_sets
+from clusterwise.sources.rows import NumberReader
 
 __all__ = ["BaseClusterer"]
 
@@ -48,14 +53,23 @@ class BaseClusterer(
     _space: FeatureSpace
     _clusters: Clusters
     _assigner: Assigner
-    _said_other_k: np.ndarray | None = None  # the labels about which it was said
+    _source: RowSource | None  # where the rows of ``fit`` are, if they were not in memory
+    _n_rows: int
+    _said_other_k: Clusters | None = None  # the clusters about which it was said
 
     @abstractmethod
     def fit(self, X: Any, y: Any = None) -> BaseClusterer:
         """Find the clusters of X, (n, d), and how many there are; ``y`` is ignored."""
 
     def fit_predict_many(self, Xs: Sequence[Any]) -> list[np.ndarray]:
-        """Cluster many data sets; return the labels of each. Nothing is stored."""
+        """Cluster many data sets; return the labels of each. Nothing is stored.
+
+        Of a ``dask.bag.Bag`` of data sets it is a bag of labels, computed where the data sets are.
+        """
+        labels: list[np.ndarray] = map_sets(Xs, self._labels_of_sets)
+        return labels
+
+    def _labels_of_sets(self, Xs: Sequence[Any]) -> list[np.ndarray]:
         return [labels for labels, _ in self._fit_many(Xs)]
 
     def fit_partition_many(self, Xs: Sequence[Any]) -> list[Partition]:
@@ -83,11 +97,33 @@ class BaseClusterer(
     ) -> None:
         """Keep clusters, all in use, with the memberships (n, K) and scores (n,) of the rows of ``fit``."""
         self._space, self._clusters, self._assigner = space, clusters, assigner
+        self._source, self._n_rows = None, len(membership)
         self.membership_ = membership
         self.labels_ = membership.argmax(axis=1)
         self.n_clusters_ = clusters.n_clusters
         self.probabilities_ = membership.max(axis=1)
         self.outlier_scores_ = outlier_scores
+        self.means_ = space.undo(clusters.means)
+        self.proportions_ = clusters.proportions
+
+    def _set_columns(self, source: RowSource) -> None:
+        """Remember the columns of the data of ``fit``."""
+        if source.n_rows == 0 or source.n_features == 0:
+            raise InvalidDataError("X is empty; it must hold at least one row of numbers.")
+        self.n_features_in_ = source.n_features
+        self.__dict__.pop("feature_names_in_", None)
+        if source.names is not None:
+            self.feature_names_in_ = np.array(source.names, dtype=object)
+
+    def _store_clusters_of(
+        self, source: RowSource, space: FeatureSpace, clusters: Clusters, assigner: Assigner
+    ) -> None:
+        """Keep clusters, all in use; what there is for each row of the source comes when it is asked for."""
+        for name in ("membership_", "labels_", "probabilities_", "outlier_scores_"):
+            self.__dict__.pop(name, None)
+        self._space, self._clusters, self._assigner = space, clusters, assigner
+        self._source, self._n_rows = source, source.n_rows
+        self.n_clusters_ = clusters.n_clusters
         self.means_ = space.undo(clusters.means)
         self.proportions_ = clusters.proportions
 
@@ -98,8 +134,8 @@ class BaseClusterer(
     def _with_other_k_said(self, k_posterior: dict[int, float]) -> dict[int, float]:
         """P(K) as it is; once after a fit with a warning, if it favours another K than the labels."""
         likeliest = max(k_posterior, key=lambda k: k_posterior[k])
-        if likeliest != self.n_clusters_ and self._said_other_k is not self.labels_:
-            self._said_other_k = self.labels_
+        if likeliest != self.n_clusters_ and self._said_other_k is not self._clusters:
+            self._said_other_k = self._clusters
             self._say(
                 f"{type(self).__name__}: the labels have {self.n_clusters_} cluster"
                 f"{'s' * (self.n_clusters_ != 1)}, but {likeliest} are likelier "
@@ -126,6 +162,27 @@ class BaseClusterer(
         return find_misfits(features, labels, space.undo(features), full=full, judged=judged, names=names)
 
     # -- what was fitted -------------------------------------------------------------------------
+
+    @OfAllRows
+    def labels_(self) -> Any:
+        """Cluster of each row of ``fit``."""
+        return self.predict(self._source)
+
+    @OfAllRows
+    def membership_(self) -> Any:
+        """Memberships of the rows of ``fit``, (n, K)."""
+        return self.predict_proba(self._source)
+
+    @OfAllRows
+    def probabilities_(self) -> Any:
+        """Probability of the label of each row of ``fit``."""
+        assert self._source is not None
+        return self._source.gather(OneColumn(self.batch_labeller(), "probabilities"), np.float32)
+
+    @OfAllRows
+    def outlier_scores_(self) -> Any:
+        """Outlier score of each row of ``fit``."""
+        return self.score_outliers(self._source)
 
     @property
     def covariances_(self) -> np.ndarray:
@@ -171,14 +228,55 @@ class BaseClusterer(
         validate_data(self, X, reset=False, skip_check_array=True)  # names of columns
         return self._space.apply(points)
 
+    def _batch_reader(self) -> Callable[[Batch], np.ndarray]:
+        """What turns batches of new rows into numbers."""
+        names = getattr(self, "feature_names_in_", None)
+        return NumberReader(self.n_features_in_, None if names is None else tuple(map(str, names)))
+
+    def batch_labeller(self) -> BatchLabeller:
+        """A function that labels one batch of rows of a source; it can be pickled, and knows nothing else."""
+        check_is_fitted(self)
+        labeller = labeller_of(self._assigner, self._clusters, self._n_rows)
+        return BatchLabeller(self._batch_reader(), self._space, labeller)
+
+    def _source_of(self, X: Any) -> RowSource | None:
+        """X as a source of rows, with the columns of ``fit``; None for data in memory."""
+        source = as_source(X)
+        if source is not None:
+            check_is_fitted(self)
+            require_features(source, self)
+        return source
+
+    def predict_batches(self, X: Any) -> Iterator[LabelledRows]:
+        """Labels, their probabilities and outlier scores of X, one batch of rows after the other.
+
+        X is a source of rows: a Parquet file or directory, an Arrow dataset, a ``numpy.memmap`` or a
+        collection of dask. No more than a few batches are in memory at a time.
+        """
+        source = self._source_of(X)
+        if source is None:
+            source = as_source(np.asarray(as_points(X, self)), always=True)
+            assert source is not None
+            require_features(source, self)
+        with one_thread():
+            yield from source.map(self.batch_labeller())
+
     @one_thread()
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each cluster for each row of X, (n, K); each row is treated by itself."""
+        source = self._source_of(X)
+        if source is not None:
+            task = Memberships(self._batch_reader(), self._space, self._assigner)
+            return source.gather(task, np.float64, self.n_clusters_)
         features = self._features(X)
         return self._assigner.memberships(features)
 
+    @one_thread()
     def predict(self, X: Any) -> np.ndarray:
         """Cluster of each row of X, (n,)."""
+        source = self._source_of(X)
+        if source is not None:
+            return source.gather(OneColumn(self.batch_labeller(), "labels"), np.int32)
         return self.predict_proba(X).argmax(axis=1)
 
     def transform(self, X: Any) -> np.ndarray:
@@ -193,9 +291,14 @@ class BaseClusterer(
     @one_thread()
     def score_outliers(self, X: Any) -> np.ndarray:
         """Outlier score of each row of X, (n,) in [0, 1], like ``outlier_scores_`` of the data of fit."""
-        features = self._features(X)
+        source = self._source_of(X)
+        if source is not None:
+            return source.gather(OneColumn(self.batch_labeller(), "outlier_scores"), np.float64)
+        return self._outlier_scores(self._features(X))
+
+    def _outlier_scores(self, features: np.ndarray) -> np.ndarray:
         distances = self._clusters.nearest_distances(features)
-        return outlier_scores(distances, features.shape[1], len(self.labels_))
+        return outlier_scores(distances, features.shape[1], self._n_rows)
 
     @one_thread()
     def score_samples(self, X: Any) -> np.ndarray:
@@ -204,6 +307,9 @@ class BaseClusterer(
         Columns that are constant in the data of ``fit`` may not count. Where features are projected or
         learned it is their density.
         """
+        source = self._source_of(X)
+        if source is not None:
+            return source.gather(Densities(self._batch_reader(), self._space, self._clusters), np.float64)
         features = self._features(X)
         return self._clusters.log_density(features) - self._space.log_volume
 

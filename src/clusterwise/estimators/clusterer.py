@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -12,7 +12,7 @@ import scipy.sparse
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from clusterwise._threads import one_thread
+from clusterwise.estimators.many_rows import TableReader
 from clusterwise.estimators.pipelined import PipelinedClusterer
 from clusterwise.estimators.validation import as_points, require_features
 from clusterwise.exceptions import ClusterwiseError, MisfitWarning, OutsidePriorWarning
@@ -35,6 +35,7 @@ from clusterwise.pipeline.posterior import Beliefs
 from clusterwise.pipeline.prepare import Prepared
 from clusterwise.pipeline.propose import Proposal
 from clusterwise.pretrained import Weights, get_weights
+from clusterwise.sources import Batch, RowSource
 from clusterwise.tables import TablePreparation
 from clusterwise.trees.judged import JudgedTree, judged_tree
 from clusterwise.trees.points import COLUMNS_OF_ONE_UNIT, in_one_unit
@@ -158,10 +159,10 @@ class Clusterer(PipelinedClusterer):
         # Prepared features have their weights already.
         return fit_columns(points, joint=self.preparation_ is not None or in_one_unit(points))
 
-    def _most_rows(self, points: np.ndarray) -> int:
+    def _most_rows(self, n_columns: int) -> int:
         if self.max_context is not None:
             return self.max_context
-        wide = points.shape[1] > COLUMNS_OF_ONE_UNIT
+        wide = n_columns > COLUMNS_OF_ONE_UNIT
         return CONTEXT_ROWS_OF_MANY_COLUMNS if wide else CONTEXT_ROWS
 
     # -- tables ----------------------------------------------------------------------------------
@@ -172,6 +173,22 @@ class Clusterer(PipelinedClusterer):
             return as_points(X, self, name)
         points: np.ndarray = self.preparation_.fit_transform(X)
         return points
+
+    def _survey_reader(self, source: RowSource) -> Callable[[Batch], np.ndarray] | None:
+        self.preparation_ = None
+        tables = source.names is not None and self.preparation is not None
+        if tables or isinstance(self.preparation, TablePreparation):
+            return None
+        return super()._batch_reader()
+
+    def _sample_reader(self, data: Any) -> Callable[[Batch], np.ndarray]:
+        self.preparation_ = self._preparation_for(data)
+        if self.preparation_ is not None:
+            self.preparation_.fit(data)
+        return self._batch_reader()
+
+    def _batch_reader(self) -> Callable[[Batch], np.ndarray]:
+        return super()._batch_reader() if self.preparation_ is None else TableReader(self.preparation_)
 
     def _preparation_for(self, X: Any) -> TablePreparation | None:
         if isinstance(self.preparation, TablePreparation):
@@ -208,15 +225,15 @@ class Clusterer(PipelinedClusterer):
             tags.input_tags.sparse = True
         return tags
 
-    @one_thread()
-    def score_outliers(self, X: Any) -> np.ndarray:
-        """Outlier score of each row of X, (n,) in [0, 1], like ``outlier_scores_`` of the data of fit."""
-        return self._assigner.describe(self._features(X))[1]
+    def _outlier_scores(self, features: np.ndarray) -> np.ndarray:
+        return self._assigner.describe(features)[1]
 
     # -- what was found --------------------------------------------------------------------------
 
-    def _store(self, prepared: Prepared, proposal: Proposal, description: Description, seed: int) -> None:
-        super()._store(prepared, proposal, description, seed)
+    def _store_proposal(
+        self, prepared: Prepared, proposal: Proposal, description: Description, seed: int
+    ) -> None:
+        super()._store_proposal(prepared, proposal, description, seed)
         scores = self._judged.expected_scores
         self.expected_ari_ = 1.0 if scores is None else float(scores[0])
         self._weights_name = " and ".join(one.name for one in self._judges())

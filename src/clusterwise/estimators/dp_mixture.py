@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
@@ -14,28 +15,34 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from clusterwise._threads import one_thread
 from clusterwise.components.clusters import Clusters, clusters_in_use, outlier_scores_of
-from clusterwise.components.niw import CovarianceType
+from clusterwise.components.niw import CovarianceType, NormalInverseWishart
 from clusterwise.components.order import in_input_order
 from clusterwise.components.rows import Rows
 from clusterwise.dp.chain import Chain, Sampler, run_chain
 from clusterwise.dp.convergence import Agreement, agreement, summarize
 from clusterwise.dp.hyper import HyperParameters, HyperPrior, LogNormal
+from clusterwise.dp.partitioned import BlockMoves, Sample
 from clusterwise.dp.state import statistics_of
 from clusterwise.estimators.base import BaseClusterer
-from clusterwise.estimators.progress import chain_progress
+from clusterwise.estimators.progress import batch_progress, chain_progress
 from clusterwise.estimators.tables import Table, read_table
 from clusterwise.estimators.validation import by_feature, require_degrees_of_freedom, require_positive
 from clusterwise.exceptions import ClusterwiseError, MisfitWarning
+from clusterwise.pipeline.all_rows import BatchFeatures, clusters_of_all_rows
+from clusterwise.pipeline.batches import survey
 from clusterwise.pipeline.features import fit_feature_map
 from clusterwise.pipeline.misfit import rows_to_check
 from clusterwise.pipeline.space import FeatureSpace
 from clusterwise.posterior import PartitionPosterior
+from clusterwise.sources import Batch, RowSource, as_source
 
 __all__ = ["DPMixture"]
 
 # Sampled partitions are kept up to this many labels altogether, and at most this many of them.
 LABELS_KEPT = 20_000_000
 PARTITIONS_KEPT = 200
+# Rows of a source that tell the units, and by which partitions are compared and proposals prepared.
+ROWS_OF_SAMPLE = 10_000
 # Chains are looked at after this many draws; fewer than these say little about how far they are.
 DRAWS_PER_ROUND = 25
 LEAST_DRAWS = 50
@@ -184,25 +191,72 @@ class DPMixture(BaseClusterer):
         """Find the clusters of X, (n, d), and how many there are; ``y`` is ignored.
 
         X may be a ``numpy.memmap``; with a million numbers or more it is read chunk by chunk and never
-        copied. An interrupt from the keyboard ends the sampling and keeps the draws so far, if there are any.
+        copied. Parquet files, Arrow datasets and collections of dask are sampled in blocks, those of dask
+        where they are. An interrupt from the keyboard ends the sampling and keeps the draws so far, if there
+        are any.
         """
+        source = None if isinstance(X, np.memmap) else as_source(X)
+        if source is not None:
+            return self._fit_source(source)
         started = time.perf_counter()
-        table = read_table(X, self, joint=self.covariance_type == "spherical")
-        if self.mean_prior is not None:
-            centre = by_feature(self.mean_prior, len(table.columns.varies), "mean_prior")
-            table = table.centred_at(centre[table.columns.used])
-        table, space = self._projected(table)
+        table, space = self._projected(self._centred(read_table(X, self, self._joint)))
         before = self._chains_before(table)
         validate_data(self, X, reset=True, skip_check_array=True)
         self._seed = self._draw_seed()
         hyper_prior = self._hyper_prior(table)
         with one_thread():
-            self._chains = self._run(table.rows, hyper_prior, before)
+            self._chains = self._run([table.rows] * self.n_chains, len(table.rows), hyper_prior, before)
             self._store(table, space, hyper_prior)
         self._warn()
         if self.verbose:
             print(f"DPMixture: {self.n_clusters_} clusters, {time.perf_counter() - started:.2f} s")
         return self
+
+    def _fit_source(self, source: RowSource) -> DPMixture:
+        """Sample partitions of rows that stay where they are; some of them tell units and compare draws."""
+        started = time.perf_counter()
+        if self.sampler == "gibbs" or self.warm_start:
+            raise ClusterwiseError(
+                "DPMixture needs data in memory for sampler='gibbs' and for warm_start=True; pass an array, "
+                "or leave these out."
+            )
+        self._set_columns(source)
+        self._seed = self._draw_seed()
+        read, n = self._batch_reader(), source.n_rows
+        with one_thread():
+            progress = batch_progress("DPMixture", self.verbose)
+            sample = survey(source, read, ROWS_OF_SAMPLE, self._seed, progress)
+            points = read(Batch(sample.data, 0, "the sample", 0)).astype(np.float64)
+            table, space = self._projected(self._centred(read_table(points, self, self._joint)))
+            hyper_prior = self._hyper_prior(table)
+            features, rows = BatchFeatures(read, space), Rows(space.apply(points))
+            held = source.hold(features, sample.rows)
+            of_sample = Sample(rows, held.block_of, held.place_of)
+            moves = [BlockMoves(held.blocks.fork(), of_sample, n) for _ in range(self.n_chains)]
+            self._chains = self._run(moves, len(rows), hyper_prior, [None] * self.n_chains)
+            prior, labels, k = self._store_chains(hyper_prior, len(rows))
+            statistics = statistics_of(rows, labels, k, prior) * (n / len(rows))
+            clusters = clusters_of_all_rows(source, features, Clusters(prior, statistics))
+        self._order: np.ndarray | None = None
+        self.sample_rows_ = sample.rows
+        found = clusters.memberships(rows.points).argmax(axis=1)
+        self.misfits_ = self._misfits(space, clusters, rows.points, found, judged=True)
+        self._store_clusters_of(source, space, clusters, clusters)
+        self._warn()
+        if self.verbose:
+            print(f"DPMixture: {self.n_clusters_} clusters, {time.perf_counter() - started:.2f} s")
+        return self
+
+    @property
+    def _joint(self) -> bool:
+        return self.covariance_type == "spherical"
+
+    def _centred(self, table: Table) -> Table:
+        """The table with zero at the mean of the prior, if there is one."""
+        if self.mean_prior is None:
+            return table
+        centre = by_feature(self.mean_prior, len(table.columns.varies), "mean_prior")
+        return table.centred_at(centre[table.columns.used])
 
     def _projected(self, table: Table) -> tuple[Table, FeatureSpace]:
         """The rows as they are, or their principal components; and the space that they are in."""
@@ -247,9 +301,18 @@ class DPMixture(BaseClusterer):
             chosen["variance_unit"] = variances[table.columns.used] / np.square(scaling.scale)
         return HyperPrior(self.covariance_type, d, **chosen)
 
-    def _run(self, rows: Rows, hyper_prior: HyperPrior, before: list[Chain | None]) -> list[Chain]:
-        """Draw in rounds, all chains in turn, until they are settled or have ``n_draws`` each."""
-        n_kept = min(PARTITIONS_KEPT, max(2, LABELS_KEPT // len(rows)))
+    def _run(
+        self,
+        rows: Sequence[Rows | BlockMoves],
+        n_labels: int,
+        hyper_prior: HyperPrior,
+        before: list[Chain | None],
+    ) -> list[Chain]:
+        """Draw in rounds, all chains in turn, until they are settled or have ``n_draws`` each.
+
+        ``rows`` has those of each chain; a partition that is kept has ``n_labels`` labels.
+        """
+        n_kept = min(PARTITIONS_KEPT, max(2, LABELS_KEPT // n_labels))
         keep_every = max(1, -(-self.n_chains * self.n_draws // n_kept))
         keep_every = min(keep_every, self.n_draws)
         # Chains that go on were asked for more draws.
@@ -265,7 +328,7 @@ class DPMixture(BaseClusterer):
                 for number, rng in enumerate(generators):
                     chains[number] = run_chain(
                         rng,
-                        rows,
+                        rows[number],
                         hyper_prior,
                         self.sampler,
                         self.n_warm_up,
@@ -285,7 +348,8 @@ class DPMixture(BaseClusterer):
                 break
         return begun
 
-    def _store(self, table: Table, space: FeatureSpace, hyper_prior: HyperPrior) -> None:
+    def _store_chains(self, hyper_prior: HyperPrior, n: int) -> tuple[NormalInverseWishart, np.ndarray, int]:
+        """Keep what chains say of n rows: the prior in use, labels of a consensus, its number of clusters."""
         self._hyper_prior_used = hyper_prior
         kept = [state for chain in self._chains for state in chain.kept]
         self.trace_ = _traces(self._chains)
@@ -295,11 +359,15 @@ class DPMixture(BaseClusterer):
         self._k_posterior = {int(k): float(share) for k, share in zip(ks, shares / shares.sum(), strict=True)}
         self._partitions = np.stack([state.labels for state in kept]).astype(np.int32)
         self.agreement_ = _agreement(self._chains)
-        compared = min(PARTITIONS_COMPARED, len(kept), max(2, LABELS_COMPARED // len(table.rows)))
+        compared = min(PARTITIONS_COMPARED, len(kept), max(2, LABELS_COMPARED // n))
         chosen = np.linspace(0, len(kept) - 1, compared).round().astype(np.int64)
         consensus = PartitionPosterior(self._partitions[chosen].astype(np.int64)).consensus()
         prior = _average([state.hyper for state in kept]).prior(hyper_prior)
-        statistics = statistics_of(table.rows, consensus.labels, consensus.n_clusters, prior)
+        return prior, consensus.labels, consensus.n_clusters
+
+    def _store(self, table: Table, space: FeatureSpace, hyper_prior: HyperPrior) -> None:
+        prior, labels, k = self._store_chains(hyper_prior, len(table.rows))
+        statistics = statistics_of(table.rows, labels, k, prior)
         clusters, membership = clusters_in_use(table.rows, table.order, Clusters(prior, statistics))
         self._order = table.order
         rows = rows_to_check(len(table.rows))

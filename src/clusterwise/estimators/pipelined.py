@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,16 +15,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from clusterwise._threads import one_thread
 from clusterwise.estimators.base import BaseClusterer
 from clusterwise.estimators.callers import level_of_caller
-from clusterwise.estimators.progress import stage_progress
+from clusterwise.estimators.progress import batch_progress, stage_progress
 from clusterwise.estimators.validation import as_points, require_positive
 from clusterwise.exceptions import CapReachedWarning, MisfitWarning
+from clusterwise.pipeline.batches import fit_batches
 from clusterwise.pipeline.describe import Description, network_labels
 from clusterwise.pipeline.fitting import Stages
 from clusterwise.pipeline.misfit import rows_to_check
 from clusterwise.pipeline.posterior import Beliefs, beliefs_of_refined, k_posterior, sample_partitions
 from clusterwise.pipeline.prepare import Prepared
 from clusterwise.pipeline.propose import ClusteringStep, Proposal, steps_in_input_order
+from clusterwise.pipeline.sampled import FittedSample, fitted_sample
 from clusterwise.posterior import PartitionPosterior
+from clusterwise.sources import Batch, RowSource, as_source
 
 __all__ = ["PipelinedClusterer"]
 
@@ -45,6 +48,9 @@ class PipelinedClusterer(BaseClusterer):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> PipelinedClusterer:
         """Find the clusters of X, (n, d), and how many there are; ``y`` is ignored."""
+        source = as_source(X)
+        if source is not None:
+            return self._fit_source(source)
         started = time.perf_counter()
         pipeline, seed = self._pipeline(), self._draw_seed()
         with one_thread(), stage_progress(type(self).__name__, self.verbose, N_STAGES) as begin:
@@ -69,6 +75,61 @@ class PipelinedClusterer(BaseClusterer):
                 f"{time.perf_counter() - started:.2f} s"
             )
         return self
+
+    def _fit_source(self, source: RowSource) -> PipelinedClusterer:
+        """Fit a sample of the rows of a source, and hold all of them against it; see ``pipeline.batches``."""
+        started = time.perf_counter()
+        pipeline, seed = self._pipeline(), self._draw_seed()
+        self._set_columns(source)
+
+        def fit_sample(data: Any, weights: np.ndarray | None) -> FittedSample:
+            read = self._sample_reader(data)
+            points = read(Batch(data, 0, "the sample", 0)).astype(np.float64)
+            prepared = pipeline.prepare(points, seed)
+            (proposal,) = pipeline.propose([prepared], seed)
+            refined = pipeline.refine(prepared, proposal)
+            description = pipeline.describe(prepared, proposal, refined)
+            return fitted_sample(read, prepared, proposal, refined, description, weights, source.n_rows)
+
+        progress = batch_progress(type(self).__name__, self.verbose)
+        with one_thread():
+            found = fit_batches(
+                source,
+                self._survey_reader(source),
+                fit_sample,
+                pipeline.most_sampled(source.n_features),
+                seed,
+                progress,
+            )
+        fitted: FittedSample = found.fitted
+        self._store_proposal(fitted.prepared, fitted.proposal, fitted.description, seed)
+        self._store_clusters_of(
+            source,
+            fitted.prepared.space,
+            fitted.clusters.select(found.in_use),
+            fitted.assigner.select(found.in_use),
+        )
+        self.proportions_ = found.shares
+        self.sample_rows_ = found.rows
+        if fitted.refined is not None and pipeline.n_draws > 0:
+            order = fitted.prepared.order
+            self._beliefs[pipeline.n_draws] = beliefs_of_refined(fitted.prepared, fitted.refined, order)
+        self.misfits_ = self._find_misfits(fitted.prepared, fitted.description, pipeline)
+        self._warn(fitted.prepared, self.cap_reached_, self.misfits_)
+        if self.verbose:
+            print(
+                f"{type(self).__name__}: {self.n_clusters_} clusters in {source.n_rows} rows, "
+                f"{time.perf_counter() - started:.2f} s"
+            )
+        return self
+
+    def _survey_reader(self, source: RowSource) -> Callable[[Batch], np.ndarray] | None:
+        """What checks every batch before anything is fitted; None if that needs a fit."""
+        return self._batch_reader()
+
+    def _sample_reader(self, data: Any) -> Callable[[Batch], np.ndarray]:
+        """What turns rows of the source into numbers, perhaps learned from a sample of them."""
+        return self._batch_reader()
 
     def _fit_many(self, Xs: Sequence[Any]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Labels (n,) and memberships (n, K) of many data sets, proposed in few batches.
@@ -97,10 +158,16 @@ class PipelinedClusterer(BaseClusterer):
     def _is_capped(self, proposal: Proposal, description: Description) -> bool:
         return proposal.cap_reached or description.beyond_cap
 
-    def _store(self, prepared: Prepared, proposal: Proposal, description: Description, seed: int) -> None:
+    def _store_proposal(
+        self, prepared: Prepared, proposal: Proposal, description: Description, seed: int
+    ) -> None:
+        """Keep what there is beside the clusters."""
         self._prepared, self._proposal, self._seed = prepared, proposal, seed
         self._beliefs: dict[int, Beliefs] = {}
         self.cap_reached_ = self._is_capped(proposal, description)
+
+    def _store(self, prepared: Prepared, proposal: Proposal, description: Description, seed: int) -> None:
+        self._store_proposal(prepared, proposal, description, seed)
         self._store_clusters(
             prepared.space,
             description.clusters,
@@ -115,7 +182,13 @@ class PipelinedClusterer(BaseClusterer):
         judged = pipeline.how == "search"
         return self._misfits(prepared.space, description.clusters, prepared.features[rows], labels, judged)
 
-    def _warn(self, prepared: Prepared, cap_reached: bool, misfits: Sequence[str], prefix: str = "") -> None:
+    def _warn(
+        self,
+        prepared: Prepared,
+        cap_reached: bool,
+        misfits: Sequence[str],
+        prefix: str = "",
+    ) -> None:
         """Say what a user should know of a data set."""
         for category, message in self._notes(prepared, cap_reached):
             warnings.warn(prefix + message, category, stacklevel=level_of_caller())
@@ -176,7 +249,7 @@ class PipelinedClusterer(BaseClusterer):
         """The steps of the proposer's likeliest path in their order; empty if it has none."""
         check_is_fitted(self)
         rows = self._prepared.order[self._prepared.shown]
-        return steps_in_input_order(self._proposal, rows, len(self.labels_))
+        return steps_in_input_order(self._proposal, rows, self._prepared.n_rows)
 
     @property
     def network_labels_(self) -> np.ndarray:

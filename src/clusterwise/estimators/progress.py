@@ -6,10 +6,12 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 
 from clusterwise.deepdpm.history import History
+from clusterwise.pipeline.batches import Progress
 
-__all__ = ["bar", "chain_progress", "epoch_progress", "stage_progress"]
+__all__ = ["bar", "batch_progress", "chain_progress", "epoch_progress", "heard_by", "stage_progress"]
 
 SECONDS_BETWEEN = 2.0
 WIDTH = 20
@@ -64,6 +66,32 @@ def epoch_progress(verbose: int, n_epochs: int) -> Callable[[History], object]:
         )
 
     return report
+
+
+def batch_progress(name: str, verbose: int) -> Progress:
+    """What to call with the name of a pass over the rows, the rows done and the rows altogether."""
+    listener = _listener.get()
+    if listener is not None:
+        return listener
+    say = _every_few_seconds(verbose)
+
+    def report(doing: str, done: int, n_rows: int) -> None:
+        say(f"{name} {bar(done, n_rows)} {doing}, {done:,} of {n_rows:,} rows")
+
+    return report
+
+
+_listener: ContextVar[Progress | None] = ContextVar("listener", default=None)
+
+
+@contextlib.contextmanager
+def heard_by(listener: Progress) -> Iterator[None]:
+    """Let somebody hear of all passes over rows inside, in place of lines that are printed."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
 
 
 @contextlib.contextmanager

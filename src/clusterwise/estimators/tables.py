@@ -12,7 +12,9 @@ from clusterwise._arrays import Scaling, require_finite
 from clusterwise.components.order import sorted_order
 from clusterwise.components.rows import Rows
 from clusterwise.estimators.validation import as_points
+from clusterwise.exceptions import ClusterwiseError
 from clusterwise.pipeline.columns import Columns, fit_columns
+from clusterwise.sources import as_source
 
 __all__ = ["Table", "read_table"]
 
@@ -68,6 +70,11 @@ def read_table(X: Any, estimator: BaseEstimator, joint: bool) -> Table:
     if isinstance(X, np.memmap) and X.ndim == 2 and X.size >= LEAST_MAPPED and X.dtype.kind == "f":
         columns = _columns_by_chunk(X, joint)
         return Table(Rows(X, columns.scaling, columns.used), None, columns)
+    if as_source(X) is not None and not isinstance(X, np.memmap):
+        raise ClusterwiseError(
+            f"{type(estimator).__name__} is fitted to data in memory or to a numpy.memmap; load the rows, or "
+            "part of them, and pass the rest to predict."
+        )
     points = as_points(X, estimator)
     order = sorted_order(points)
     points = points[order]

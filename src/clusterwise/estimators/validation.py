@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_array
 from clusterwise._arrays import require_finite
 from clusterwise.components.niw import CovarianceType
 from clusterwise.exceptions import ClusterwiseError, FeatureCountError, InvalidDataError
+from clusterwise.sources import RowSource
 from clusterwise.tables.columns import require_table, with_plain_names
 
 __all__ = [
@@ -128,21 +129,22 @@ def by_feature(value: Any, d: int, name: str, kind: Literal["finite", "positive"
     return np.broadcast_to(values, (d,))
 
 
-def require_features(points: np.ndarray, estimator: Any, detail: str = "") -> None:
+def require_features(points: np.ndarray | RowSource, estimator: Any, detail: str = "") -> None:
     """Raise an error if points (n, d) have another number of features than those of ``fit``."""
-    if points.shape[1] != estimator.n_features_in_:
+    n_features = points.n_features if isinstance(points, RowSource) else points.shape[1]
+    if n_features != estimator.n_features_in_:
         raise FeatureCountError(
-            f"X has {points.shape[1]} features, but {type(estimator).__name__} is expecting "
+            f"X has {n_features} features, but {type(estimator).__name__} is expecting "
             f"{estimator.n_features_in_} features as input: that is what it was fitted on"
             f"{detail}; pass the same columns as in fit."
         )
 
 
-def require_width(points: np.ndarray, n_features: int, weights_name: str, name: str = "X") -> None:
-    """Raise an error if points (n, d) have another number of features than the weights take."""
-    if points.shape[1] != n_features:
+def require_width(width: int, n_features: int, weights_name: str, name: str = "X") -> None:
+    """Raise an error if the data have another number of features than the weights take."""
+    if width != n_features:
         raise FeatureCountError(
-            f"{name} has {points.shape[1]} features, but the weights {weights_name!r} take {n_features}; "
+            f"{name} has {width} features, but the weights {weights_name!r} take {n_features}; "
             f"select {n_features} columns, pass projection='pca', or use weights made for your number of "
             "features."
         )

@@ -11,7 +11,7 @@ import numpy as np
 from clusterwise.components.niw import CovarianceType
 from clusterwise.pipeline.describe import Description, describe, describe_average, describe_proposal
 from clusterwise.pipeline.posterior import Beliefs, beliefs_of_proposal, beliefs_of_refined
-from clusterwise.pipeline.prepare import Prepared, prepare
+from clusterwise.pipeline.prepare import MOST_CONTEXT, Prepared, prepare
 from clusterwise.pipeline.propose import Proposal, Proposer
 from clusterwise.pipeline.refine import Refine, Refined, choose_covariance_type, refine
 from clusterwise.pipeline.space import FeatureSpace
@@ -29,6 +29,9 @@ class Stages(Protocol):
     @property
     def n_draws(self) -> int:
         """Candidates beside the proposer's own answer."""
+
+    def most_sampled(self, n_features: int) -> int:
+        """Rows that the stages make use of; of more a sample will do."""
 
     def prepare(self, points: np.ndarray, seed: int) -> Prepared:
         """Sort and scale points (n, d), and choose the rows that stages see."""
@@ -60,6 +63,10 @@ class Pipeline:
 
     def _covariance_type(self, prepared: Prepared) -> CovarianceType:
         return choose_covariance_type(self.covariance_type, prepared.features[prepared.context])
+
+    def most_sampled(self, n_features: int) -> int:
+        """Rows that the stages make use of."""
+        return max(MOST_CONTEXT, self.max_shown or 0)
 
     def prepare(self, points: np.ndarray, seed: int) -> Prepared:
         """Sort and scale points (n, d), and choose the rows that stages see."""

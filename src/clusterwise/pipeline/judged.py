@@ -127,14 +127,19 @@ class JudgedPipeline:
 
     fit_space: Callable[[np.ndarray], FeatureSpace]
     proposer: JudgedProposer
-    most_rows: Callable[[np.ndarray], int]
+    most_rows: Callable[[int], int]  # by the number of columns
     max_clusters: int = 100
     how: None = None
     n_draws: int = 0
 
+    def most_sampled(self, n_features: int) -> int:
+        """Rows that the judges look at."""
+        return self.most_rows(n_features)
+
     def prepare(self, points: np.ndarray, seed: int) -> Prepared:
         """Sort and scale points (n, d), and choose the rows that the judges see."""
-        return with_small_clusters(prepare(points, self.fit_space, self.most_rows(points), seed), seed)
+        most = self.most_rows(points.shape[1])
+        return with_small_clusters(prepare(points, self.fit_space, most, seed), seed)
 
     def propose(
         self, prepared: Sequence[Prepared], seed: int, n_draws: int | None = None

@@ -1,0 +1,127 @@
+"""More rows than memory: time, memory and labels of files read in batches, and of two dask workers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.large_run import METHODS, folder_of
+from benchmarks.page import Cell, markdown_table, median, method_table, ratio, significant
+from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
+from benchmarks.suites.timing import exponent, n_threads
+from benchmarks.summary import Rows
+
+__all__ = ["SUITES"]
+
+REFERENCE = "MiniBatchKMeans, k given"
+OURS = ("GaussianSearch", "Clusterer")
+LARGE = """\
+Folders of Parquet files, float32, with {k} well-separated Gaussian clusters whose sizes span two orders of
+magnitude. Each method runs in a process of its own, reads the same files in batches, finds the clusters and
+writes a file of labels; all of that is timed. *MiniBatchKMeans* of scikit-learn is told the number of
+clusters and makes one pass to fit and one to label; ours find the number. {threads} cores. Memory is the
+peak of the process, interpreter and libraries included; for dask it is that of the client, without its
+workers."""
+
+
+def measured(method: str, n: int, d: int) -> Run:
+    """One method on one folder, in a process that does nothing else."""
+
+    def run(case: Case) -> Outcome:
+        folder_of(n, d)
+        command = [sys.executable, "-m", "benchmarks.large_run", method, str(n), str(d)]
+        line = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1]
+        found: dict[str, Any] = json.loads(line)
+        return Outcome(
+            np.zeros(len(case.points), dtype=np.int64), more=lambda: found, seconds=float(found["seconds"])
+        )
+
+    return run
+
+
+def score(case: Case, labels: np.ndarray, more: Mapping[str, Any]) -> Mapping[str, object]:
+    """What the process said."""
+    return {name: more.get(name, "") for name in COLUMNS}
+
+
+COLUMNS = ("cpu", "peak", "k", "ARI", "digest", "r_hat")
+
+
+def _case(index: int) -> Case:
+    return Case(np.zeros((1, 1)), index)
+
+
+def large(quick: bool) -> Suite:
+    """Growth from 10^5 to 10^7 rows, two dask workers, and DPMixture on them."""
+    sizes = (20_000, 60_000) if quick else (100_000, 1_000_000, 10_000_000)
+    for_dask = sizes[-1] if quick else 1_000_000
+    for_chains = 5_000 if quick else 1_000_000
+    plan: dict[str, tuple[int, int, tuple[str, ...]]] = {}
+    for n in sizes:
+        on_workers = tuple(f"{name}, dask" for name in OURS) if n == for_dask else ()
+        plan[f"{n:,} x 16"] = (n, 16, (REFERENCE, *OURS, *on_workers))
+    plan[f"{for_chains:,} x 10"] = (for_chains, 10, ("DPMixture", "DPMixture, dask"))
+    data, methods = [], []
+    for name, (n, d, names) in plan.items():
+        assert set(names) <= set(METHODS)
+        data.append(Data(name, _case, 1, tuple(f"{method}, {name}" for method in names)))
+        for method in names:
+            kind = "peer" if method == REFERENCE else "ours"
+            build = partial(measured, method, n, d)
+            methods.append(
+                Method(f"{method}, {name}", build, kind=kind, threads=None, warm_up=False)  # type: ignore[arg-type]
+            )
+
+    def report(rows: Rows, page: Path) -> list[str]:
+        parts = [LARGE.format(k=20, threads=n_threads())]
+        for name, (_, _, names) in plan.items():
+            columns: dict[str, Cell] = {
+                "seconds": median("seconds"),
+                "times MiniBatchKMeans": ratio("seconds", f"{REFERENCE}, {name}"),
+                "CPU seconds": median("cpu"),
+                "peak memory, MB": median("peak"),
+                "k": median("k", 0),
+                "ARI": median("ARI", 4),
+            }
+            if "DPMixture" in names:
+                columns["R-hat of the log posterior"] = median("r_hat", 3)
+            of_data = rows.of(data=name)
+            parts += [f"## {name}", method_table(of_data, of_data.names("method"), columns)]
+            parts += _equal_labels(of_data, name, names)
+        lines = [_growth(rows, method, sizes) for method in (REFERENCE, *OURS)]
+        header = ["method", "exponent of seconds", "exponent of CPU seconds", "most memory over least"]
+        return [*parts, "## Growth", markdown_table(header, lines)]
+
+    return Suite(
+        "More rows than memory", data, methods, report, (), COLUMNS, score, time_limit=7200.0, patience=1
+    )
+
+
+def _equal_labels(rows: Rows, data: str, names: tuple[str, ...]) -> list[str]:
+    """Whether two workers give the labels of one machine."""
+    lines = []
+    for name in names:
+        pair = [list(rows.of(method=f"{one}, {data}").good) for one in (name, f"{name}, dask")]
+        if all(len(found) == 1 for found in pair):
+            same = pair[0][0]["digest"] == pair[1][0]["digest"]
+            lines.append(f"{name} gives {'the same' if same else 'other'} labels on dask.")
+    return lines
+
+
+def _growth(rows: Rows, method: str, sizes: tuple[int, ...]) -> list[str]:
+    good = [list(rows.of(method=f"{method}, {n:,} x 16").good) for n in sizes]
+    if not all(good):
+        return [method, "", "", ""]
+    seconds, cpu, peak = ([float(found[0][name]) for found in good] for name in ("seconds", "cpu", "peak"))
+    slopes = [significant(exponent(sizes, values), 3) for values in (seconds, cpu)]
+    return [method, *slopes, significant(max(peak) / min(peak), 3)]
+
+
+SUITES = {"large": large}

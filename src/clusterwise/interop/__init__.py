@@ -1,0 +1,1 @@
+"""Other packages' data and machines; each module is imported when data of its package come."""

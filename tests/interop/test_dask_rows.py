@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import clusterwise as cw
+from clusterwise.exceptions import ClusterwiseError, FeatureCountError, InvalidDataError
+from clusterwise.sources import as_source
+from clusterwise.sources.mapped import ArraySource
+
+dask = pytest.importorskip("dask")
+arrays = pytest.importorskip("dask.array")
+frames = pytest.importorskip("dask.dataframe")
+bags = pytest.importorskip("dask.bag")
+pandas = pytest.importorskip("pandas")
+
+
+def mixture(n: int = 4000, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.integers(3, size=(n, 1)) * np.array([10.0, -10.0]) + rng.normal(size=(n, 2))
+
+
+@pytest.mark.parametrize("name", ["GaussianSearch", "AMCP", "Clusterer"])
+def test_labels_are_lazy_and_those_of_one_machine(name: str) -> None:
+    X = mixture(11_000)
+    local = getattr(cw, name)(random_state=0).fit(as_source(X, always=True))
+    spread = getattr(cw, name)(random_state=0).fit(arrays.from_array(X, chunks=(2700, 1)))
+    assert isinstance(spread.labels_, arrays.Array) and spread.labels_.shape == (11_000,)
+    np.testing.assert_array_equal(spread.labels_.compute(), local.labels_)
+    assert spread.membership_.shape == (11_000, spread.n_clusters_)
+    np.testing.assert_allclose(spread.membership_.compute(), local.membership_, atol=1e-12)
+    np.testing.assert_allclose(spread.proportions_, local.proportions_)
+    new = arrays.from_array(X[:100], chunks=(30, 2))
+    np.testing.assert_array_equal(spread.predict(new).compute(), local.predict(X[:100]))
+    np.testing.assert_array_equal(spread.predict(X[:100]), local.predict(X[:100]))
+
+
+def test_partitions_of_unknown_length() -> None:
+    X = mixture()
+    frame = frames.from_pandas(pandas.DataFrame(X, columns=["a", "b"]), npartitions=3)
+    some = frame[frame["a"] > 0]
+    expected = X[X[:, 0] > 0]
+    for data in (some, some.to_dask_array()):
+        estimator = cw.GaussianSearch(random_state=0).fit(data)
+        local = cw.GaussianSearch(random_state=0).fit(as_source(expected, always=True))
+        np.testing.assert_array_equal(estimator.labels_.compute(), local.labels_)
+        assert np.isnan(estimator.predict(some.to_dask_array()).shape[0])  # nothing was computed
+    assert list(cw.GaussianSearch().fit(some).feature_names_in_) == ["a", "b"]
+
+
+def with_part(parts: list[Any]) -> Any:
+    blocks = [arrays.from_delayed(dask.delayed(part), part.shape, dtype=float) for part in parts]
+    return arrays.concatenate(blocks)
+
+
+def test_a_bad_partition_is_named() -> None:
+    X = mixture(300)
+    gaps = X[100:200].copy()
+    gaps[7, 1] = np.nan
+    with pytest.raises(InvalidDataError, match="partition 1 contains NaN at row 7 column 1"):
+        cw.GaussianSearch().fit(with_part([X[:100], gaps, X[200:]]))
+    text = X[:100].astype(str)
+    with pytest.raises(InvalidDataError, match="partition 0 holds"):
+        cw.GaussianSearch().fit(with_part([text, X[100:200]]))
+    pieces = [dask.delayed(pandas.DataFrame(X, columns=names)) for names in (["a", "b"], ["a", "c"])]
+    meta = pandas.DataFrame({"a": [0.0], "b": [0.0]})
+    with pytest.raises(FeatureCountError, match="partition 1 lacks column 'b'"):
+        cw.GaussianSearch().fit(frames.from_delayed(pieces, meta=meta, verify_meta=False))
+
+
+def test_inputs_that_are_no_tables() -> None:
+    with pytest.raises(InvalidDataError, match="3 dimensions"):
+        cw.GaussianSearch().fit(arrays.zeros((3, 3, 3)))
+
+
+def test_bags_of_data_sets() -> None:
+    sets = [mixture(60, seed) for seed in range(4)]
+    estimator = cw.GaussianSearch(random_state=0)
+    spread = estimator.fit_predict_many(bags.from_sequence(sets, npartitions=2))
+    assert isinstance(spread, bags.Bag)
+    for found, expected in zip(
+        spread.compute(scheduler="threads"), estimator.fit_predict_many(sets), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_chains_over_partitions_are_those_of_one_machine() -> None:
+    X = mixture(900)
+    settings = {"n_warm_up": 12, "n_draws": 8, "random_state": 0}
+    with pytest.warns(UserWarning):  # few draws
+        local = cw.DPMixture(**settings).fit(ArraySource(X, [400, 500]))
+        spread = cw.DPMixture(**settings).fit(arrays.from_array(X, chunks=((400, 500), (2,))))
+    assert local.n_clusters_ >= 3
+    np.testing.assert_array_equal(spread.labels_.compute(), local.labels_)
+    np.testing.assert_array_equal(spread.trace_["log_joint"], local.trace_["log_joint"])
+    assert local.sample_partitions(4).labels.shape == (4, 900)
+    with pytest.raises(ClusterwiseError, match="gibbs"):
+        cw.DPMixture(sampler="gibbs").fit(ArraySource(X))
