@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -40,6 +41,17 @@ def _fitted(case: Case, **options: Any) -> Any:
         return model.fit(case.points)
 
 
+_LAST: dict[bytes, Any] = {}  # the fit that all controls of one data set share
+
+
+def _shared_fit(case: Case) -> Any:
+    key = hashlib.sha256(case.points.tobytes()).digest()
+    if key not in _LAST:
+        _LAST.clear()
+        _LAST[key] = _fitted(case)
+    return _LAST[key]
+
+
 def _labels(model: Any, answer: np.ndarray) -> np.ndarray:
     """All rows labelled by a partition of the rows that the judges saw."""
     from clusterwise.pipeline.judged import describe_judged
@@ -50,7 +62,7 @@ def _labels(model: Any, answer: np.ndarray) -> np.ndarray:
 
 def _by_candidate(choose: Callable[[Any, Case], np.ndarray]) -> Run:
     def run(case: Case) -> Outcome:
-        model = _fitted(case)
+        model = _shared_fit(case)
         if model._judged.considered is None:
             return Outcome(model.labels_)
         return Outcome(_labels(model, choose(model, case)))
@@ -197,6 +209,8 @@ def report(rows: Rows, page: Path) -> list[str]:
     names = sorted(rows.names("method"), key=order.index)
     parts = [INTRODUCTION]
     for figure, (note, cell) in FIGURES.items():
+        if figure == "Seconds":  # the controls share one fit
+            continue
         parts += [f"## {figure}", *([note] if note else []), _by_battery(rows, names, battery_of, cell)]
     return parts
 

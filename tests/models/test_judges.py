@@ -14,6 +14,7 @@ from clusterwise.models.partition_judge import (
     PartitionJudge,
     PartitionJudgeConfig,
     pack_candidates,
+    probabilities_of_k,
 )
 from clusterwise.trees.cut import best_overlaps, decisions
 from clusterwise.trees.features import Measured, Nodes, measure, nodes_of
@@ -152,3 +153,12 @@ def test_more_evidence_is_seen_however_many_rows_there_are() -> None:
             model(doubled(pack_candidates([features], [np.zeros(2, dtype=np.int64)], [agree])))
     torch.testing.assert_close(inputs[0], inputs[1], atol=1e-4, rtol=1e-4)
     assert (inputs[0][0, 1] > 0.2).all() and (inputs[0][0, 0] == 0).all()
+
+
+def test_probabilities_of_k_lend_to_similar_numbers() -> None:
+    found = probabilities_of_k(np.array([0.5, 0.3, 0.2]), np.array([2, 20, 2]), spread=0.05, most=50)
+    assert found.sum() == pytest.approx(1)
+    assert found[1] == pytest.approx(0.7, abs=1e-3)  # 2 lends next to nothing to 1 and 3
+    assert 0.05 < found[19] < 0.2 and found[18] > 0.02 and found[20] > 0.02
+    exact = probabilities_of_k(np.array([0.25, 0.75]), np.array([3, 30]), spread=1e-4, most=50)
+    assert exact[2] == pytest.approx(0.25) and exact[29] == pytest.approx(0.75)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from clusterwise.pretrained import get_weights
 from clusterwise.training import train
 from clusterwise.training.callbacks import Callback
 from clusterwise.training.checkpoint import TrainingState
-from clusterwise.training.partition_tasks import expected_calibration_error
+from clusterwise.training.partition_tasks import PartitionSource, expected_calibration_error
 from clusterwise.training.recipe import Recipe, recipe_from_dict
 from clusterwise.training.sources import source_of_tables
 
@@ -50,6 +51,23 @@ def test_training_from_a_recipe(tmp_path: Path, method: str) -> None:
     same = get_weights(again).model.state_dict()
     for name, tensor in weights.model.state_dict().items():
         torch.testing.assert_close(tensor, same[name])
+
+
+def test_further_tables_of_even_clusters(tmp_path: Path) -> None:
+    recipe = recipe_of("partition-judge")
+    more = replace(
+        recipe,
+        prior={**recipe.prior, "uneven": 1.0},
+        tables=replace(recipe.tables, n_tables=3, n_even_tables=2),
+    )
+    source = source_of_tables(more, tmp_path, verbose=False)
+    plain = source_of_tables(
+        replace(recipe, tables=replace(recipe.tables, n_tables=2)), tmp_path / "plain", verbose=False
+    )
+    assert isinstance(source, PartitionSource) and isinstance(plain, PartitionSource)
+    assert len(source.tables) == 5
+    for one, other in zip(source.tables[3:], plain.tables, strict=True):
+        np.testing.assert_array_equal(one.scores, other.scores)
 
 
 def test_no_time_is_left_for_the_tables(tmp_path: Path) -> None:

@@ -20,12 +20,21 @@ from clusterwise.trees.partitions import (
     PartitionFeatures,
 )
 
-__all__ = ["CandidateTask", "PartitionJudge", "PartitionJudgeConfig", "Verdict", "pack_candidates"]
+__all__ = [
+    "CandidateTask",
+    "PartitionJudge",
+    "PartitionJudgeConfig",
+    "Verdict",
+    "pack_candidates",
+    "probabilities_of_k",
+]
 
 FARTHEST_FEATURE = 6.0
 # Candidates count as equally good if their ARI differs by much less than this.
 TOLERANCE = 0.03
 NEVER = -1e9
+# P(K) is given for numbers of clusters up to this.
+MOST_CLUSTERS = 200
 # Usual size of the logs of differences in evidence.
 LOG_NATS = 4.0
 
@@ -133,6 +142,7 @@ class PartitionJudge(TrainedModel):
     whole_centres: Tensor
     whole_spreads: Tensor
     temperature: Tensor
+    spread: Tensor
 
     def __init__(self, config: PartitionJudgeConfig) -> None:
         super().__init__()
@@ -142,7 +152,9 @@ class PartitionJudge(TrainedModel):
         self.register_buffer("spreads", torch.ones(config.n_features))
         self.register_buffer("whole_centres", torch.zeros(config.n_partition_features))
         self.register_buffer("whole_spreads", torch.ones(config.n_partition_features))
-        self.register_buffer("temperature", torch.ones(()))  # of P(K), found after training
+        # Of P(K), found after training; see ``probabilities_of_k``.
+        self.register_buffer("temperature", torch.ones(()))
+        self.register_buffer("spread", torch.full((), 0.01))
         self.embed = nn.Sequential(nn.Linear(config.n_features, width), nn.GELU(), nn.Linear(width, width))
         self.origins = nn.Embedding(config.n_origins, width)
         self.join = nn.Sequential(
@@ -208,6 +220,21 @@ class PartitionJudge(TrainedModel):
         known = right.any(dim=1)
         numbers = -verdict.numbers[known].masked_fill(~right[known], NEVER).logsumexp(dim=1)
         return quality + choice + numbers.sum() / len(known)
+
+
+def probabilities_of_k(
+    probabilities: np.ndarray, n_clusters: np.ndarray, spread: float, most: int = MOST_CLUSTERS
+) -> np.ndarray:
+    """Probability of each number of clusters 1 .. ``most``, (most,), from those of c candidates, (c,).
+
+    The true number need not be among the candidates: each lends some of its probability to similar numbers,
+    by exp(-|log ratio| / spread). So 2 hardly lends to 1 or 3, but 20 does to 19 and 21.
+    """
+    numbers = np.arange(1, most + 1)
+    found, place = np.unique(n_clusters, return_inverse=True)
+    mass = np.bincount(place.reshape(-1), weights=probabilities)
+    kernel = np.exp(-np.abs(np.log(numbers[:, None] / found)) / spread)
+    return np.asarray((kernel / kernel.sum(axis=0)) @ (mass / mass.sum()))
 
 
 def _behind(whole: Tensor, present: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from clusterwise.components.order import by_first_appearance, in_input_order
 from clusterwise.judging.candidates import Candidates, candidates_of, filled
 from clusterwise.models.node_judge import NodeJudge
-from clusterwise.models.partition_judge import PartitionJudge, pack_candidates
+from clusterwise.models.partition_judge import PartitionJudge, pack_candidates, probabilities_of_k
 from clusterwise.pipeline.context import with_small_clusters
 from clusterwise.pipeline.describe import Description
 from clusterwise.pipeline.neighbours import MixtureAssigner, NeighbourAssigner, links_of, votes_of
@@ -38,6 +38,8 @@ __all__ = [
 LEAST_ROWS = 8
 # Candidates less probable than this beside the likeliest are left out of the beliefs.
 LEAST_WEIGHT = 1e-4
+# Numbers of clusters less probable than this beside the likeliest are left out of P(K).
+LEAST_OF_K = 1e-3
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,11 @@ class JudgedProposer:
         weights = joint_weights(choice[allowed], numbers[allowed], sizes[allowed])
         order = np.argsort(-choice[allowed], kind="stable")
         ranking = allowed[order]
-        by_k = {int(k): float(weights[sizes[allowed] == k].sum()) for k in np.unique(sizes[allowed])}
+        of_k = probabilities_of_k(
+            weights, sizes[allowed], float(self.partition_judge.spread), self.max_clusters
+        )
+        likely = np.flatnonzero(of_k >= LEAST_OF_K * of_k.max())
+        by_k = {int(i) + 1: float(of_k[i] / of_k[likely].sum()) for i in likely}
         return JudgedProposal(
             tuple(found.labels[i] for i in ranking),
             weights[order],

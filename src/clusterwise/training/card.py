@@ -61,7 +61,8 @@ def _reach(facts: Mapping[str, Any]) -> Iterator[str]:
     if "calibration_error" in facts:
         yield ""
         yield (
-            f"P(K) is calibrated by a temperature of {facts['temperature']:.2f}, found on one half of the "
+            f"P(K) is calibrated by a temperature of {facts['temperature']:.2f} and a spread over similar "
+            f"numbers of {facts['spread']:.3f} (on the logarithmic scale), found on one half of the "
             "validation tables; on the other half its expected calibration error is "
             f"{facts['calibration_error']:.3f}."
         )

@@ -14,7 +14,12 @@ from torch import nn
 
 from clusterwise.judging.candidates import candidates_of
 from clusterwise.models.node_judge import NodeJudge
-from clusterwise.models.partition_judge import CandidateTask, PartitionJudge, pack_candidates
+from clusterwise.models.partition_judge import (
+    CandidateTask,
+    PartitionJudge,
+    pack_candidates,
+    probabilities_of_k,
+)
 from clusterwise.pretrained.registry import get_weights
 from clusterwise.priors.broad import BroadPrior
 from clusterwise.training.callbacks import Callback, Measured
@@ -27,7 +32,9 @@ from clusterwise.trees.partitions import PartitionFeatures, agreements, agreemen
 __all__ = ["PartitionSource", "partition_source"]
 
 TABLES_TO_STANDARDIZE = 300
-TEMPERATURES = tuple(np.geomspace(0.5, 8.0, 49).tolist())
+# Tried for P(K): see ``probabilities_of_k``.
+TEMPERATURES = tuple(np.geomspace(0.7, 5.0, 16).tolist())
+SPREADS = tuple(np.geomspace(0.005, 0.3, 14).tolist())
 
 
 def _candidates(judge: NodeJudge, prior: BroadPrior, seed: int, numbers: range) -> Mapping[str, np.ndarray]:
@@ -119,7 +126,8 @@ class PartitionSource:
         chosen = verdict.choice.argmax(dim=1)
         best = task.qualities.masked_fill(~task.present, -1).amax(dim=1)
         errors = (task.n_clusters[rows, chosen] - task.true_n_clusters).abs().double()
-        confidence, right = _most_likely_k(verdict.numbers.exp().numpy(), task)
+        assert isinstance(model, PartitionJudge)
+        confidence, right = _most_likely_k(verdict.numbers.exp().numpy(), task, float(model.spread))
         return {
             "ari": float(task.qualities[rows, chosen].mean()),
             "best_ari": float(best.mean()),
@@ -136,9 +144,10 @@ class PartitionSource:
         assert isinstance(model, PartitionJudge)
         half = self.n_validation // 2
         first, second = self.pack(range(half)), self.pack(range(half, self.n_validation))
-        model.temperature.fill_(min(TEMPERATURES, key=partial(self._confidence_loss, model, first)))
+        _calibrate(model, first)
         with torch.inference_mode():
-            confidence, right = _most_likely_k(model(second).numbers.exp().numpy(), second)
+            numbers = model(second).numbers.exp().numpy()
+        confidence, right = _most_likely_k(numbers, second, float(model.spread))
         parts = [
             model.strangeness(self.pack(range(start, min(start + 100, len(self.tables)))))
             for start in range(0, len(self.tables), 100)
@@ -146,26 +155,39 @@ class PartitionSource:
         return {
             "largest_strangeness": float(np.quantile(torch.cat(parts).numpy(), 0.999)),
             "temperature": float(model.temperature),
+            "spread": float(model.spread),
             "calibration_error": expected_calibration_error(confidence, right),
         }
 
-    def _confidence_loss(self, model: PartitionJudge, task: CandidateTask, temperature: float) -> float:
-        """Cross-entropy of "the likeliest k is the true one"."""
+
+def _calibrate(model: PartitionJudge, task: CandidateTask) -> None:
+    """Give P(K) the temperature and the spread with which the true numbers are likeliest."""
+    assert task.true_n_clusters is not None
+    truth = task.true_n_clusters.numpy() - 1
+    losses = {}
+    for temperature in TEMPERATURES:
         model.temperature.fill_(temperature)
         with torch.inference_mode():
-            confidence, right = _most_likely_k(model(task).numbers.exp().numpy(), task)
-        confidence = np.clip(confidence, 1e-6, 1 - 1e-6)
-        return float(-np.where(right, np.log(confidence), np.log(1 - confidence)).mean())
+            numbers = model(task).numbers.exp().double().numpy()
+        for spread in SPREADS:
+            found = _k_probabilities(numbers, task, spread)
+            losses[temperature, spread] = -np.log(found[np.arange(len(truth)), truth] + 1e-12).mean()
+    temperature, spread = min(losses, key=lambda pair: losses[pair])
+    model.temperature.fill_(temperature)
+    model.spread.fill_(spread)
 
 
-def _most_likely_k(probabilities: np.ndarray, task: CandidateTask) -> tuple[np.ndarray, np.ndarray]:
+def _k_probabilities(numbers: np.ndarray, task: CandidateTask, spread: float) -> np.ndarray:
+    """P(K) of each data set, (B, K), from the probabilities of its candidates, (B, C)."""
+    pairs = zip(numbers, task.n_clusters.numpy(), task.present.numpy(), strict=True)
+    return np.stack([probabilities_of_k(p[there], k[there], spread) for p, k, there in pairs])
+
+
+def _most_likely_k(numbers: np.ndarray, task: CandidateTask, spread: float) -> tuple[np.ndarray, np.ndarray]:
     """Probability of the likeliest k of each data set, (B,), and whether it is the true one."""
     assert task.true_n_clusters is not None
-    confidence, right = np.zeros(len(probabilities)), np.zeros(len(probabilities), dtype=bool)
-    for b, (of_set, numbers) in enumerate(zip(probabilities, task.n_clusters.numpy(), strict=True)):
-        by_k = np.bincount(numbers, weights=of_set)
-        confidence[b], right[b] = by_k.max(), by_k.argmax() == int(task.true_n_clusters[b])
-    return confidence, right
+    found = _k_probabilities(numbers, task, spread)
+    return found.max(axis=1), found.argmax(axis=1) + 1 == task.true_n_clusters.numpy()
 
 
 def expected_calibration_error(confidence: np.ndarray, right: np.ndarray, n_bins: int = 10) -> float:
@@ -204,8 +226,14 @@ def partition_source(
     prior = BroadPrior(**{key: value for key, value in recipe.prior.items() if key != "name"})
     judge = get_weights(recipe.tables.node_judge, "node-judge").model
     assert isinstance(judge, NodeJudge)
-    make = partial(_candidates, judge, prior, recipe.seed)
-    paths = make_shards(directory, recipe.tables.n_tables, make, verbose, is_over)
-    if paths is None:
-        return None
+    paths: list[Path] = []
+    parts = [(directory, prior, recipe.tables.n_tables)]
+    parts.append((directory / "even", replace(prior, uneven=0.0), recipe.tables.n_even_tables))
+    for folder, of_part, n_tables in parts:
+        made = make_shards(
+            folder, n_tables, partial(_candidates, judge, of_part, recipe.seed), verbose, is_over
+        )
+        if made is None:
+            return None
+        paths += made
     return PartitionSource(recipe, [read_shard(path) for path in paths], recipe.tables.n_validation)

@@ -63,10 +63,11 @@ class TableOptions:
     """Tables of the broad prior that judges train on; the first ones are kept for validation.
 
     A step sees ``per_batch`` trees, or the candidates of as many tables. ``node_judge`` makes the
-    candidates of a partition judge.
+    candidates of a partition judge, which sees ``n_even_tables`` more of the same prior with ``uneven`` 0.
     """
 
     n_tables: int = 10_000
+    n_even_tables: int = field(default=0, metadata={"least": 0})
     n_validation: int = 100
     per_batch: int = 32
     node_judge: str = "node-judge"

@@ -112,3 +112,14 @@ def test_bad_options_are_refused() -> None:
         BroadPrior(least_rows=100, most_rows=50)
     with pytest.raises(RecipeError, match="at least 20 rows"):
         BroadPrior().draw_table(np.random.default_rng(0), n_rows=5)
+
+
+def test_uneven_tables_have_tiny_clusters() -> None:
+    def smallest(prior: BroadPrior) -> float:
+        """Share of tables in which a cluster has less than a twentieth of the mean size."""
+        tables = [prior.draw_table(np.random.default_rng([3, i]), 1000) for i in range(150)]
+        some = [np.bincount(t.labels[t.labels >= 0]) for t in tables if 2 <= t.n_clusters <= 8]
+        return share([bool(n.min() < n.mean() / 20) for n in some])
+
+    assert smallest(BroadPrior()) < 0.02
+    assert smallest(BroadPrior(uneven=1.0)) > 0.05
