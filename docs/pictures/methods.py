@@ -88,7 +88,7 @@ def clusterer() -> Figure:
 def amcp() -> Figure:
     """The steps of the network on the demonstration data."""
     points, _ = cw.datasets.load_demo()
-    est = cw.AMCP(random_state=0).fit(points)
+    est = cw.AMCP(random_state=0, max_network_points=256).fit(points)
     return StepsDisplay.from_estimator(est, points).figure_
 
 

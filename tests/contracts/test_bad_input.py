@@ -304,6 +304,13 @@ def test_wrong_parameters_are_named(make_network: Make, heaps: np.ndarray, wrong
         make_network(**wrong).fit_predict_many([heaps])
 
 
+def test_a_parameter_that_is_equal_to_a_legal_one(heaps: np.ndarray) -> None:
+    """What was found legal is not looked at again, but 30.0 is not 30."""
+    cw.GaussianSearch(max_clusters=30, random_state=0).fit(heaps)
+    with pytest.raises(ValueError, match="'max_clusters' parameter"):
+        cw.GaussianSearch(max_clusters=30.0, random_state=0).fit(heaps)
+
+
 def test_unknown_filtering(heaps: np.ndarray) -> None:
     with pytest.raises(ValueError, match="'filtering' parameter"):
         cw.DAC("random").fit(heaps)

@@ -71,6 +71,7 @@ def test_pandas(make_each: Make, whole: np.ndarray) -> None:
         estimator.predict(whole)
     integers = frame.astype("Int64")  # pandas' own integers, which may be missing
     np.testing.assert_array_equal(make_each().fit_predict(integers), estimator.labels_)
+    assert not hasattr(estimator.fit(whole), "feature_names_in_")
 
 
 def test_many_frames_leave_no_names_behind(make_each: Make, whole: np.ndarray) -> None:

@@ -105,6 +105,14 @@ def test_same_settings_twice(make: Make, heaps: np.ndarray) -> None:
 # -- the network's path --------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("refine", "n_rows"), [("search", 128), ("em", 256), (None, 256)])
+def test_a_network_sees_fewer_rows_before_a_search(
+    make_network: Make, heaps: np.ndarray, refine: str | None, n_rows: int
+) -> None:
+    estimator = make_network(refine=refine).fit(np.concatenate([heaps, heaps + 1, heaps - 1]))
+    assert estimator.n_network_points_ == n_rows
+
+
 @pytest.mark.parametrize("variant", ["DAC", "DAC, anchored, em"])
 @pytest.mark.parametrize("max_network_points", [1000, 60])
 def test_steps_share_out_the_rows_that_were_shown(

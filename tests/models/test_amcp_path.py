@@ -71,7 +71,7 @@ def test_encodings_in_numpy_are_those_in_torch(network: AMCP) -> None:
     points = torch.randn(150, 2, generator=torch.Generator().manual_seed(1))
     with torch.inference_mode():
         x, expected = network.encode(points[None], None)
-    quick, quick_expected = NumpyEncoding(network)(points)
+    quick, quick_expected = NumpyEncoding(network)(points.numpy())
     np.testing.assert_allclose(quick, x[0].numpy(), atol=1e-5)
     np.testing.assert_allclose(quick_expected, expected[0].numpy(), atol=1e-4)
 

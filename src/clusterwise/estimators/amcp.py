@@ -57,9 +57,10 @@ class AMCP(AmortizedClusterer):
         in different units.
     max_clusters : int
         Cap on the number of clusters; a warning says when it was reached.
-    max_network_points : int
-        The network sees at most this many rows, spread over the data. Up to 10,000 rows take part in
-        refining, and all are labelled by the clusters.
+    max_network_points : int or None
+        The network sees at most this many rows, spread over the data; None stands for 128 if a search
+        follows, which finds the rest, else for 256. Up to 10,000 rows take part in refining, and all are
+        labelled by the clusters.
     random_state : int, RandomState or None
         Seed of what the network draws, of the choice of rows, and of ``sample``.
     verbose : int
@@ -128,7 +129,7 @@ class AMCP(AmortizedClusterer):
         projection: Literal["pca"] | None = None,
         scaling: Literal["joint", "feature"] = "joint",
         max_clusters: int = 100,
-        max_network_points: int = 256,
+        max_network_points: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
         device: str = "cpu",

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = ["AmortizedClusterer"]
 
+# Rows that a network sees. A search finds what too few of them did not show, the network alone cannot.
+ROWS_OF_NETWORK, ROWS_BEFORE_SEARCH = 256, 128
+
 
 class AmortizedClusterer(PipelinedClusterer):
     """Base of the estimators whose network was trained beforehand. Not for direct use."""
@@ -43,7 +46,7 @@ class AmortizedClusterer(PipelinedClusterer):
         "projection": [StrOptions({"pca"}), None],
         "scaling": [StrOptions({"joint", "feature"})],
         "max_clusters": [Interval(Integral, 1, None, closed="left")],
-        "max_network_points": [Interval(Integral, 1, None, closed="left")],
+        "max_network_points": [Interval(Integral, 1, None, closed="left"), None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
         "device": [str],
@@ -57,7 +60,7 @@ class AmortizedClusterer(PipelinedClusterer):
         projection: Literal["pca"] | None = None,
         scaling: Literal["joint", "feature"] = "joint",
         max_clusters: int = 100,
-        max_network_points: int = 256,
+        max_network_points: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
         device: str = "cpu",
@@ -87,6 +90,12 @@ class AmortizedClusterer(PipelinedClusterer):
         """Number of paths that ``fit`` draws beside the likeliest, where there is a parameter for it."""
         return getattr(self, "n_draws", 0)
 
+    def _max_shown(self) -> int:
+        """Number of rows that the network may see."""
+        if self.max_network_points is not None:
+            return self.max_network_points
+        return ROWS_BEFORE_SEARCH if self.refine == "search" else ROWS_OF_NETWORK
+
     def _pipeline(self) -> Pipeline:
         model = cast("AmortizedModel", self._weights().model)
         return Pipeline(
@@ -94,7 +103,7 @@ class AmortizedClusterer(PipelinedClusterer):
             NetworkProposer(model, self.max_clusters, self._options(), self.device),
             how=self.refine,
             max_clusters=self.max_clusters,
-            max_shown=self.max_network_points,
+            max_shown=self._max_shown(),
             n_draws=self._n_draws(),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from numbers import Integral
 from typing import Any
 
@@ -18,6 +18,7 @@ from sklearn.base import (
     clone,
 )
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from clusterwise._threads import one_thread
@@ -43,6 +44,12 @@ __all__ = ["BaseClusterer"]
 def _seed_of(random_state: int) -> int:
     """The seed that a user's number stands for; setting up a generator takes longer than some stages."""
     return int(np.random.default_rng(random_state).integers(2**31 - 1))
+
+
+@lru_cache(maxsize=64, typed=True)
+def _require_legal(kind: type[BaseClusterer], **parameters: Any) -> None:
+    """Raise scikit-learn's error about a parameter; what was found legal is not looked at again."""
+    validate_parameter_constraints(kind._parameter_constraints, parameters, caller_name=kind.__name__)
 
 
 class BaseClusterer(
@@ -81,6 +88,27 @@ class BaseClusterer(
         points = [as_points(X, self, f"Xs[{index}]") for index, X in enumerate(Xs)]
         fitted = [clone(self).fit(of_set) for of_set in points]
         return [(one.labels_, one.membership_) for one in fitted]
+
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        """Names of the parameters; scikit-learn reads the signature each time, which takes a while."""
+        names: list[str] = super()._get_param_names()
+        return names
+
+    def _validate_params(self) -> None:
+        try:
+            _require_legal(type(self), **self.get_params(deep=False))
+        except TypeError:  # a value without a hash, or an illegal one, of which this tells
+            super()._validate_params()
+
+    def _remember_columns(self, X: Any) -> None:
+        """Keep how many columns X has, and their names if they have any."""
+        if type(X) is np.ndarray:  # scikit-learn would find no names, and take a while for it
+            self.n_features_in_ = X.shape[1]
+            self.__dict__.pop("feature_names_in_", None)
+        else:
+            validate_data(self, X, reset=True, skip_check_array=True)
 
     def _draw_seed(self) -> int:
         if isinstance(self.random_state, Integral):  # setting up a RandomState takes a while

@@ -70,7 +70,7 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
         projection: Literal["pca"] | None = None,
         scaling: Literal["joint", "feature"] = "joint",
         max_clusters: int = 100,
-        max_network_points: int = 256,
+        max_network_points: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
         device: str = "cpu",

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from clusterwise._threads import one_thread
 from clusterwise.components.clusters import outlier_scores_of
@@ -229,7 +229,7 @@ class DeepDPM(BaseClusterer):
         self._require_device()
         table = read_table(X, self, joint=self.scaling == "joint")
         before = self._snapshot_before(table)
-        validate_data(self, X, reset=True, skip_check_array=True)
+        self._remember_columns(X)
         seed = self._draw_seed()
         with one_thread():
             space = Space.of(table.columns, pareto=self.scaling == "pareto")

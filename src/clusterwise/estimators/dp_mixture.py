@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from clusterwise._threads import one_thread
 from clusterwise.components.clusters import Clusters, clusters_in_use, outlier_scores_of
@@ -201,7 +201,7 @@ class DPMixture(BaseClusterer):
         started = time.perf_counter()
         table, space = self._projected(self._centred(read_table(X, self, self._joint)))
         before = self._chains_before(table)
-        validate_data(self, X, reset=True, skip_check_array=True)
+        self._remember_columns(X)
         self._seed = self._draw_seed()
         hyper_prior = self._hyper_prior(table)
         with one_thread():

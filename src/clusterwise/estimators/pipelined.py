@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from clusterwise._threads import one_thread
 from clusterwise.estimators.base import BaseClusterer
@@ -56,7 +56,7 @@ class PipelinedClusterer(BaseClusterer):
         with one_thread(), stage_progress(type(self).__name__, self.verbose, N_STAGES) as begin:
             begin("preparing")
             points = self._points(X)
-            validate_data(self, X, reset=True, skip_check_array=True)
+            self._remember_columns(X)
             prepared = pipeline.prepare(points, seed)
             begin("proposing clusters")
             (proposal,) = pipeline.propose([prepared], seed)

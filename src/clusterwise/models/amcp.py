@@ -305,7 +305,7 @@ class AMCP(AmortizedModel):
         present, intra = mask.cpu().numpy(), IntraCM(self, options)
         if self.decoder.kind == "linear" and options.is_usual and points.device.type == "cpu":
             encode, paths = self._encoding_in_numpy(), []
-            for of_set, rows, seed in zip(points, present, seeds or [0] * len(points), strict=True):
+            for of_set, rows, seed in zip(points.numpy(), present, seeds or [0] * len(points), strict=True):
                 numbers = uniform_numbers(seed, n_draws, max_clusters)
                 paths.append(compiled_inference(intra, *encode(of_set[rows]), rows, numbers))
             return paths

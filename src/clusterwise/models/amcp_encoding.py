@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from clusterwise.nn.encoder_in_numpy import NumpyEncoder
 
@@ -38,9 +37,9 @@ class NumpyEncoding:
         """Whether the parameters are still what they were."""
         return self._state == self._state_of_heads() and self.encoder.holds()
 
-    def __call__(self, points: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    def __call__(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Encodings x (N, D) of points (N, n_features), and the log loss expected of each as a seed, (N,)."""
-        h = self.encoder(points.numpy())
+        h = self.encoder(points)
         x = _linear(self.to_encoding, h)
         np.negative(x, out=x)
         with np.errstate(over="ignore"):  # one over infinity is zero

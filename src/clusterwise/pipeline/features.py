@@ -85,7 +85,8 @@ def _identity(n_features: int) -> Scaling:
 
 def pad_features(features: np.ndarray, n_features: int) -> np.ndarray:
     """Put zeros beside features (n, f), as many as are missing for a network that takes ``n_features``."""
-    return np.pad(features, ((0, 0), (0, n_features - features.shape[1])))
+    n_missing = n_features - features.shape[1]
+    return np.pad(features, ((0, 0), (0, n_missing))) if n_missing > 0 else features
 
 
 def principal_axes(points: np.ndarray, n_axes: int) -> np.ndarray:

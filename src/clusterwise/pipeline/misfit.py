@@ -122,10 +122,12 @@ def _followed_values(
     """Clusters that are no more than the values of a column; more than ``most`` where all are few-valued."""
     if labels.max() == 0 or features.shape[1] != len(names):
         return
+    few = [_has_few_values(column) for column in features.T]
+    if not any(few):
+        return
     order = np.argsort(labels, kind="stable")
     starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
     sizes = np.diff(starts, append=len(labels))
-    few = [_has_few_values(column) for column in features.T]
     if all(few) and len(sizes) > most:
         yield (
             f"all columns have few distinct values, and the {len(sizes)} clusters may be no more than these; "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -60,6 +61,7 @@ def _context(n: int, most: int, seed: int) -> np.ndarray:
     return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
 
 
+@lru_cache(maxsize=4)  # setting up a generator takes longer than the choice
 def _one_of_each_stretch(n: int, m: int) -> np.ndarray:
     """Choose m < n positions, one in each of m stretches of equal length; the same for the same n."""
     edges = np.arange(m + 1) * n // m

@@ -25,10 +25,16 @@ def list_weights() -> list[str]:
     return sorted(path.stem for path in _shipped().glob("*.safetensors"))
 
 
+@lru_cache(maxsize=64)
+def _file_in(folder: Path, name: str) -> Path | None:
+    path = folder / f"{name}.safetensors"
+    return path if path.is_file() else None
+
+
 def weights_path(weights: str | Path) -> Path:
     """Find shipped weights by name, or a file by its path."""
-    shipped = _shipped() / f"{weights}.safetensors"
-    if shipped.is_file():
+    shipped = _file_in(_shipped(), str(weights))
+    if shipped is not None:
         return shipped
     path = Path(weights)
     if path.is_file():
