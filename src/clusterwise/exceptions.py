@@ -6,6 +6,7 @@ __all__ = [
     "FeatureCountError",
     "FileFormatWarning",
     "InvalidDataError",
+    "InvalidTypeError",
     "MisfitWarning",
     "MissingDependencyError",
     "NotConvergedWarning",
@@ -24,6 +25,10 @@ class ClusterwiseError(ValueError):
 
 class InvalidDataError(ClusterwiseError):
     """The data hold something that cannot be clustered (NaN, infinity, text, no rows)."""
+
+
+class InvalidTypeError(InvalidDataError, TypeError):
+    """The data are of a type, or hold objects, that cannot be read as numbers."""
 
 
 class FeatureCountError(ClusterwiseError):

@@ -231,5 +231,5 @@ def test_failed_report_leaves_the_labels_and_no_half_page(run, data, folder, mak
     monkeypatch.setattr(pictures, "clusters_picture", interrupt)
     result = run("cluster", data, "--columns", "x,y", *dac(make_weights), "--report", "r.html")
     assert result.exit_code == 130
-    assert result.stderr == "interrupted\n"
+    assert result.stderr == "interrupted; run the same command again\n"
     assert sorted(os.listdir(folder)) == ["data.csv", "data.labels.csv"]

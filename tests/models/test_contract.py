@@ -39,6 +39,9 @@ WITHOUT_EFFECT = {
     "ncp": {"f.4.bias"},  # it would move all choices alike
 }
 
+# Some networks work in single precision, whatever their parameters are.
+SINGLE_PRECISION = {"atol": 1e-5, "rtol": 1e-4}
+
 networks = pytest.mark.parametrize(("method", "options"), NETWORKS)
 # Anchors are drawn by position: test_dac.py permutes a pass together with its anchor. So are NCP's orders.
 deterministic_networks = pytest.mark.parametrize(
@@ -88,7 +91,9 @@ def assert_same(one: Inference, other: Inference, rows: Tensor, other_rows: Tens
         torch.testing.assert_close(one.log_k_posterior.exp(), other.log_k_posterior.exp())
     for step, other_step in zip(one.steps, other.steps, strict=True):
         assert torch.equal(step.members[rows], other_step.members[other_rows])
-        torch.testing.assert_close(step.probabilities[rows], other_step.probabilities[other_rows])
+        torch.testing.assert_close(
+            step.probabilities[rows], other_step.probabilities[other_rows], **SINGLE_PRECISION
+        )
     assert one.cap_reached == other.cap_reached
 
 

@@ -41,6 +41,7 @@ def oracle_ari(cases: list[Case]) -> float:
     return mean_ari(cases, [case.oracle_labels for case in cases])
 
 
+@pytest.mark.filterwarnings("ignore::clusterwise.exceptions.MisfitWarning")
 @pytest.mark.parametrize("name", PROPOSERS)
 def test_the_network_alone_has_learned_to_cluster(
     make_golden: ModuleType, cases: list[Case], name: str

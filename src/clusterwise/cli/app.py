@@ -105,7 +105,7 @@ def cluster(
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same labels.")] = 0,
 ) -> None:
     """Find the clusters in FILE; print them and write a label and its confidence for every row."""
-    with one_line_errors("interrupted; no labels were written: run the same command again"):
+    with one_line_errors("interrupted; run the same command again"):
         options = {
             "filtering": filtering,
             "weights": weights,

@@ -12,7 +12,12 @@ from sklearn.utils.validation import check_array
 
 from clusterwise._arrays import require_finite
 from clusterwise.components.niw import CovarianceType
-from clusterwise.exceptions import ClusterwiseError, FeatureCountError, InvalidDataError
+from clusterwise.exceptions import (
+    ClusterwiseError,
+    FeatureCountError,
+    InvalidDataError,
+    InvalidTypeError,
+)
 from clusterwise.sources import RowSource
 from clusterwise.tables.columns import require_table, with_plain_names
 
@@ -77,7 +82,7 @@ def _explained(error: Exception, X: Any, name: str) -> InvalidDataError:
             f"Complex data not supported: pass real and imaginary parts of {name} as columns."
         )
     if isinstance(error, TypeError):
-        return InvalidDataError(
+        return InvalidTypeError(
             f"{name} is a {type(X).__name__}, not a table of numbers ({message}); pass an array or a "
             "data frame."
         )

@@ -25,6 +25,7 @@ from benchmarks.suites.posteriors import (
 )  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore::clusterwise.exceptions.OtherKWarning")
 def test_a_run_leaves_a_page_with_all_posteriors(
     tmp_path: Path, tiny_networks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
