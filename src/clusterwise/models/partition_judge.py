@@ -228,7 +228,7 @@ def probabilities_of_k(
     """Probability of each number of clusters 1 .. ``most``, (most,), from those of c candidates, (c,).
 
     The true number need not be among the candidates: each lends some of its probability to similar numbers,
-    by exp(-|log ratio| / spread). So 2 hardly lends to 1 or 3, but 20 does to 19 and 21.
+    by ``exp(-abs(log(ratio)) / spread)``. So 2 hardly lends to 1 or 3, but 20 does to 19 and 21.
     """
     numbers = np.arange(1, most + 1)
     found, place = np.unique(n_clusters, return_inverse=True)
