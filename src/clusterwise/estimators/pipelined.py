@@ -111,7 +111,7 @@ class PipelinedClusterer(BaseClusterer):
         )
         self.proportions_ = found.shares
         self.sample_rows_ = found.rows
-        self._stand_for = found.weights
+        self._stand_for: np.ndarray | None = found.weights
         if fitted.refined is not None and pipeline.n_draws > 0:
             order = fitted.prepared.order
             self._beliefs[pipeline.n_draws] = beliefs_of_refined(
@@ -167,7 +167,7 @@ class PipelinedClusterer(BaseClusterer):
         """Keep what there is beside the clusters."""
         self._prepared, self._proposal, self._seed = prepared, proposal, seed
         self._beliefs: dict[int, Beliefs] = {}
-        self._stand_for: np.ndarray | None = None  # how many rows each row of a sample stands for
+        self._stand_for = None  # how many rows each row of a sample stands for
         self.cap_reached_ = self._is_capped(proposal, description)
 
     def _store(self, prepared: Prepared, proposal: Proposal, description: Description, seed: int) -> None:

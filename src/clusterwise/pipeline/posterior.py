@@ -72,7 +72,7 @@ def beliefs_of_refined(
 
 
 def log_of_choice(membership: np.ndarray, weights: np.ndarray) -> float:
-    """What the evidence of K clusters, memberships (n, K), lacks if rows were chosen unevenly, by weights (n,).
+    """What the evidence of clusters, memberships (n, K), lacks if rows were chosen unevenly, by weights (n,).
 
     The evidence takes all shares of clusters for equally likely a priori: those in the sample, p_k, in place
     of those among all rows, q_k = p_k w_k / sum_l p_l w_l. The determinant of the change from p to q is the
