@@ -32,6 +32,12 @@ __all__ = ["METHODS", "folder_of", "main"]
 NAMES = ("GaussianSearch", "Clusterer", "DPMixture")
 N_CLUSTERS, ROWS_OF_FILE, ROWS_AT_ONCE = 20, 1_000_000, 65_536
 SMALL = 2_000  # rows of the folder before
+# What dask's own settings have, but for memory being given back in large pieces only.
+KEEP_MEMORY = {
+    "MALLOC_TRIM_THRESHOLD_": "400000000",
+    "MALLOC_MMAP_THRESHOLD_": "200000000",
+    "OMP_NUM_THREADS": 1,
+}
 
 
 def folder_of(n: int, d: int) -> Path:
@@ -89,6 +95,7 @@ class Clock:
         peaks = [] if self.workers is None else list(self.workers.run(peak_memory_mb).values())
         return {
             "seconds": seconds,
+            "passes": seconds - self.sample,
             "cpu": self._cpu_now() - self._cpu,
             "sample": self.sample,
             "rounds": self.rounds,
@@ -124,7 +131,7 @@ class Clock:
         pipelined.fit_batches = watched
 
 
-def mini_batch_k_means(small: Path, folder: Path, out: Path) -> dict[str, Any]:
+def mini_batch_k_means(small: Path, folder: Path, out: Path, seed: int) -> dict[str, Any]:
     """scikit-learn's, told the number of clusters: one pass to fit, one to label."""
     from pyarrow import dataset
     from sklearn.cluster import MiniBatchKMeans
@@ -139,14 +146,14 @@ def mini_batch_k_means(small: Path, folder: Path, out: Path) -> dict[str, Any]:
     clock = Clock()
     for one in (small, folder):
         clock.start()
-        model = MiniBatchKMeans(N_CLUSTERS, random_state=0)
+        model = MiniBatchKMeans(N_CLUSTERS, random_state=seed)
         for points in batches(one):
             model.partial_fit(points)
         _labels_file((model.predict(points) for points in batches(one)), out)
     return dict(clock.stop())
 
 
-def ours(name: str, small: Path, folder: Path, out: Path) -> dict[str, Any]:
+def ours(name: str, small: Path, folder: Path, out: Path, seed: int) -> dict[str, Any]:
     """An estimator of ours on the files."""
     import clusterwise
 
@@ -154,19 +161,21 @@ def ours(name: str, small: Path, folder: Path, out: Path) -> dict[str, Any]:
     clock.watch()
     for one in (small, folder):
         clock.start()
-        model = getattr(clusterwise, name)(random_state=0).fit(one)
+        model = getattr(clusterwise, name)(random_state=seed).fit(one)
         _labels_file((batch.labels for batch in model.predict_batches(one)), out)
     return clock.stop() | _facts(model)
 
 
-def on_dask(name: str, small: Path, folder: Path, out: Path) -> dict[str, Any]:
-    """An estimator of ours on two workers."""
+def on_dask(name: str, keep: bool, small: Path, folder: Path, out: Path, seed: int) -> dict[str, Any]:
+    """An estimator of ours on two workers, which may ``keep`` memory that they will need again."""
     import dask.dataframe
     from distributed import Client, LocalCluster
 
     import clusterwise
 
+    environment = {"distributed.nanny.pre-spawn-environ": KEEP_MEMORY} if keep else {}
     with (
+        dask.config.set(environment),
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,  # type: ignore[no-untyped-call]
         Client(cluster) as client,  # type: ignore[no-untyped-call]
     ):
@@ -176,7 +185,7 @@ def on_dask(name: str, small: Path, folder: Path, out: Path) -> dict[str, Any]:
             clock.start()
             # One partition for each file: the blocks of one machine.
             table = dask.dataframe.read_parquet(one, blocksize=None, split_row_groups=False)
-            model = getattr(clusterwise, name)(random_state=0).fit(table)
+            model = getattr(clusterwise, name)(random_state=seed).fit(table)
             _labels_file(iter([model.labels_.compute()]), out)
         return clock.stop() | _facts(model)
 
@@ -187,10 +196,11 @@ def _facts(model: Any) -> dict[str, Any]:
     return {}
 
 
-METHODS: dict[str, Callable[[Path, Path, Path], dict[str, Any]]] = {
+METHODS: dict[str, Callable[[Path, Path, Path, int], dict[str, Any]]] = {
     "MiniBatchKMeans, k given": mini_batch_k_means,
     **{name: partial(ours, name) for name in NAMES},
-    **{f"{name}, dask": partial(on_dask, name) for name in NAMES},
+    **{f"{name}, dask": partial(on_dask, name, False) for name in NAMES},
+    **{f"{name}, dask, memory kept": partial(on_dask, name, True) for name in NAMES},
 }
 
 
@@ -200,12 +210,13 @@ def main() -> None:
     parser.add_argument("method", choices=list(METHODS))
     parser.add_argument("rows", type=int)
     parser.add_argument("columns", type=int)
+    parser.add_argument("seed", type=int, nargs="?", default=0)
     given = parser.parse_args()
     folder, small = folder_of(given.rows, given.columns), folder_of(SMALL, given.columns)
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as directory:
         out = Path(directory) / "labels.parquet"
-        measured = METHODS[given.method](small, folder, out)
+        measured = METHODS[given.method](small, folder, out, given.seed)
         from pyarrow import parquet
 
         labels = parquet.read_table(out).column("label").to_numpy()
