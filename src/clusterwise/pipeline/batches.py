@@ -252,7 +252,7 @@ class Strata:
 
 
 def _missed(fitted: Fitted, sample: Chosen, reviewed: Reviewed, most: int) -> Strata | None:
-    """Groups that lie apart from all clusters, and clusters that fall apart, ``most`` rows of them at most."""
+    """Groups apart from all clusters, and clusters that fall apart, at most ``most`` rows of them."""
     found: list[tuple[Chosen, float]] = []
     replaced = [np.empty(0, dtype=np.int64)]
     outlying = reviewed.outlying
