@@ -28,7 +28,7 @@ class Stages(Protocol):
 
     @property
     def n_draws(self) -> int:
-        """Candidates beside the proposer's own answer."""
+        """Candidates besides the proposer's own answer."""
 
     def most_sampled(self, n_features: int) -> int:
         """Rows that the stages make use of; of more a sample will do."""
@@ -48,7 +48,7 @@ class Stages(Protocol):
     def believe(
         self, prepared: Prepared, seed: int, n_draws: int, weights: np.ndarray | None = None
     ) -> Beliefs:
-        """What else there may be beside the answer; weights (n,) say how many rows each stands for."""
+        """What else there may be besides the answer; weights (n,) say how many rows each stands for."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Pipeline:
     covariance_type: CovarianceType | Literal["auto"] = "full"
     max_clusters: int = 100
     max_shown: int | None = None  # rows that the proposer sees; None: as many as refining sees
-    n_draws: int = 0  # candidates beside the proposer's own answer
+    n_draws: int = 0  # candidates besides the proposer's own answer
 
     def _covariance_type(self, prepared: Prepared) -> CovarianceType:
         return choose_covariance_type(self.covariance_type, prepared.features[prepared.context])
@@ -76,7 +76,7 @@ class Pipeline:
 
     def propose(self, prepared: Sequence[Prepared], seed: int, n_draws: int | None = None) -> list[Proposal]:
         """Candidate partitions of the rows shown of each data set."""
-        if n_draws is None:  # nobody would judge the drawn candidates
+        if n_draws is None:  # nothing would judge the drawn candidates
             n_draws = 0 if self.how is None else self.n_draws
         shown = [one.features[one.shown] for one in prepared]
         return self.proposer.propose(shown, [seed] * len(shown), n_draws)
@@ -109,7 +109,7 @@ class Pipeline:
     def believe(
         self, prepared: Prepared, seed: int, n_draws: int, weights: np.ndarray | None = None
     ) -> Beliefs:
-        """What else there may be beside the answer, from ``n_draws`` further candidates.
+        """What else there may be besides the answer, from ``n_draws`` further candidates.
 
         Weights (n,) say how many rows each row stands for; a network's own beliefs make no use of them.
         """

@@ -26,7 +26,7 @@ __all__ = [
     "sample_partitions",
 ]
 
-# Clusterings less probable than this beside the others are left out.
+# Clusterings less probable than this, relative to the others, are left out.
 LEAST_PROBABILITY = 1e-4
 
 
