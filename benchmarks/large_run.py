@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
-from benchmarks.memory import peak_memory_mb
+from benchmarks.processes import peak_memory_mb
 
 __all__ = ["METHODS", "folder_of", "main"]
 

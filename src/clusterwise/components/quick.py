@@ -26,7 +26,7 @@ __all__ = ["LabelledRows", "QuickClusters"]
 CERTAIN = 32.0
 # What plain squared distances may be off by, relative to those from the origin.
 ROUNDING = 1e-9
-# What belongs to so many rows stays in the processor's cache.
+# What belongs to this many rows stays in the processor's cache.
 ROWS_AT_ONCE = 4096
 # Whitened coordinates that are computed at once.
 BLOCK = 4

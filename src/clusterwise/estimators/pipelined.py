@@ -161,7 +161,7 @@ class PipelinedClusterer(BaseClusterer):
     def _store_proposal(
         self, prepared: Prepared, proposal: Proposal, description: Description, seed: int
     ) -> None:
-        """Keep what there is beside the clusters."""
+        """Keep what there is besides the clusters."""
         self._prepared, self._proposal, self._seed = prepared, proposal, seed
         self._beliefs: dict[int, Beliefs] = {}
         self.cap_reached_ = self._is_capped(proposal, description)
@@ -205,7 +205,7 @@ class PipelinedClusterer(BaseClusterer):
                 "joined the nearest one; raise max_clusters if you expect more.",
             )
 
-    # -- beside the answer -----------------------------------------------------------------------
+    # -- besides the answer -----------------------------------------------------------------------
 
     def _draws_of_posterior(self) -> int:
         """Number of drawn candidates behind ``k_posterior_``."""

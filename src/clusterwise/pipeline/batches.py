@@ -30,7 +30,7 @@ __all__ = ["Fitted", "Progress", "Result", "first_rows", "fit_batches", "survey"
 
 # Rows far out that are looked at closely; a row is far if its outlier score is above this.
 MOST_OUTLYING, FAR = 5_000, 0.9
-# Clusters with fewer rows in the sample are looked at closely, and so many of their rows.
+# Clusters with fewer rows in the sample are looked at closely, with this many of their rows.
 FEW_ROWS, ROWS_OF_FEW = 100, 200
 # Share of the sample that rows of missed groups may take, and how often they are looked for.
 SHARE_OF_GROUPS, MOST_ROUNDS = 0.2, 3
@@ -252,7 +252,7 @@ class Strata:
 
 
 def _missed(fitted: Fitted, sample: Chosen, reviewed: Reviewed, most: int) -> Strata | None:
-    """Groups that lie apart from all clusters, and clusters that fall apart, at most so many rows of them."""
+    """Groups apart from all clusters, and clusters that fall apart, at most ``most`` rows of them."""
     found: list[tuple[Chosen, float]] = []
     replaced = [np.empty(0, dtype=np.int64)]
     outlying = reviewed.outlying

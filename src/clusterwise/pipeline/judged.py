@@ -42,9 +42,9 @@ __all__ = [
 
 # Fewer rows are one cluster: there is nothing to tell clusters by.
 LEAST_ROWS = 8
-# Candidates less probable than this beside the likeliest are left out of the beliefs.
+# Candidates less probable than this, relative to the likeliest, are left out of the beliefs.
 LEAST_WEIGHT = 1e-4
-# Numbers of clusters less probable than this beside the likeliest are left out of P(K).
+# Numbers of clusters less probable than this, relative to the likeliest, are left out of P(K).
 LEAST_OF_K = 1e-3
 
 
@@ -152,7 +152,7 @@ class JudgedPipeline:
         return describe_judged(prepared, proposal, proposal.candidates[0])
 
     def believe(self, prepared: Prepared, seed: int, n_draws: int) -> Beliefs:
-        """What else there may be beside the answer."""
+        """What else there may be besides the answer."""
         (proposal,) = self.propose([prepared], seed)
         return beliefs_of_judged(prepared, proposal)
 

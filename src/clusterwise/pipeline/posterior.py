@@ -19,7 +19,7 @@ from clusterwise.posterior import PartitionPosterior
 
 __all__ = ["Beliefs", "beliefs_of_proposal", "beliefs_of_refined", "k_posterior", "sample_partitions"]
 
-# Clusterings less probable than this beside the others are left out.
+# Clusterings less probable than this, relative to the others, are left out.
 LEAST_PROBABILITY = 1e-4
 
 
