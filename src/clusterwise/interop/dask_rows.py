@@ -27,6 +27,7 @@ __all__ = ["DaskSource", "as_source", "map_sets"]
 
 Result = TypeVar("Result")
 Task = Callable[[Batch], Any]
+LACKS_PACKAGE = "a dask worker cannot import clusterwise; install the same version of it on all workers."
 
 
 def as_source(X: Any) -> DaskSource | None:
@@ -80,6 +81,7 @@ class DaskSource(RowSource):
 
     def _calls(self, function: Callable[..., Any], task: Task) -> list[Any]:
         """``function`` of the task, each partition, its number and its first row; not computed yet."""
+        _require_package()
         call, shared = dask.delayed(function, pure=True), dask.delayed(task)
         starts = self._starts()
         return [
@@ -192,6 +194,20 @@ def _client() -> Any:
         return None
 
 
+def _require_package() -> None:
+    """Raise an error if a worker lacks our package: it would end on the first task, and leave us waiting."""
+    client = _client()
+    if client is None:
+        return
+    # A lambda travels with its code; a function would be looked for in the package. Workers that are just
+    # being lost do not matter.
+    found = client.run(
+        lambda: __import__("importlib.util").util.find_spec("clusterwise") is not None, on_error="return"
+    )
+    if any(one is False or isinstance(one, ModuleNotFoundError) for one in found.values()):
+        raise MissingDependencyError(LACKS_PACKAGE)
+
+
 def _batches(data: Any, index: int, start: int, n_features: int) -> Iterator[Batch]:
     """Cut a partition in batches of bounded size."""
     size, place = rows_at_once(n_features), f"partition {index}"
@@ -224,9 +240,7 @@ def _clear_errors() -> Iterator[None]:
                 "partitions smaller or give workers more memory."
             ) from error
         if _lacks_package(error):
-            raise MissingDependencyError(
-                "a dask worker cannot import clusterwise; install the same version of it on all workers."
-            ) from error
+            raise MissingDependencyError(LACKS_PACKAGE) from error
         raise
 
 
