@@ -21,6 +21,7 @@ __all__ = [
     "first_by_k_means",
     "seed_logits",
     "shared_out",
+    "similarity_in_torch",
     "similarity_to_assigned",
     "uniform_numbers",
 ]
@@ -46,6 +47,17 @@ def similarity_to_assigned(plan: np.ndarray, centres: np.ndarray, assigned: np.n
     sums = plan @ (assigned * inverse_norms)[..., None]  # of the r_a, in terms of the centres, (P, J, 1)
     similarity = ((products @ sums).transpose(0, 2, 1) @ plan)[:, 0] * inverse_norms
     return similarity / np.maximum(assigned.sum(axis=1, keepdims=True, dtype=plan.dtype), 1)
+
+
+def similarity_in_torch(plan: Tensor, centres: Tensor, assigned: Tensor) -> Tensor:
+    """``similarity_to_assigned`` with gradients: ``plan`` (B, N, J), ``centres`` (B, J, D), (B, N)."""
+    centred = centres - 0.5
+    products = centred @ centred.transpose(1, 2)  # (B, J, J)
+    projected = plan @ products  # (B, N, J)
+    inverse_norms = (projected * plan).sum(2).clamp(min=SMALLEST_SQUARE).rsqrt()
+    sums = (assigned * inverse_norms).unsqueeze(1) @ plan  # (B, 1, J)
+    similarity = (projected @ sums.transpose(1, 2)).squeeze(2) * inverse_norms
+    return similarity / assigned.sum(1, keepdim=True).clamp(min=1)
 
 
 def uniform_numbers(seed: int, n_draws: int, n_steps: int) -> np.ndarray:

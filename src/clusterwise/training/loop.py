@@ -23,6 +23,7 @@ from clusterwise.priors import Prior, make_prior
 from clusterwise.training.callbacks import Callback, Checkpoint, Progress, TimeLimit, Validation
 from clusterwise.training.card import card_text
 from clusterwise.training.checkpoint import TrainingState, load_checkpoint
+from clusterwise.training.provenance import begin_with, versions
 from clusterwise.training.recipe import OptimizerOptions, Recipe, read_recipe
 from clusterwise.training.sources import Source, source_of_tables
 from clusterwise.training.tasks import LOSS, VALIDATION, draw_task, rng_of_step, task_of_step
@@ -128,6 +129,7 @@ def train(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         model = make_model(recipe.method, recipe.model)
+    origin = {"start": begin_with(model, recipe.start, directory)} if recipe.start else {}
 
     def is_over() -> bool:
         late = deadline is not None and time.monotonic() > deadline
@@ -160,6 +162,8 @@ def train(
         "seconds": round(state.seconds, 1),
         "n_parameters": sum(p.numel() for p in model.parameters()),
         "history": state.history,
+        "versions": versions(),
+        **origin,
     } | source.finish(averaged)
     path = directory / f"{recipe.name}.safetensors"
     weights = Weights(recipe.name, averaged, recipe.to_dict(), facts)
