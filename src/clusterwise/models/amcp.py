@@ -51,8 +51,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -62,6 +61,7 @@ from torch.nn import functional
 from clusterwise.models.amcp_encoding import NumpyEncoding
 from clusterwise.models.amcp_loop import Loop, first_by_k_means, similarity_in_torch, uniform_numbers
 from clusterwise.models.amcp_mixing import NEVER, Encodings, IntraCM
+from clusterwise.models.amcp_options import AMCPConfig, Options
 from clusterwise.models.amcp_path import compiled_inference
 from clusterwise.models.amcp_states import State, random_state
 from clusterwise.models.base import AmortizedModel, Inference, TrainingTask
@@ -69,49 +69,6 @@ from clusterwise.nn.encoder import SetEncoder
 from clusterwise.nn.sinkhorn import sinkhorn
 
 __all__ = ["AMCP", "AMCPConfig", "Decoder", "Encoded", "Mixing", "Options"]
-
-
-@dataclass(frozen=True)
-class AMCPConfig:
-    """What defines an AMCP network; stored in the header of its weights file."""
-
-    n_features: int = 2
-    decoder: Literal["linear", "mlp"] = "linear"
-    width: int = 96
-    n_heads: int = 4
-    n_inducing: int = 16
-    n_encoder_blocks: int = 5
-    n_wavelengths: int = field(default=6, metadata={"least": 0})
-    n_coordinates: int = 32  # D
-    n_hidden: int = 64  # of the MLP decoder
-    n_em_steps: int = 3  # T
-    n_states: int = 4  # states of the loop that a training step looks at, per data set
-    encoder: Literal["set", "none"] = "set"  # "none", as printed: the mixture is one of the scaled data
-    e_step: Literal["regular", "sinkhorn"] = "regular"
-    proportions: Literal["free", "balanced"] = "free"
-    coupling: bool = True  # InterCC: whether a seed's chance depends on what is assigned
-    sinkhorn_iterations: int = 8
-    # Share of states in which two clusters are one, see ``random_state``.
-    revising: float = field(default=0.25, metadata={"least": 0})
-
-
-@dataclass(frozen=True)
-class Options:
-    """Choices of the cluster-wise loop that need no other weights: the ablations of section 4.3."""
-
-    e_step: Literal["regular", "sinkhorn"] = "regular"
-    n_em_steps: int | None = None  # None: as trained
-    proportions: Literal["free", "balanced"] = "free"
-    update: bool = True  # AMCP*: earlier clusters are revised
-    first_cluster: Literal["learned", "k-means"] = "learned"
-    epsilon: float = 1.0  # of the Sinkhorn E-step
-    sinkhorn_iterations: int = 10
-
-    @property
-    def is_usual(self) -> bool:
-        """Whether ``amcp_path`` has all of it."""
-        usual = ("regular", "free", "learned")
-        return (self.e_step, self.proportions, self.first_cluster) == usual
 
 
 class Mixing(NamedTuple):
@@ -211,6 +168,7 @@ class AMCP(AmortizedModel):
         if config.e_step == "sinkhorn":
             self.log_epsilon = nn.Parameter(torch.tensor(0.0))
             self.strictness = nn.Parameter(torch.tensor(0.0))  # its logit
+        self.register_load_state_dict_pre_hook(_add_fixed_weights)  # type: ignore[no-untyped-call]
         self._in_numpy: NumpyEncoding | None = None
 
     def encode(self, points: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -307,6 +265,12 @@ class AMCP(AmortizedModel):
         n_present = (mass > 0).sum(1, keepdim=True).to(mass.dtype)
         return torch.where(mass > 0, -torch.log(n_present), NEVER)
 
+    def of_transport(self) -> tuple[float, float]:
+        """Epsilon and strictness of the Sinkhorn E-step; 1 and 1 if the network was trained without it."""
+        if self.config.e_step == "regular":
+            return 1.0, 1.0
+        return math.exp(self.log_epsilon.item()), torch.sigmoid(self.strictness).item()
+
     # -- InterCC ---------------------------------------------------------------------------------
 
     def log_seed_probabilities(
@@ -387,9 +351,10 @@ class AMCP(AmortizedModel):
         options: Options | None = None,
     ) -> list[Inference]:
         """Partition B data sets; one path takes the likeliest seeds, ``n_draws`` more draw them (Eq 10)."""
-        options = options or Options()
+        options = (options or Options()).of_network(self.config)
         present, intra = mask.cpu().numpy(), IntraCM(self, options)
-        if self.decoder.kind == "linear" and options.is_usual and points.device.type == "cpu":
+        has_encoder = self.config.encoder == "set"
+        if has_encoder and self.decoder.kind == "linear" and options.is_usual and points.device.type == "cpu":
             encode, paths = self._encoding_in_numpy(), []
             for of_set, rows, seed in zip(points.numpy(), present, seeds or [0] * len(points), strict=True):
                 numbers = uniform_numbers(seed, n_draws, max_clusters)
@@ -405,8 +370,10 @@ class AMCP(AmortizedModel):
             numbers = uniform_numbers(seeds[start] if seeds else 0, n_draws, max_clusters)
             numbers = numbers if n_draws > 0 else np.repeat(numbers, len(x[sets]), axis=0)
             encodings = Encodings.of(x[sets], present[sets], intra.precision)
-            loop = Loop(intra, encodings, present[sets], expected[sets], numbers, options.update)
+            loop = Loop(intra, encodings, present[sets], expected[sets], numbers)
             loop.run(None if first is None else first[sets])
+            if options.revise:
+                loop.revise()
             found += [loop.inference(b, points.device) for b in range(len(x[sets]))]
         return found
 
@@ -430,3 +397,9 @@ def in_cube(points: Tensor, mask: Tensor | None) -> Tensor:
     highest = points.masked_fill(~present, -torch.inf).amax(1, keepdim=True)
     extent = (highest - lowest).amax(-1, keepdim=True).clamp(min=1e-9)
     return 0.05 + 0.9 * (points - lowest) / extent
+
+
+def _add_fixed_weights(model: AMCP, state: dict[str, Tensor], prefix: str, *_: Any) -> None:
+    """Weights of Eq 10 were constants in earlier weights files: those that a new network begins with."""
+    for name in ("log_weight_of_dissimilarity", "log_weight_of_expected_loss"):
+        state.setdefault(prefix + name, getattr(model, name).detach().clone())

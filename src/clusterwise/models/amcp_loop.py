@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from clusterwise.models.amcp_mixing import ABSENT, UNASSIGNED, Encodings, IntraCM
+from clusterwise.models.amcp_mixing import ABSENT, UNASSIGNED, Encodings, IntraCM, SeedWeights
+from clusterwise.models.amcp_revision import revised
 from clusterwise.models.base import Inference, Step
 from clusterwise.models.paths import drawn_points
 
@@ -26,9 +27,6 @@ __all__ = [
     "uniform_numbers",
 ]
 
-# Temperatures of Eq 10: of the dissimilarity to what is assigned, and of the log loss expected from a seed.
-SIMILARITY_TEMPERATURE = 0.1
-SEED_TEMPERATURE = 0.5
 # Projections nearer to the middle of the cube than rounding tells count as this near.
 SMALLEST_SQUARE = 1e-6
 
@@ -92,9 +90,11 @@ def first_by_k_means(points: Tensor, mask: Tensor, k: int = 8, steps: int = 10) 
     return (members[rows, :, spread.argmin(1)] > 0) & mask
 
 
-def seed_logits(similarity: np.ndarray, log_seed_loss: np.ndarray, unassigned: np.ndarray) -> np.ndarray:
-    """Logits of Eq 10 over the points, (P, N): dissimilar to what is assigned, and a good seed."""
-    logits = (1 - similarity) / SIMILARITY_TEMPERATURE - log_seed_loss / SEED_TEMPERATURE
+def seed_logits(
+    similarity: np.ndarray, log_seed_loss: np.ndarray, unassigned: np.ndarray, weights: SeedWeights
+) -> np.ndarray:
+    """Logits of Eq 10 for all points (P, N), -inf for those that are not ``unassigned``."""
+    logits = (1 - similarity) * weights.dissimilarity - log_seed_loss * weights.expected_loss
     logits[~unassigned] = -np.inf
     return logits
 
@@ -118,10 +118,10 @@ class Loop:
         mask: np.ndarray,
         log_seed_loss: np.ndarray,
         uniform: np.ndarray,
-        update: bool,
     ) -> None:
         """``mask`` and ``log_seed_loss`` are (S, N), ``uniform`` (P, steps)."""
-        self.intra, self.points, self.update, self.uniform = intra, points, update, uniform
+        self.intra, self.points, self.uniform = intra, points, uniform
+        self.update = intra.options.update
         self.shared, shape = len(mask) == 1, (len(uniform), mask.shape[1])
         self.log_seed_loss = np.broadcast_to(log_seed_loss, shape)
         self.absent = None if mask.all() else np.broadcast_to(~mask, shape)
@@ -155,13 +155,24 @@ class Loop:
             self.columns[path] = shared_out(x, self.columns[path])
         self.capped[paths[left]] = True
 
+    def revise(self) -> None:
+        """Split and merge the clusters of all paths that came to an end; see ``amcp_revision``."""
+        for path in np.flatnonzero(~self.capped):
+            x = self.points.x[0 if self.shared else path]
+            present = self.columns[path] != ABSENT
+            columns = self.columns[path, present]
+            found = revised(x[present], columns, self.intra.precision, self.uniform.shape[1])
+            self.columns[path, present] = found
+
     def _step(self, points: Encodings, paths: np.ndarray, k: int) -> np.ndarray:
         """InterCC and IntraCM for cluster number k (from 0) of some paths; return which have points left."""
         # Most often all paths go on, and nothing needs to be copied.
         rows = slice(None) if len(paths) == len(self.columns) else paths
         before = self.columns[rows]
         unassigned = before == UNASSIGNED
-        logits = seed_logits(self.similarity[rows], self.log_seed_loss[rows], unassigned)
+        logits = seed_logits(
+            self.similarity[rows], self.log_seed_loss[rows], unassigned, self.intra.seed_weights
+        )
         seeds = drawn_points(logits, self.uniform[rows, k])
         mixed = self.intra.run(points, before, seeds, k)
         clusters, rest = mixed.scores[:, :-1], mixed.scores[:, -1]

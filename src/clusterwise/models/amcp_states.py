@@ -52,7 +52,9 @@ def random_state(
         by_chance = torch.rand(n_sets, 1, generator=generator) < 0.5
         chance = torch.rand(n_sets, k_max, generator=generator).masked_fill(~exists, 2.0)
         lost = torch.where(by_chance, chance, nearest).argmin(1, keepdim=True)
-        order = torch.where(merged & (torch.arange(k_max) == lost), 1.5, order)  # the last of those that exist
+        order = torch.where(
+            merged & (torch.arange(k_max) == lost), 1.5, order
+        )  # the last of those that exist
         n_assigned = torch.where(merged, n_clusters[:, None] - 1, n_assigned)
     rank = order.argsort().argsort()
     k = int(n_assigned.max()) + 1
@@ -61,7 +63,9 @@ def random_state(
     # Seeds: half of the states draw a point, half a cluster first, or tiny clusters were never seen.
     size_of_own = sizes.to(torch.float32).gather(1, labels)
     by_cluster = torch.rand(n_sets, 1, generator=generator) < 0.5
-    seeds = torch.multinomial(torch.where(by_cluster, 1.0 / size_of_own, 1.0) * ~taken, 1, generator=generator)
+    seeds = torch.multinomial(
+        torch.where(by_cluster, 1.0 / size_of_own, 1.0) * ~taken, 1, generator=generator
+    )
     in_new = labels == labels.gather(1, seeds)
     rest = torch.full_like(labels, k)
     target = torch.where(taken, rank_of_point, torch.where(in_new, k - 1, rest))

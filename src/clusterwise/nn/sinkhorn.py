@@ -35,9 +35,9 @@ def sinkhorn(
     epsilon = 1 that is the regular E-step with mixing proportions ``log_columns``. The smaller epsilon, the
     crisper is the plan, and the more iterations are needed until the columns hold.
 
-    ``strictness`` below 1 is unbalanced transport (Chizat et al. 2018): columns may differ from what was asked
-    at a price, rho times their Kullback-Leibler divergence, with strictness = rho / (rho + epsilon). At 0
-    nothing holds them, and g stays ``log_columns``. Both it and epsilon may be learned.
+    ``strictness`` below 1 is unbalanced transport (Chizat et al. 2018): columns may differ from what was
+    asked at a price, rho times their Kullback-Leibler divergence, with strictness = rho / (rho + epsilon). At
+    0 nothing holds them, and g stays ``log_columns``. Both it and epsilon may be learned.
 
     ``log_kernel`` (B, N, K) is minus the cost, ``log_rows`` (B, N) the log mass of each point, -inf for a
     masked one, whose row of the plan is then 0, and ``log_columns`` (B, K) that of each component, of which

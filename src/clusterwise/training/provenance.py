@@ -43,7 +43,9 @@ def begin_with(model: nn.Module, start: str, directory: Path) -> dict[str, Any]:
     unlike = [name for name, tensor in tensors.items() if name in own and own[name].shape != tensor.shape]
     if unlike or not set(own) & set(tensors):
         what = unlike[0] if unlike else "its parameters"
-        raise RecipeError(f"start: {path} is of another network ({what} differ); leave start out, or fit [model].")
+        raise RecipeError(
+            f"start: {path} is of another network ({what} differ); leave start out, or fit [model]."
+        )
     model.load_state_dict({name: tensor for name, tensor in tensors.items() if name in own}, strict=False)
     facts = header.get("facts", {})
     known = ("steps", "seconds", "versions", "start")
