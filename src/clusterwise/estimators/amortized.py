@@ -31,14 +31,16 @@ if TYPE_CHECKING:
 
 __all__ = ["AmortizedClusterer"]
 
-# Rows that a network sees. A search finds what too few of them did not show, the network alone cannot.
-ROWS_OF_NETWORK, ROWS_BEFORE_SEARCH = 256, 128
+# Rows that a network sees before a search, which finds what too few of them did not show.
+ROWS_BEFORE_SEARCH = 128
 
 
 class AmortizedClusterer(PipelinedClusterer):
     """Base of the estimators whose network was trained beforehand. Not for direct use."""
 
     _method: ClassVar[str]
+    # Rows that the network sees where its own answer counts.
+    _rows_alone: ClassVar[int] = 256
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "weights": [str, Path, Weights, None],
@@ -94,7 +96,7 @@ class AmortizedClusterer(PipelinedClusterer):
         """Number of rows that the network may see."""
         if self.max_network_points is not None:
             return self.max_network_points
-        return ROWS_BEFORE_SEARCH if self.refine == "search" else ROWS_OF_NETWORK
+        return ROWS_BEFORE_SEARCH if self.refine == "search" else self._rows_alone
 
     def _pipeline(self) -> Pipeline:
         model = cast("AmortizedModel", self._weights().model)

@@ -20,7 +20,7 @@ from clusterwise.models.amcp_steps import e_step, log_shares_of, m_step
 __all__ = ["MERGE_PRICE", "SPLIT_PRICE", "revised"]
 
 # Nats by which the bound of a data set must rise for one more reference, and those that keep one.
-SPLIT_PRICE, MERGE_PRICE = 16.0, 4.0
+SPLIT_PRICE, MERGE_PRICE = 14.0, 3.0
 # EM steps after each change, of two parts of a cluster, and steps towards the longest axis of a cluster.
 EM_STEPS, PART_STEPS, AXIS_STEPS = 5, 6, 4
 # Fewer points than this are not split.

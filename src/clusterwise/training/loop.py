@@ -129,7 +129,9 @@ def train(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         model = make_model(recipe.method, recipe.model)
-    origin = {"start": begin_with(model, recipe.start, directory)} if recipe.start else {}
+    origin: dict[str, Any] = {"versions": versions()}
+    if recipe.start:
+        origin["start"] = begin_with(model, recipe.start, directory)
 
     def is_over() -> bool:
         late = deadline is not None and time.monotonic() > deadline
@@ -162,7 +164,6 @@ def train(
         "seconds": round(state.seconds, 1),
         "n_parameters": sum(p.numel() for p in model.parameters()),
         "history": state.history,
-        "versions": versions(),
         **origin,
     } | source.finish(averaged)
     path = directory / f"{recipe.name}.safetensors"
