@@ -11,7 +11,7 @@ from sphinx.application import Sphinx
 
 __all__ = ["setup"]
 
-# What the converter of docutils gets wrong: an accent and an index of the same letter end up above and below it;
+# What the converter of docutils gets wrong: an accent and an index of one letter end up above and below it;
 # accents touch the letter, and fonts lack the macron. Browsers put no space after the name of a function.
 _REPAIRS = (
     (
