@@ -7,8 +7,8 @@
 A closer look is taken at rows that lie far from all clusters, and at clusters that have few rows in the
 sample. If these hold groups that lie apart, the sample was too small to show them. Their rows are added to
 it, and fit and review are done again. That they were chosen with more than their share is undone in the
-shares of the clusters. The number of clusters needs no correction: to choose rows by where they lie changes
-how large clusters are in the sample, not how many there are.
+shares of the clusters, and in P(K), see ``posterior.log_of_choice``. The likelihood needs no correction: to
+choose rows by where they lie changes how large clusters are in the sample, not what they look like.
 
 Every pass is a map over batches and a sum, a minimum or a choice over small results: it may run elsewhere.
 """

@@ -45,8 +45,10 @@ class Stages(Protocol):
     def describe(self, prepared: Prepared, proposal: Any, refined: Any) -> Description:
         """Labels, memberships and outlier scores of all rows."""
 
-    def believe(self, prepared: Prepared, seed: int, n_draws: int) -> Beliefs:
-        """What else there may be besides the answer."""
+    def believe(
+        self, prepared: Prepared, seed: int, n_draws: int, weights: np.ndarray | None = None
+    ) -> Beliefs:
+        """What else there may be besides the answer; weights (n,) say how many rows each stands for."""
 
 
 @dataclass(frozen=True)
@@ -104,10 +106,15 @@ class Pipeline:
             description = describe_average(prepared, refined.best, beliefs)
         return replace(description, beyond_cap=refined.beyond_cap)
 
-    def believe(self, prepared: Prepared, seed: int, n_draws: int) -> Beliefs:
-        """What else there may be besides the answer, from ``n_draws`` further candidates."""
+    def believe(
+        self, prepared: Prepared, seed: int, n_draws: int, weights: np.ndarray | None = None
+    ) -> Beliefs:
+        """What else there may be besides the answer, from ``n_draws`` further candidates.
+
+        Weights (n,) say how many rows each row stands for; a network's own beliefs make no use of them.
+        """
         (proposal,) = self.propose([prepared], seed, n_draws)
         refined = self.refine(prepared, proposal)
         if refined is not None:
-            return beliefs_of_refined(prepared, refined, prepared.order)
+            return beliefs_of_refined(prepared, refined, prepared.order, weights)
         return beliefs_of_proposal(prepared, proposal, self._covariance_type(prepared))

@@ -151,7 +151,9 @@ class JudgedPipeline:
         """Label all rows by their neighbours among those that the judges saw."""
         return describe_judged(prepared, proposal, proposal.candidates[0])
 
-    def believe(self, prepared: Prepared, seed: int, n_draws: int) -> Beliefs:
+    def believe(
+        self, prepared: Prepared, seed: int, n_draws: int, weights: np.ndarray | None = None
+    ) -> Beliefs:
         """What else there may be besides the answer."""
         (proposal,) = self.propose([prepared], seed)
         return beliefs_of_judged(prepared, proposal)
