@@ -15,7 +15,7 @@ from clusterwise.models.amcp_mixing import NEVER
 
 __all__ = ["e_step", "log_shares_of", "m_step"]
 
-# Beside one, the exponential of anything below is lost in single precision.
+# Compared with one, the exponential of anything below is lost in single precision.
 LOG_OF_NOTHING = -25.0
 
 
