@@ -152,7 +152,7 @@ def amcp_training(quick: bool) -> Suite:
     ]
     data = [Data(name, partial(ablation_case, name), 3 if quick else 60) for name in ABLATION_SETS]
     title = f"AMCP as printed and with our changes, networks trained for {plan.steps:,} steps each"
-    comparison = Comparison(title, data, methods, METRICS, reference=FULL)
+    comparison = Comparison(methods, METRICS, reference=FULL)
     return Suite(title, data, methods, comparison, METRICS, time_limit=1200.0)
 
 
