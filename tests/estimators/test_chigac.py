@@ -122,7 +122,7 @@ def test_more_paths_do_not_lose_the_best(weights: Path, close_pair: np.ndarray) 
 
 def test_draws_are_averaged() -> None:
     """On clusters that lie in each other, where the paths drawn on all rows disagree."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(1)
     points = np.repeat([[0.0, 0.0], [3.0, 0.0], [2.0, 2.6], [20.0, 5.0]], 60, axis=0)
     points += rng.normal(size=points.shape)
     estimator = cw.CHiGac(random_state=0, n_draws=20, max_network_points=256).fit(points)
