@@ -76,7 +76,7 @@ def _build(recipe: Mapping[str, Any], seed: int = 0) -> TrainedModel:
     """Build the network of a recipe, ready for inference; the user's random numbers stay as they are."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = make_model(recipe["method"], recipe["model"])
+        model = make_model(recipe["method"], recipe["model"], recipe.get("encoder"))
     return model.eval().requires_grad_(False)
 
 

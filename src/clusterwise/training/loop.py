@@ -127,7 +127,7 @@ def train(
     deadline = None if minutes is None else time.monotonic() + 60 * minutes
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
-        model = make_model(recipe.method, recipe.model)
+        model = make_model(recipe.method, recipe.model, recipe.encoder)
 
     def is_over() -> bool:
         late = deadline is not None and time.monotonic() > deadline

@@ -1,0 +1,102 @@
+"""An encoder of single rows before any of the amortized networks, trained together with it.
+
+The set network N of a paper, AMCP's or DAC's or another, sees the encodings z_i = e(x_i) in place of the
+points; nothing in it changes. What is minimized is
+
+    loss of N on {z_i}  +  w * mean_i - log softmax_k(- |z_i - c_k|^2 / T)[y_i]
+
+The second term, with c_k the mean of the other members of class k, is that of prototypical networks (Snell,
+Swersky & Zemel 2017) with each data set as its own support. It knows nothing of how many clusters there are; it brings
+the rows of a class together within a few hundred steps, where the first alone would take thousands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from clusterwise.models.base import AmortizedModel, Inference, TrainingTask
+from clusterwise.nn.feature_encoder import EncoderConfig, FeatureEncoder
+
+__all__ = ["EncodedModel", "RowsTask", "prototype_loss"]
+
+
+@dataclass(frozen=True)
+class RowsTask:
+    """B labelled data sets of one size as numbers of rows, each of which is encoded once."""
+
+    rows: Tensor  # (U, d) float32, no row twice
+    index: Tensor  # (B, N) int64, which rows each data set has
+    labels: Tensor  # (B, N) int64, 0 .. K_b - 1
+    n_clusters: Tensor  # (B,) int64
+
+
+def prototype_loss(points: Tensor, labels: Tensor, temperature: Tensor) -> Tensor:
+    """Cross-entropy of each point's class by its distances to the class means without it; a scalar.
+
+    ``points`` is (B, N, e), ``labels`` (B, N). Points that are alone in their class have nothing to be near to.
+    """
+    members = functional.one_hot(labels).to(points.dtype)  # (B, N, K)
+    sizes = members.sum(1)  # (B, K)
+    sums = members.transpose(1, 2) @ points
+    means = sums / sizes.clamp(min=1).unsqueeze(-1)
+    squared = (
+        points.square().sum(-1, keepdim=True)
+        - 2 * points @ means.transpose(1, 2)
+        + means.square().sum(-1).unsqueeze(1)
+    )
+    # Without the point itself the mean of its class is n / (n - 1) times as far away.
+    own = sizes.gather(1, labels)
+    ratio = torch.where(own > 1, own / (own - 1).clamp(min=1), 1.0)
+    squared = squared * (1 + members * (ratio.square() - 1).unsqueeze(-1))
+    logits = (-squared / temperature).masked_fill((sizes == 0).unsqueeze(1), -torch.inf)
+    log_p = torch.log_softmax(logits, dim=-1).gather(2, labels.unsqueeze(-1)).squeeze(-1)
+    counted = own > 1
+    return -(log_p * counted).sum() / counted.sum().clamp(min=1)
+
+
+class EncodedModel(AmortizedModel):
+    """A set network behind an encoder; it takes rows as users have them."""
+
+    config_class = EncoderConfig
+
+    def __init__(self, encoder: FeatureEncoder, network: AmortizedModel) -> None:
+        super().__init__()
+        self.encoder, self.network = encoder, network
+        self.config = encoder.config
+
+    @property
+    def method(self) -> str:  # type: ignore[override]
+        """The method of the set network."""
+        return self.network.method
+
+    def loss(self, task: Any, generator: torch.Generator) -> Tensor:
+        """Encode every row once; the losses of the set network and of the metric."""
+        if not isinstance(task, RowsTask):
+            raise TypeError("a network with an encoder trains on rows of labelled data")
+        points = self.encoder(task.rows)[task.index]
+        loss = self.network.loss(TrainingTask(points, task.labels, task.n_clusters), generator)
+        weight = self.config.metric_weight
+        if weight > 0:
+            temperature = torch.exp(self.encoder.log_temperature)
+            loss = loss + weight * prototype_loss(points, task.labels, temperature)
+        return loss
+
+    def infer(
+        self,
+        points: Tensor,
+        mask: Tensor,
+        seeds: Sequence[int] | None = None,
+        max_clusters: int = 100,
+        n_draws: int = 0,
+        **options: Any,
+    ) -> list[Inference]:
+        """See ``AmortizedModel``; points (B, N, d) are rows that are not encoded yet."""
+        with torch.inference_mode():
+            encoded = self.encoder(points.flatten(0, 1)).unflatten(0, points.shape[:2])
+        return self.network.infer(encoded, mask, seeds, max_clusters, n_draws, **options)
