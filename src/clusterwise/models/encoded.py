@@ -6,8 +6,8 @@ points; nothing in it changes. What is minimized is
     loss of N on {z_i}  +  w * mean_i - log softmax_k(- |z_i - c_k|^2 / T)[y_i]
 
 The second term, with c_k the mean of the other members of class k, is that of prototypical networks (Snell,
-Swersky & Zemel 2017) with each data set as its own support. It knows nothing of how many clusters there are; it brings
-the rows of a class together within a few hundred steps, where the first alone would take thousands.
+Swersky & Zemel 2017) with each data set as its own support. It knows nothing of how many clusters there are;
+it brings the rows of a class together within a few hundred steps, where the first alone would take thousands.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class RowsTask:
 def prototype_loss(points: Tensor, labels: Tensor, temperature: Tensor) -> Tensor:
     """Cross-entropy of each point's class by its distances to the class means without it; a scalar.
 
-    ``points`` is (B, N, e), ``labels`` (B, N). Points that are alone in their class have nothing to be near to.
+    ``points`` is (B, N, e), ``labels`` (B, N). Points alone in their class do not count.
     """
     members = functional.one_hot(labels).to(points.dtype)  # (B, N, K)
     sizes = members.sum(1)  # (B, K)
@@ -68,7 +68,20 @@ class EncodedModel(AmortizedModel):
     def __init__(self, encoder: FeatureEncoder, network: AmortizedModel) -> None:
         super().__init__()
         self.encoder, self.network = encoder, network
-        self.config = encoder.config
+        self.config = network.config
+
+    @property
+    def n_features(self) -> int:
+        """Number of features that the encoder takes."""
+        return self.encoder.n_features
+
+    @property
+    def has_density(self) -> bool:
+        """Whether the network's loss is a density of its points, which grows without end as they shrink.
+
+        Then the metric alone trains the encoder.
+        """
+        return self.method == "act-st" or getattr(self.config, "density", "none") != "none"
 
     @property
     def method(self) -> str:  # type: ignore[override]
@@ -80,8 +93,9 @@ class EncodedModel(AmortizedModel):
         if not isinstance(task, RowsTask):
             raise TypeError("a network with an encoder trains on rows of labelled data")
         points = self.encoder(task.rows)[task.index]
-        loss = self.network.loss(TrainingTask(points, task.labels, task.n_clusters), generator)
-        weight = self.config.metric_weight
+        seen = points.detach() if self.has_density else points
+        loss = self.network.loss(TrainingTask(seen, task.labels, task.n_clusters), generator)
+        weight = self.encoder.config.metric_weight
         if weight > 0:
             temperature = torch.exp(self.encoder.log_temperature)
             loss = loss + weight * prototype_loss(points, task.labels, temperature)

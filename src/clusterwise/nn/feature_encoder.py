@@ -108,7 +108,7 @@ class FeatureEncoder(nn.Module):
 
     @torch.no_grad()
     def start(self, rows: Tensor, labels: Tensor) -> None:
-        """Learn the scales of a training table, rows (n, n_features), and begin with its linear discriminants.
+        """Learn the scales of a table of rows (n, n_features), and begin with its linear discriminants.
 
         Pixels have one scale in common, columns of a table one each.
         """

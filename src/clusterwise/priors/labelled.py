@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -38,7 +38,8 @@ class LabelledOptions:
             raise RecipeError("validation_share must be below 1, and within_groups at most 1, in [prior].")
 
 
-class DrawnRows(NamedTuple):
+@dataclass(frozen=True)
+class DrawnRows:
     """B data sets of N rows each."""
 
     index: np.ndarray  # (B, N) numbers of rows, none twice in a data set
@@ -47,7 +48,7 @@ class DrawnRows(NamedTuple):
 
 
 def class_numbers(y: np.ndarray) -> np.ndarray:
-    """Number the classes of labels (n,) of any kind 0 .. C-1, and say what is wrong with labels that are no use."""
+    """Number the classes of labels (n,) of any kind 0 .. C-1; labels that are missing are an error."""
     y = np.asarray(y)
     if y.ndim != 1:
         raise InvalidDataError(f"y must hold one label for each row, a list of n; got shape {y.shape}.")
@@ -85,7 +86,8 @@ def split_rows(
             own = shuffled[y[shuffled] == label]
             in_validation[own[: int(share * len(own))]] = True
     else:
-        unit = y if how == "classes" else np.unique(groups, return_inverse=True)[1].reshape(-1)
+        by = y if groups is None or how == "classes" else groups
+        unit = np.unique(by, return_inverse=True)[1].reshape(-1)
         n_units = int(unit.max()) + 1
         held = rng.permutation(n_units)[: min(n_units - 2, max(2, round(share * n_units)))]
         in_validation = np.isin(unit, held)
@@ -169,8 +171,10 @@ class LabelledRows(Prior):
         return np.array([len(members[c]) for c in classes])
 
 
-def sizes_within(rng: np.random.Generator, rooms: np.ndarray, n_points: int, concentration: float) -> np.ndarray:
-    """Sizes (k,) that sum to ``n_points``, by Dirichlet weights, none beyond its room (k,); at least one each."""
+def sizes_within(
+    rng: np.random.Generator, rooms: np.ndarray, n_points: int, concentration: float
+) -> np.ndarray:
+    """Sizes (k,) that sum to ``n_points``, by Dirichlet weights, from one to the room (k,) of each."""
     k = len(rooms)
     sizes = np.ones(k, dtype=np.int64)
     weights = rng.dirichlet(np.full(k, concentration)) + 1e-9

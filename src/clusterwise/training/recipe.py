@@ -87,7 +87,9 @@ class Recipe:
     optimizer: OptimizerOptions = field(default_factory=OptimizerOptions)
     validation: ValidationOptions = field(default_factory=ValidationOptions)
     tables: TableOptions = field(default_factory=TableOptions)
-    encoder: dict[str, Any] | None = None  # of single rows, before the network; None: it sees them as they are
+    encoder: dict[str, Any] | None = (
+        None  # of single rows, before the network; None: it sees them as they are
+    )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the recipe as nested plain values, ready for JSON."""
