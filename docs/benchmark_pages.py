@@ -25,8 +25,7 @@ from benchmarks.page import markdown_table, plus_minus, significant  # noqa: E40
 from benchmarks.peers import GIVEN_K  # noqa: E402
 from benchmarks.store import Row  # noqa: E402
 from benchmarks.suite import suite_names  # noqa: E402
-from benchmarks.suites.tables import BATTERIES  # noqa: E402
-from benchmarks.suites.tables import _battery as battery_of  # noqa: E402
+from benchmarks.suites.tables import BATTERIES, battery_of  # noqa: E402
 from benchmarks.summary import Statistic, describe  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"

@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.ours import weights_identity
 from benchmarks.page import markdown_table, plus_minus, significant
-from benchmarks.picture import save
+from benchmarks.pictures import save
 from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
 from benchmarks.summary import Rows, describe
 from benchmarks.synthetic import Word, case_of, generator_of

@@ -28,7 +28,7 @@ from benchmarks.calibration import (
 )  # fmt: skip
 from benchmarks.ours import weights_identity
 from benchmarks.page import markdown_table
-from benchmarks.picture import plain_axes, save
+from benchmarks.pictures import plain_axes, save
 from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
 from benchmarks.suites.mixtures import CRP, MOG, draw_crp, draw_mog
 from benchmarks.summary import Rows
