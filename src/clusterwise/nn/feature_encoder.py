@@ -19,6 +19,8 @@ __all__ = ["EncoderConfig", "FeatureEncoder"]
 
 # Rows of images that go through the convolutions at a time where no gradient is needed.
 ROWS_AT_A_TIME = 512
+# Encodings of a network stay within this many spreads, on average over their coordinates.
+REACH = 4.0
 # Inputs farther out than this many spreads of the training table count as lying there.
 FARTHEST = 30.0
 
@@ -33,7 +35,7 @@ class EncoderConfig:
     n_encoded: int = 32  # features that the clustering network sees
     width: int = 128  # of the hidden layers of the MLP
     n_hidden: int = 2
-    channels: tuple[int, ...] = (32, 48, 64)
+    channels: tuple[int, ...] = (32, 64, 96)
     # Of the loss that draws rows of a class together, beside the clustering loss.
     metric_weight: float = field(default=1.0, metadata={"least": 0})
 
@@ -103,7 +105,11 @@ class FeatureEncoder(nn.Module):
     def forward(self, rows: Tensor) -> Tensor:
         """Map rows (n, n_features) to (n, n_out), each on its own."""
         if torch.is_grad_enabled() or len(rows) <= ROWS_AT_A_TIME:
-            return (self.raw(rows) - self.out_shift) / self.out_scale
+            encoded = (self.raw(rows) - self.out_shift) / self.out_scale
+            if self.config.kind == "identity":
+                return encoded
+            # Far out everything looks alike: nothing that a row holds may swamp the others of its data set.
+            return encoded * torch.rsqrt(1 + encoded.square().mean(-1, keepdim=True) / REACH**2)
         return torch.cat([self(part) for part in rows.split(ROWS_AT_A_TIME)])
 
     @torch.no_grad()
@@ -165,19 +171,22 @@ def _mlp(config: EncoderConfig) -> nn.Sequential:
 
 
 def _convolutions(config: EncoderConfig) -> nn.Sequential:
-    """A first convolution with a stride of two, then one and a maximum of two by two for each width."""
+    """Convolutions, the first with a stride of two, and a maximum of two by two after each.
+
+    Most of the time goes into the large layers, so there is only one before the sides are a quarter.
+    """
     height, width, *colours = config.image_shape or ()
     layers: list[nn.Module] = []
-    before = colours[0] if colours else 1
-    size = [height, width]
+    before, size = colours[0] if colours else 1, [height, width]
     for i, channels in enumerate(config.channels):
         kernel, stride = (5, 2) if i == 0 else (3, 1)
         layers += [nn.Conv2d(before, channels, kernel, stride, kernel // 2)]
         # Groups, not batches: what comes out of a row depends on no other row.
         layers += [nn.GroupNorm(math.gcd(4, channels), channels), nn.ReLU()]
-        if i > 0 and min(size) > 1:
+        size = [-(-side // stride) for side in size]
+        if max(size) > MOST_CELLS and min(size) > 1:
             layers.append(nn.MaxPool2d(2))
-        size = [-(-side // 2) for side in size] if i == 0 else [max(1, side // 2) for side in size]
+            size = [side // 2 for side in size]
         before = channels
     if max(size) > MOST_CELLS:
         layers.append(nn.AdaptiveAvgPool2d(MOST_CELLS))

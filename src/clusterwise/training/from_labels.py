@@ -19,11 +19,11 @@ from clusterwise.models.registry import make_model
 from clusterwise.pretrained.header import Weights
 from clusterwise.tables.columns import read_columns
 from clusterwise.training.labelled import LabelledSource
-from clusterwise.training.labelled_files import LABELLED
+from clusterwise.training.labelled_files import LABELLED, LabelledTable
 from clusterwise.training.loop import train_weights
 from clusterwise.training.recipe import Recipe, recipe_from_dict
 
-__all__ = ["METHODS", "EncoderKind", "recipe_for", "train_from_labels"]
+__all__ = ["METHODS", "EncoderKind", "recipe_for", "train_from_labels", "train_on_table"]
 
 EncoderKind = Literal["auto", "identity", "mlp", "convolution"]
 
@@ -113,28 +113,49 @@ def train_from_labels(
     rows, shape, columns = _rows_of(X)
     labels = _of_each_row(y, len(rows), "y")
     grouping = None if groups is None else _of_each_row(groups, len(rows), "groups")
-    seed = _seed(random_state)
+    return train_on_table(
+        LabelledTable(rows, labels, grouping, columns or (), image_shape=shape),
+        method=method,
+        encoder=encoder,
+        minutes=minutes,
+        steps=steps,
+        seed=_seed(random_state),
+        verbose=verbose,
+    )
+
+
+def train_on_table(
+    table: LabelledTable,
+    *,
+    method: str = "amcp",
+    encoder: EncoderKind = "auto",
+    minutes: float | None = None,
+    steps: int | None = None,
+    seed: int = 0,
+    verbose: int = 1,
+    name: str = "from-labels",
+) -> Weights:
+    """The same for rows (n, d) that are together with their labels; see ``train_from_labels``."""
     if steps is not None and (isinstance(steps, bool) or not isinstance(steps, Integral) or steps < 1):
         raise ClusterwiseError(f"steps must be a whole number of at least 1, got {steps!r}.")
     if minutes is not None and not (math.isfinite(minutes) and minutes > 0):
         raise ClusterwiseError(f"minutes must be above 0, got {minutes!r}.")
     if steps is not None and minutes is not None:
         raise ClusterwiseError("steps and minutes both say how long to train; give one of them.")
-    facts = {} if columns is None else {"columns": list(columns)}
+    facts = {"columns": list(table.columns)} if table.columns else {}
 
-    def source_of(recipe: Recipe) -> LabelledSource:
-        return LabelledSource(recipe, rows, labels, grouping, facts)
+    def plan(n_steps: int) -> tuple[Recipe, LabelledSource]:
+        n_features, shape = table.rows.shape[1], table.image_shape
+        recipe = recipe_for(method, encoder, n_features, shape, n_steps, seed, name)
+        return recipe, LabelledSource(recipe, table.rows, table.y, table.groups, facts)
 
     with one_thread():
         started = time.monotonic()
-        recipe = recipe_for(method, encoder, rows.shape[1], shape, int(steps or DEFAULT_STEPS), seed)
-        source = source_of(recipe)
+        recipe, source = plan(int(steps or DEFAULT_STEPS))
         if minutes is not None:
             pace = _seconds_per_step(recipe, source)
             left = 60 * minutes - (time.monotonic() - started)
-            n_steps = max(FEWEST_STEPS, int(left / pace))
-            recipe = recipe_for(method, encoder, rows.shape[1], shape, n_steps, seed)
-            source = source_of(recipe)
+            recipe, source = plan(max(FEWEST_STEPS, int(left / pace)))
         weights = train_weights(recipe, None, lambda model, is_over: source, verbose=bool(verbose))
     assert weights is not None  # nothing ends it early
     return weights
@@ -183,7 +204,12 @@ def recipe_for(
                 "n_points": list(SIZES),
                 "points_per_batch": IMAGES_PER_STEP if images else ROWS_PER_STEP,
             },
-            "optimizer": {"steps": steps, "warm_up": max(1, min(200, steps // 10)), "average_decay": 0.998},
+            "optimizer": {
+                "steps": steps,
+                "warm_up": max(1, min(200, steps // 10)),
+                "clip": 1.0,
+                "average_decay": 0.998,
+            },
             "validation": {"every": max(1, min(500, steps)), "n_sets": 30, "n_points": 400},
         }
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,10 +33,14 @@ class LabelledTable:
     groups: np.ndarray | None = None  # (n,)
     columns: tuple[str, ...] = ()  # names of the d columns, where they have any
     notes: tuple[str, ...] = ()  # what was left out, and why
+    image_shape: tuple[int, ...] | None = None  # of rows that are images
 
 
 def read_labelled(
-    path: str | Path, label_column: str | None = None, group_column: str | None = None
+    path: str | Path,
+    label_column: str | None = None,
+    group_column: str | None = None,
+    drop: Sequence[str] = (),
 ) -> LabelledTable:
     """Read labelled rows from a table, or from an npz with arrays X and y; "columns" are arrays there."""
     if Path(path).suffix.lower() == ".npz":
@@ -45,11 +50,11 @@ def read_labelled(
     table = read_table(path)
     if not hasattr(table, "column_names"):
         raise InvalidDataError(f"{path} is a sparse matrix; labelled rows must be a table of numbers.")
-    return table_with_labels(table, label_column, group_column)
+    return table_with_labels(table, label_column, group_column, drop)
 
 
 def table_with_labels(
-    table: Any, label_column: str, group_column: str | None = None, drop: tuple[str, ...] = ()
+    table: Any, label_column: str, group_column: str | None = None, drop: Sequence[str] = ()
 ) -> LabelledTable:
     """Take labels, groups and the columns of numbers from a pyarrow table or a data frame.
 
@@ -106,7 +111,14 @@ def _from_archive(path: Path, label_name: str, group_name: str | None) -> Labell
         if name not in arrays:
             raise InvalidDataError(f"{path} has no array {name!r}; it has {', '.join(arrays)}.")
     groups = None if group_name is None else arrays[group_name]
-    return LabelledTable(arrays["X"], arrays[label_name], groups)
+    rows = arrays["X"]
+    if rows.ndim < 2 or rows.dtype.kind not in "biuf" or len(rows) != len(arrays[label_name]):
+        raise InvalidDataError(
+            f"X in {path} has shape {rows.shape} and {label_name} {arrays[label_name].shape}; they need one "
+            "row of numbers and one label for each."
+        )
+    shape = rows.shape[1:] if rows.ndim > 2 else None
+    return LabelledTable(rows.reshape(len(rows), -1), arrays[label_name], groups, image_shape=shape)
 
 
 def source_of_file(recipe: Recipe) -> tuple[Recipe, LabelledSource]:
@@ -126,11 +138,10 @@ def source_of_file(recipe: Recipe) -> tuple[Recipe, LabelledSource]:
             kept = archive["split"] == 0
         groups = None if table.groups is None else table.groups[kept]
         table = dataclasses.replace(table, rows=table.rows[kept], y=table.y[kept], groups=groups)
-    rows = table.rows.reshape(len(table.rows), -1)
     encoder = dict(recipe.encoder or {})
-    if table.rows.ndim > 2:
-        encoder = {"image_shape": list(table.rows.shape[1:]), **encoder}
-    encoder["n_features"] = rows.shape[1]
+    if table.image_shape is not None:
+        encoder = {"image_shape": list(table.image_shape), **encoder}
+    encoder["n_features"] = table.rows.shape[1]
     recipe = dataclasses.replace(recipe, encoder=encoder)
     facts = {"columns": list(table.columns)} if table.columns else {}
-    return recipe, LabelledSource(recipe, rows, table.y, table.groups, facts)
+    return recipe, LabelledSource(recipe, table.rows, table.y, table.groups, facts)
