@@ -17,13 +17,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
+from clusterwise.models.amcp import AMCP
 from clusterwise.models.base import AmortizedModel, Inference, TrainingTask
+from clusterwise.nn.attention import InducedSetAttentionBlock
+from clusterwise.nn.embedding import CoordinateEmbedding
 from clusterwise.nn.feature_encoder import EncoderConfig, FeatureEncoder
 
-__all__ = ["EncodedModel", "RowsTask", "prototype_loss"]
+__all__ = ["EncodedModel", "RowsTask", "prototype_loss", "start_near_identity"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,29 @@ def prototype_loss(points: Tensor, labels: Tensor, temperature: Tensor) -> Tenso
     return -(log_p * counted).sum() / counted.sum().clamp(min=1)
 
 
+@torch.no_grad()
+def start_near_identity(network: AmortizedModel) -> None:
+    """Let a set network begin with the encodings as they are, and with little of what attention adds.
+
+    An encoder brings classes together long before a stack of attention blocks has learned to leave them so.
+    """
+    for module in network.modules():
+        if isinstance(module, InducedSetAttentionBlock):
+            for layer in (module.spread.output, module.spread.feed_forward):
+                layer.weight.mul_(ADDED_BY_ATTENTION)
+                layer.bias.zero_()
+        elif isinstance(module, CoordinateEmbedding):
+            nn.init.orthogonal_(module.linear.weight)
+            nn.init.zeros_(module.linear.bias)
+    if isinstance(network, AMCP):
+        nn.init.orthogonal_(network.to_encoding.weight)
+        nn.init.zeros_(network.to_encoding.bias)
+
+
+# Share of the usual weights that attention begins with.
+ADDED_BY_ATTENTION = 0.1
+
+
 class EncodedModel(AmortizedModel):
     """A set network behind an encoder; it takes rows as users have them."""
 
@@ -68,6 +94,7 @@ class EncodedModel(AmortizedModel):
     def __init__(self, encoder: FeatureEncoder, network: AmortizedModel) -> None:
         super().__init__()
         self.encoder, self.network = encoder, network
+        start_near_identity(network)
         self.config = network.config
 
     @property

@@ -89,9 +89,11 @@ def neighbourhoods(features: np.ndarray, most: int, seed: int) -> np.ndarray:
             parts[rows] = n_parts
             n_parts += 1
             continue
-        side = KMeans(2, n_init=1, random_state=seed, max_iter=30).fit_predict(features[rows]).astype(bool)
-        if side.all() or not side.any():  # rows that are all alike
+        some = features[rows]
+        if (some == some[0]).all():  # rows that are all alike
             side = np.arange(len(rows)) % 2 == 0
+        else:
+            side = KMeans(2, n_init=1, random_state=seed, max_iter=30).fit_predict(some).astype(bool)
         waiting += [rows[~side], rows[side]]
     return parts
 
