@@ -133,7 +133,7 @@ def _check_entries(values: dict[str, Any]) -> None:
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise RecipeError(f"seed in the recipe must be a whole number of at least 0, got {seed!r}.")
     for key in ("model", "prior", "encoder"):
-        if not isinstance(values.get(key, {}), dict):
+        if not isinstance(values.get(key) or {}, dict) or (key != "encoder" and values[key] is None):
             raise RecipeError(f"[{key}] in the recipe must be a table of options.")
     if "name" not in values["prior"]:
         raise RecipeError("[prior] in the recipe lacks name, which says what the data are drawn from.")
