@@ -8,9 +8,8 @@ from typing import Any, ClassVar, Literal
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from clusterwise.estimators.amortized import AmortizedClusterer
+from clusterwise.estimators.amortized import AmortizedClusterer, RefineOption
 from clusterwise.models.amcp import Options
-from clusterwise.pipeline.refine import Refine
 from clusterwise.pretrained import Weights
 
 __all__ = ["AMCP"]
@@ -125,7 +124,7 @@ class AMCP(AmortizedClusterer):
         first_cluster: Literal["learned", "k-means"] = "learned",
         n_draws: int = 0,
         weights: str | Path | Weights | None = None,
-        refine: Refine | None = "search",
+        refine: RefineOption | None = "auto",
         projection: Literal["pca"] | None = None,
         scaling: Literal["joint", "feature"] = "joint",
         max_clusters: int = 100,
