@@ -8,9 +8,8 @@ from typing import Any, ClassVar, Literal
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from clusterwise.estimators.amortized import AmortizedClusterer
+from clusterwise.estimators.amortized import AmortizedClusterer, RefineOption
 from clusterwise.models.amcp_options import Options
-from clusterwise.pipeline.refine import Refine
 from clusterwise.pretrained import Weights
 
 __all__ = ["AMCP"]
@@ -42,7 +41,8 @@ class AMCP(AmortizedClusterer):
         Whether the next cluster starts at a row unlike those assigned so far (InterCC in the paper).
     revise : bool or None
         Whether clusters are split and merged by the bound of the network's own mixture when no row is left.
-        None: unless a search follows, which does the same and more.
+        None: unless a search follows, which does the same and more, or the weights come with an encoder of
+        their own, for whose scale the prices were not chosen.
     n_draws : int
         Further paths whose starting rows are drawn at random; the best of all is the answer, and memberships
         are averages over what all of them lead to. 0 takes the likeliest path alone, which is quick;
@@ -136,7 +136,7 @@ class AMCP(AmortizedClusterer):
         revise: bool | None = None,
         n_draws: int = 0,
         weights: str | Path | Weights | None = None,
-        refine: Refine | None = "search",
+        refine: RefineOption | None = "auto",
         projection: Literal["pca"] | None = None,
         scaling: Literal["joint", "feature"] = "joint",
         max_clusters: int = 100,
@@ -174,5 +174,7 @@ class AMCP(AmortizedClusterer):
             self.first_cluster,
             self.coupling,
         )
-        revise = self.refine != "search" if self.revise is None else self.revise
+        revise = self.revise
+        if revise is None:
+            revise = self._how() != "search" and "encoder" not in self._weights().recipe
         return {"options": Options(*names, revise=revise)}

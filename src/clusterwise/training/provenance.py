@@ -31,13 +31,13 @@ def versions() -> dict[str, str]:
     return {"commit": said.stdout.strip()} | found
 
 
-def begin_with(model: nn.Module, start: str, directory: Path) -> dict[str, Any]:
+def begin_with(model: nn.Module, start: str, directory: Path | None) -> dict[str, Any]:
     """Give a network the parameters of other weights, as far as it has them; return what they were.
 
     ``start`` is a file in the directory of the training, a file by its path, or the name of shipped weights.
     """
-    beside = directory / f"{start}.safetensors"
-    path = beside if beside.is_file() else weights_path(start)
+    own_file = None if directory is None else directory / f"{start}.safetensors"
+    path = own_file if own_file is not None and own_file.is_file() else weights_path(start)
     tensors, header = read_tensors(path)
     own = model.state_dict()
     unlike = [name for name, tensor in tensors.items() if name in own and own[name].shape != tensor.shape]
