@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.page import NOTHING, Cell, gap, markdown_table, mean, median, method_table, ratio, sets, span
-from benchmarks.pictures import Panel, draw_dots, mean_dot, median_dot
+from benchmarks.pictures import Dot, Scale, draw_dots, mean_dot, median_dot
 from benchmarks.scores import METRICS
 from benchmarks.suite import Method
 from benchmarks.summary import Rows, Statistic, describe, differences, ratios
@@ -96,14 +96,13 @@ class Comparison:
         first, second = self.headline[:2]
         gaps = first if self.oracle is None else f"{first} minus the oracle's"
         number, times = f"mean {second}", "time ratio"
-        blocks: dict[str, dict[str, Panel]] = {}
+        blocks: dict[str, dict[str, dict[str, dict[str, Dot]]]] = {}  # by data, panel, series and method
         for name in rows.names("data"):
             of_data = rows.of(data=name)
             oracle = None if self.oracle is None else of_data.of(method=self.oracle).values(first)
             reference = of_data.of(method=self.reference).values("seconds")
-            panels: dict[str, dict[str, dict[str, tuple[float, float, float]]]] = {
-                title: {series: {} for series in SERIES.values()} for title in (gaps, number, times)
-            }
+            titles = (gaps, number, times)
+            panels = blocks[name] = {title: {one: {} for one in SERIES.values()} for title in titles}
             for method in self.methods:
                 own = of_data.of(method=method.name)
                 if method.kind == "reference" or not len(own):
@@ -116,7 +115,10 @@ class Comparison:
                 panels[number][series][method.name] = mean_dot(own.describe(second))
                 seconds = describe(ratios(own.values("seconds"), reference)[0])
                 panels[times][series][method.name] = median_dot(seconds)
-            blocks[name] = panels  # type: ignore[assignment]
         note = f"Mean and its 95 % interval; for time, relative to {self.reference}, median and middle 80 %."
-        scales = {number: "linear" if METRICS[second].larger_is_better else "symlog", times: "log"}
-        draw_dots(blocks, path, scales | ({} if self.oracle is None else {gaps: "symlog"}), note)  # type: ignore[arg-type]
+        scales: dict[str, Scale] = {times: "log"}
+        if not METRICS[second].larger_is_better:
+            scales[number] = 0.1
+        if self.oracle is not None:
+            scales[gaps] = 0.01
+        draw_dots(blocks, path, scales, note)

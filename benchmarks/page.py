@@ -180,7 +180,7 @@ def commit() -> str:
 
 def _versions(rows: Rows) -> str:
     lines = [
-        f"- {version}: {', '.join(rows.of(version=version).names('method'))}"
+        f"- {version}: {'; '.join(rows.of(version=version).names('method'))}"
         for version in rows.names("version")
     ]
     packages = ("numpy", "scipy", "scikit-learn", "scikit-network", "torch", "numba")

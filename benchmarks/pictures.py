@@ -65,26 +65,29 @@ def _colours(panels: Sequence[Mapping[str, object]]) -> dict[str, str]:
     return dict(zip(names, cluster_colours(len(names)), strict=True)) | COLOURS
 
 
-def _finish(figure: Any, axes: Sequence[Any], path: Path) -> None:
+def _finish(figure: Any, axes: Sequence[Any], path: Path, note: str = "") -> None:
     found = {label: h for ax in axes for h, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-    figure.legend(found.values(), found, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+    figure.legend(
+        found.values(), found, loc="outside lower center", ncols=4, fontsize=8, frameon=False, title=note,
+        title_fontsize=8,
+    )  # fmt: skip
     save(lambda temporary: figure.savefig(temporary, format="png", dpi=120), path)
 
 
-def _scale(axes: Axes, scale: str, values: np.ndarray) -> None:
-    """Linear, logarithmic, or logarithmic away from zero: one failed method must not hide the others."""
+Scale = float | Literal["log"]  # linear up to this and logarithmic beyond, or logarithmic
+
+
+def _scale(axes: Axes, scale: Scale, values: np.ndarray) -> None:
+    """One failed method must not hide the differences among the others."""
     from matplotlib.ticker import FuncFormatter, LogLocator
 
-    if scale == "linear" or not len(values):
-        return
-    if scale == "log":
+    if scale == "log" and len(values):
         axes.set_xscale("log")
-        wide = np.ptp(np.log10(values))
-        axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if wide > 2 else (1.0, 3.0)))
+        wide = np.ptp(np.log10(values)) > 2
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 3.0)))
         axes.axvline(1.0, color="0.35", linewidth=1, zorder=0.5)
-    else:
-        linear = 0.01 if np.abs(values).max() < 3 and values.min() < 0 else 0.1
-        axes.set_xscale("symlog", linthresh=linear)
+    elif not isinstance(scale, str):
+        axes.set_xscale("symlog", linthresh=scale)
         axes.axvline(0.0, color="0.35", linewidth=1, zorder=0.5)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}".replace("-", "−")))
     axes.minorticks_off()
@@ -93,10 +96,13 @@ def _scale(axes: Axes, scale: str, values: np.ndarray) -> None:
 def draw_dots(
     blocks: Mapping[str, Mapping[str, Panel]],
     path: Path,
-    scales: Mapping[str, Literal["linear", "log", "symlog"]] | None = None,
+    scales: Mapping[str, Scale] | None = None,
     note: str = "",
 ) -> None:
-    """Blocks below each other, each a row of panels with a line for each name; series have colours."""
+    """Blocks below each other, each a row of panels with a line for each name; series have colours.
+
+    ``scales`` are those of panels, by title, that are not linear.
+    """
     from matplotlib.figure import Figure
 
     lines = {
@@ -126,14 +132,13 @@ def draw_dots(
                 ax.hlines(at, low, high, color=colours[series], linewidth=2.2, alpha=0.55)
                 ax.plot(value, at, "o", color=colours[series], markersize=5, label=series)
             plain_axes(ax, "x")
-            _scale(ax, (scales or {}).get(subtitle, "linear"), np.array(drawn))
+            if subtitle in (scales or {}):
+                _scale(ax, (scales or {})[subtitle], np.array(drawn))
             ax.set_title(subtitle, fontsize=9, loc="left", color="0.25")
             ax.set_yticks(range(len(names)), names)
             ax.set_ylim(len(names) - 0.4, -0.6)
             all_axes.append(ax)
-    if note:
-        figure.supxlabel(note, x=0.012, ha="left", fontsize=8, color="0.35")
-    _finish(figure, all_axes, path)
+    _finish(figure, all_axes, path, note)
 
 
 def draw_curves(

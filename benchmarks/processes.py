@@ -96,13 +96,16 @@ def measure(run: Run, case: Case) -> Reply:
     )
 
 
-def _build(runs: dict[str, Run], method: Method, case: Case) -> Reply:
+def _answer(runs: dict[str, Run], question: Method | str, case: Case) -> Reply:
+    """Build a method, or run the one of this name."""
+    if isinstance(question, str):
+        return measure(runs[question], case)
     try:
-        runs[method.name] = method.build()
+        runs[question.name] = question.build()
     except Exception as error:
         return Reply(one_line(error))
-    if method.warm_up:
-        measure(runs[method.name], case.head(*WARM_UP))  # a failure shows again on a real data set
+    if question.warm_up:
+        measure(runs[question.name], case)  # a failure shows again on a real data set
     return Reply("ok")
 
 
@@ -114,12 +117,10 @@ class ThisProcess:
 
     def run(self, method: Method, case: Case, limit: float) -> Reply:
         """Run a method on one data set; ``limit`` is not kept."""
-        shown = case if method.sees_truth else case.blind()
+        shown, reply = case if method.sees_truth else case.blind(), Reply("ok")
         if method.name not in self._runs:
-            reply = _build(self._runs, replace(method, warm_up=False), shown)
-            if reply.status != "ok":
-                return reply
-        return measure(self._runs[method.name], shown)
+            reply = _answer(self._runs, replace(method, warm_up=False), shown)
+        return _answer(self._runs, method.name, shown) if reply.status == "ok" else reply
 
     def close(self) -> None:
         """Nothing to end."""
@@ -148,7 +149,7 @@ def _leave_with_the_runner() -> None:
 
 
 def _serve(connection: Any) -> None:
-    """Answer questions: a method is to be built, a name is that of a method to be run."""
+    """Answer questions until the runner is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the runner, which then ends us
     threading.Thread(target=_leave_with_the_runner, daemon=True).start()
     warnings.simplefilter("ignore")
@@ -162,8 +163,7 @@ def _serve(connection: Any) -> None:
             connection.send(Reply(one_line(error)))
             continue
         limit_cpu(limit)
-        of_method = isinstance(question, Method)
-        connection.send(_build(runs, question, case) if of_method else measure(runs[question], case))
+        connection.send(_answer(runs, question, case))
 
 
 @contextlib.contextmanager

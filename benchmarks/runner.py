@@ -174,36 +174,13 @@ def run_suite(
     here: bool = False,
     suite: Suite | None = None,
 ) -> Path:
-    """Measure a suite; write its rows to ``NAME.csv`` and its page to ``NAME.md`` in ``out``.
+    """Measure a suite; write its rows to ``NAME.csv`` in ``out`` and return its page, ``NAME.md``.
 
     Rows that are there already are kept, so that a killed run goes on where it stopped and methods may be
     measured one after the other; errors are tried again. A quick run has files of its own, ``NAME.quick.*``.
-
-    Parameters
-    ----------
-    name : str
-        One of ``suite_names()``.
-    out : path
-        Directory of the results; made if needed.
-    quick : bool
-        Few and small data sets.
-    methods : sequence of str or None
-        Measure only these; the page shows all that have rows.
-    write : callable
-        Gets a line of text now and then.
-    sets : int or None
-        At most this many data sets of each kind.
-    redo : bool
-        Measure the methods again that have rows already.
-    here : bool
-        Run methods in this process, for a debugger.
-    suite : Suite or None
-        Instead of the one called ``name``.
-
-    Returns
-    -------
-    Path
-        The Markdown page.
+    ``methods`` are the only ones to measure, ``sets`` the most data sets of each kind; ``redo`` measures
+    methods again that have rows, ``here`` runs them in this process, for a debugger. ``write`` gets a line of
+    text now and then; ``suite`` stands in for the one called ``name``.
     """
     whole = find_suite(name, quick) if suite is None else suite
     chosen = _narrowed(whole, methods, sets)
