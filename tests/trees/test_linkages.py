@@ -46,6 +46,14 @@ def test_a_threshold_of_one_is_single_linkage(near: Neighbourhood) -> None:
     }
 
 
+@pytest.mark.parametrize("kind", ["ward", "average"])
+def test_linkages_of_distances_against_scipy(near: Neighbourhood, kind: str) -> None:
+    ours = LINKAGES[kind](near)
+    reference = linkage(near.points, kind)
+    np.testing.assert_array_equal(ours[0], reference[:, :2])
+    np.testing.assert_allclose(ours[1], reference[:, 2])
+
+
 def slow_gini(ends: np.ndarray, lengths: np.ndarray, threshold: float) -> list[set[frozenset[int]]]:
     """The same linkage, by sets and sums over all pairs."""
     m = len(ends) + 1
@@ -86,7 +94,7 @@ def test_paris_against_scikit_network() -> None:
     weights += weights.T
     np.fill_diagonal(weights, 0)
     reference = np.asarray(Paris().fit_transform(csr_matrix(weights)))
-    merges, heights = paris_linkage(weights.copy())
+    merges, heights = paris_linkage(csr_matrix(weights))
     np.testing.assert_allclose(heights, reference[:, 2], rtol=1e-5)
     for k in range(1, 30):
         assert partition_of(merges, 30, k) == partition_of(reference[:, :2].astype(int), 30, k)
@@ -96,6 +104,6 @@ def test_parts_without_an_edge_are_joined_last() -> None:
     adjacency = np.zeros((6, 6))
     for a, b in ((0, 1), (1, 2), (3, 4), (4, 5)):
         adjacency[a, b] = adjacency[b, a] = 1.0
-    merges, heights = paris_linkage(adjacency)
+    merges, heights = paris_linkage(csr_matrix(adjacency))
     assert partition_of(merges, 6, 2) == {frozenset({0, 1, 2}), frozenset({3, 4, 5})}
     assert heights[-1] > heights[-2]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.spatial import cKDTree
-from scipy.spatial.distance import pdist, squareform
 
 from clusterwise._compiled import compiled
 
@@ -41,17 +41,16 @@ class Neighbourhood:
     log_distances: np.ndarray  # (m, N_NEIGHBOURS) with a floor
     core: np.ndarray  # (m,) core distances
     log_core: np.ndarray  # (m,) with a floor
-    distances: np.ndarray  # (m (m - 1) / 2,) condensed
     plain: Edges  # spanning tree of the distances
     reachability: Edges  # spanning tree of the mutual reachability distances
+    distances: np.ndarray | None  # (m, m), infinite from a row to itself; None once the trees are made
 
 
 def neighbourhood_of(points: np.ndarray) -> Neighbourhood:
     """Measure points (m, f), m >= 2."""
-    distances = pdist(points)
-    square = squareform(distances)
-    indices, near = _nearest_in(square, min(N_NEIGHBOURS, len(points) - 1))
-    core = near[:, min(CORE_NEIGHBOUR, near.shape[1]) - 1]
+    distances = _distances(np.ascontiguousarray(points.T))
+    indices, near = _nearest_in(distances, min(N_NEIGHBOURS, len(points) - 1))
+    core = near[:, min(CORE_NEIGHBOUR, near.shape[1]) - 1].copy()
     positive = core[core > 0]
     floor = max(LEAST_DISTANCE * float(np.median(positive)) if len(positive) else 0.0, 1e-300)
     full = np.full((len(points), N_NEIGHBOURS), -1)
@@ -64,23 +63,48 @@ def neighbourhood_of(points: np.ndarray) -> Neighbourhood:
         logs,
         core,
         np.log(np.maximum(core, floor)),
+        _edges(distances, np.zeros(len(points)), floor),
+        _edges(distances, core, floor),
         distances,
-        _edges(square, np.zeros(len(points)), floor),
-        _edges(square, core, floor),
     )
 
 
-def _nearest_in(square: np.ndarray, n_neighbours: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nearest rows (m, n_neighbours) and their distances, of a matrix (m, m) of distances."""
-    square = square.copy()
-    np.fill_diagonal(square, np.inf)
-    if n_neighbours < len(square) - 1:
-        some = np.argpartition(square, n_neighbours - 1, axis=1)[:, :n_neighbours]
-    else:
-        some = np.argsort(square, axis=1, kind="stable")[:, :n_neighbours]
-    near = np.take_along_axis(square, some, axis=1)
-    order = np.lexsort((some, near), axis=1)
-    return np.take_along_axis(some, order, axis=1), np.take_along_axis(near, order, axis=1)
+@compiled
+def _distances(columns: np.ndarray) -> np.ndarray:
+    """Distances (m, m) between the rows of a table, given by its columns (f, m); infinite on the diagonal."""
+    f, m = columns.shape
+    distances = np.zeros((m, m))
+    for i in range(m):
+        for a in range(f):
+            own = columns[a, i]
+            for j in range(m):
+                gap = columns[a, j] - own
+                distances[i, j] += gap * gap
+        for j in range(m):
+            distances[i, j] = math.sqrt(distances[i, j])
+        distances[i, i] = math.inf
+    return distances
+
+
+@compiled
+def _nearest_in(distances: np.ndarray, n_neighbours: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nearest rows (m, n_neighbours) and their distances, of a matrix (m, m); of equals the first rows."""
+    m = len(distances)
+    indices = np.empty((m, n_neighbours), dtype=np.int64)
+    near = np.empty((m, n_neighbours))
+    for i in range(m):
+        for place in range(n_neighbours):
+            indices[i, place] = -1
+            near[i, place] = math.inf
+        for j in range(m):
+            distance = distances[i, j]
+            if distance < near[i, n_neighbours - 1]:
+                place = n_neighbours - 1
+                while place > 0 and near[i, place - 1] > distance:
+                    near[i, place], indices[i, place] = near[i, place - 1], indices[i, place - 1]
+                    place -= 1
+                near[i, place], indices[i, place] = distance, j
+    return indices, near
 
 
 def nearest(points: np.ndarray, among: np.ndarray, n_neighbours: int) -> tuple[np.ndarray, np.ndarray]:
@@ -107,36 +131,40 @@ def nearest(points: np.ndarray, among: np.ndarray, n_neighbours: int) -> tuple[n
     return indices, np.sqrt(np.maximum(squares, 0))
 
 
-def _edges(square: np.ndarray, core: np.ndarray, floor: float) -> Edges:
-    ends, lengths = _prim(square, core)
+def _edges(distances: np.ndarray, core: np.ndarray, floor: float) -> Edges:
+    ends, lengths = _prim(distances, core)
     order = np.argsort(lengths, kind="stable")
     lengths = lengths[order]
     return Edges(ends[order], lengths, np.log(np.maximum(lengths, floor)))
 
 
 @compiled
-def _prim(square: np.ndarray, core: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _prim(distances: np.ndarray, core: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Spanning tree of max(d_ij, core_i, core_j) by Prim's algorithm."""
-    m = len(square)
-    best = np.full(m, np.inf)
+    m = len(distances)
+    outside = np.arange(m)  # rows that are not in the tree yet, in their order
+    best = np.empty(m)  # distance to the tree, of each of these
     origin = np.zeros(m, dtype=np.int64)
-    inside = np.zeros(m, dtype=np.bool_)
+    for j in range(m):
+        best[j] = math.inf
     ends = np.empty((m - 1, 2), dtype=np.int64)
     lengths = np.empty(m - 1)
-    current = 0
+    current, place = 0, 0
     for step in range(m - 1):
-        inside[current] = True
-        nearest, shortest = -1, np.inf
-        for j in range(m):
-            if inside[j]:
-                continue
-            length = max(square[current, j], core[current], core[j])
+        n_outside = m - 1 - step
+        for j in range(place, n_outside):
+            outside[j], best[j], origin[j] = outside[j + 1], best[j + 1], origin[j + 1]
+        own = core[current]
+        place, shortest = 0, math.inf
+        for j in range(n_outside):
+            other = outside[j]
+            length = max(distances[current, other], own, core[other])
             if length < best[j]:
                 best[j] = length
                 origin[j] = current
-            if best[j] < shortest or nearest < 0:
-                nearest, shortest = j, best[j]
-        ends[step, 0], ends[step, 1] = origin[nearest], nearest
+            if best[j] < shortest:
+                place, shortest = j, best[j]
+        current = outside[place]
+        ends[step, 0], ends[step, 1] = origin[place], current
         lengths[step] = shortest
-        current = nearest
     return ends, lengths
