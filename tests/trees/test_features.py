@@ -82,7 +82,7 @@ def test_pairs_are_the_split_of_their_union() -> None:
     measured = measure(near)
     (tree,) = trees_of(near, ("ward",))
     nodes = nodes_of(measured, tree)
-    left, right = tree.children[nodes.nodes[0]]
+    left = tree.children[nodes.nodes[0], 0]
     bounds = np.array([0, tree.sizes[left], 150])
     _, found = features_of_clusters(measured, tree.order, bounds, np.array([[0, 1]]))
     own = nodes.features[0, N_RANGE_FEATURES:].copy()

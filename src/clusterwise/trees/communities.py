@@ -83,7 +83,11 @@ def _iterate(graph: _Graph, labels: np.ndarray, resolution: float) -> np.ndarray
 def _aggregated(graph: _Graph, parts: np.ndarray, n_parts: int) -> _Graph:
     """The graph of parts (m,): weights between them, without loops."""
     n_edges = len(graph.ends)
-    starts, ends, weights = np.zeros(n_parts + 1, dtype=np.int64), np.empty(n_edges, np.int64), np.empty(n_edges)
+    starts, ends, weights = (
+        np.zeros(n_parts + 1, dtype=np.int64),
+        np.empty(n_edges, np.int64),
+        np.empty(n_edges),
+    )
     by_part = np.argsort(parts, kind="stable")
     sizes = np.bincount(parts, minlength=n_parts)
     bounds = np.concatenate([[0], sizes.cumsum()])
@@ -128,7 +132,10 @@ def _aggregate(
     new_ends: np.ndarray,
     new_weights: np.ndarray,
 ) -> int:
-    """Sum the weights between parts; nodes of part c are ``by_part[bounds[c]:bounds[c + 1]]``. Edges found."""
+    """Sum the weights between parts; returns the number of edges.
+
+    The nodes of part c are ``by_part[bounds[c]:bounds[c + 1]]``.
+    """
     n_parts, count = len(links), 0
     for part in range(n_parts):
         first = count
@@ -172,8 +179,8 @@ def _move(
 ) -> None:
     """Move single nodes to the community with the largest gain, until no move gains; changes labels (m,).
 
-    Nodes wait in a queue; the neighbours of one that has moved join it again. ``numbers`` (5, m) and ``reals``
-    (4, m), zeros, are room.
+    Nodes wait in a queue; the neighbours of one that has moved join it again. ``numbers`` (5, m) and
+    ``reals`` (4, m), zeros, are room.
     """
     m = len(strengths)
     queue, waits, sizes, seen, empty = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
@@ -190,7 +197,7 @@ def _move(
     first, n_waiting = 0, m
     while n_waiting > 0:
         i = queue[first]
-        first = (first + 1) % m
+        first = first + 1 if first + 1 < m else 0
         n_waiting -= 1
         waits[i] = 0
         own = labels[i]
@@ -224,7 +231,8 @@ def _move(
                 j = ends[e]
                 if waits[j] == 0 and labels[j] != best:
                     waits[j] = 1
-                    queue[(first + n_waiting) % m] = j
+                    last = first + n_waiting
+                    queue[last if last < m else last - m] = j
                     n_waiting += 1
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from clusterwise.components.full_loops import lift
 from clusterwise.trees.loops import (
+    ROWS_OF_RANGE,
     cumulated_moments,
     edges_of_segments,
     gaussians_of_ranges,
@@ -139,8 +140,9 @@ class _Ordered:
     def __init__(self, measured: Measured, order: np.ndarray) -> None:
         self.measured, self.order = measured, order
         m, q = measured.directions.shape
-        self.places = np.empty(m, dtype=np.int64)
+        self.places = np.full(m + 1, -1, dtype=np.int32)  # a neighbour that is missing, -1, stands nowhere
         self.places[order] = np.arange(m)
+        self.neighbours = self.places[measured.indices[order]]
         self.sums = np.empty((m + 1, q + q * (q + 1) // 2))
         cumulated_moments(measured.directions, order, self.sums)
 
@@ -162,12 +164,12 @@ class _Ordered:
         """Features (r, N_RANGE_FEATURES) of ranges (r, 4)."""
         q = self.measured.directions.shape[1]
         out = np.zeros((len(segments), N_RANGE_FEATURES))
-        neighbours_of_ranges(*self._neighbours, segments, out)
+        neighbours_of_ranges(*self._neighbours, segments, out)  # type: ignore[call-arg]
         out[:, 17:25], out[:, 25:33] = edges[0][:, :8], edges[1][:, :8]
         scatters, gaussian = np.zeros((len(segments), q, q)), np.zeros((len(segments), 7))
-        spare = np.empty((2 + q, q))
+        spare, rows = np.empty((1 + 2 * q, q)), np.empty((q + 1, 2 * ROWS_OF_RANGE))
         gaussians_of_ranges(
-            self.measured.directions, self.order, segments, self.sums, scatters, spare, gaussian
+            self.measured.directions, self.order, segments, self.sums, scatters, spare, rows, gaussian
         )
         values = np.linalg.eigvalsh(scatters)  # of the lower halves
         gaussian[:, 0] = np.log((values[:, -1] + 1e-9) / (np.maximum(values[:, 0], 0.0) + 1e-9))
@@ -179,7 +181,7 @@ class _Ordered:
         """Features (r, N_SPLIT_FEATURES) of the halves of ranges (r, 4)."""
         m, q = self.measured.directions.shape
         out = np.zeros((len(segments), N_SPLIT_FEATURES))
-        neighbours_of_splits(*self._neighbours, segments, out)
+        neighbours_of_splits(*self._neighbours, segments, out)  # type: ignore[call-arg]
         out[:, 12:16], out[:, 16:20] = edges[0][:, 8:], edges[1][:, 8:]
         gaussian = np.zeros((len(segments), 7))
         spare, projected = np.empty((4 + 5 * q, q)), np.empty(m)
@@ -192,4 +194,4 @@ class _Ordered:
     @property
     def _neighbours(self) -> tuple[np.ndarray, ...]:
         measured = self.measured
-        return measured.indices, measured.log_distances, measured.log_core, self.order, self.places
+        return self.neighbours, measured.log_distances, measured.log_core, self.order

@@ -1,9 +1,10 @@
 """Compiled loops behind ``features``: measurements of ranges of rows, and of their splits in two halves.
 
-Rows stand in some ``order`` (m,), and ``places`` (m,) says where each stands. A row of ``segments`` (r, 4) is a
-range: its left half is ``order[s[0]:s[1]]``, its right half ``order[s[2]:s[3]]``. Where halves are of no
-interest the left one is the whole range. Results are written to the columns of ``out``, one row for each range.
-All room is given by the caller, because code that allocates takes longer to compile.
+Rows stand in some ``order`` (m,); ``neighbours`` (m, N_NEIGHBOURS) has the places of those next to each row,
+both in that order, -1 where there are too few. A row of ``segments`` (r, 4) is a range: its left half is
+``order[s[0]:s[1]]``, its right half ``order[s[2]:s[3]]``. Where halves are of no interest the left one is the
+whole range. Results are written to ``out``, one row for each range. All room is given by the caller, because
+code that allocates takes longer to compile.
 """
 
 from __future__ import annotations
@@ -44,9 +45,10 @@ def edges_of_segments(
 ) -> None:
     """Edges of a spanning tree inside each range against those that leave it, and those between its halves.
 
-    ``ends`` (m - 1, 2) are places in the order, ``lengths`` (m - 1,) grow. A range with a parent is part of that
-    one, so that only the edges that touch the parent, which are ``listed`` (r, m - 1), can touch it. ``out``
-    (r, 12): eight numbers on edges that leave, four on edges between the halves. ``spare`` (3, m) is room.
+    ``ends`` (m - 1, 2) are places in the order, ``lengths`` (m - 1,) grow. A range with a parent is part of
+    that one, so that only the edges that touch the parent, which are ``listed`` (r, m - 1), can touch it.
+    ``out`` (r, 12): eight numbers on edges that leave, four on edges between the halves. ``spare`` (3, m) is
+    room.
     """
     for i in range(len(segments)):
         a, b, c, d = segments[i, 0], segments[i, 1], segments[i, 2], segments[i, 3]
@@ -114,11 +116,10 @@ def edges_of_segments(
 
 @compiled
 def neighbours_of_ranges(
-    indices: np.ndarray,
+    neighbours: np.ndarray,
     log_distances: np.ndarray,
     log_core: np.ndarray,
     order: np.ndarray,
-    places: np.ndarray,
     segments: np.ndarray,
     out: np.ndarray,
 ) -> None:
@@ -148,20 +149,23 @@ def neighbours_of_ranges(
             slope += far - own
             far_mean += far
             far_square += far * far
-            inside8, inside = 0, 0
+            inside3, inside8, inside = 0, 0, 0
+            for j in range(3):
+                inside3 += (neighbours[place, j] >= start) & (neighbours[place, j] < end)
+            for j in range(8):
+                inside8 += (neighbours[place, j] >= start) & (neighbours[place, j] < end)
             for j in range(k):
-                other = indices[row, j]
-                if other < 0:
-                    continue
-                if start <= places[other] < end:
-                    inside += 1
-                    inside8 += j < 8
-                    in3 += j < 3
-                elif j < 8:
-                    n_out += 1
-                    out_max += max(own, log_core[other])
-                    out_core += log_core[other]
-                    out_length += log_distances[row, j] - 0.5 * (own + log_core[other])
+                inside += (neighbours[place, j] >= start) & (neighbours[place, j] < end)
+            if inside8 < 8:
+                for j in range(8):
+                    other = neighbours[place, j]
+                    if other >= 0 and not start <= other < end:
+                        near = log_core[order[other]]
+                        n_out += 1
+                        out_max += max(own, near)
+                        out_core += near
+                        out_length += log_distances[row, j] - 0.5 * (own + near)
+            in3 += inside3
             in8 += inside8
             in20 += inside
             below_half += inside8 < 4
@@ -190,11 +194,10 @@ def neighbours_of_ranges(
 
 @compiled
 def neighbours_of_splits(
-    indices: np.ndarray,
+    neighbours: np.ndarray,
     log_distances: np.ndarray,
     log_core: np.ndarray,
     order: np.ndarray,
-    places: np.ndarray,
     segments: np.ndarray,
     out: np.ndarray,
 ) -> None:
@@ -218,20 +221,24 @@ def neighbours_of_splits(
                 own = log_core[row]
                 total += own
                 n_rows += 1
+                crossing = 0
                 for j in range(k):
-                    other = indices[row, j]
-                    if other < 0 or not low <= places[other] < high:
+                    crossing += (neighbours[place, j] >= low) & (neighbours[place, j] < high)
+                if crossing == 0:
+                    continue
+                cross20 += stride * crossing
+                for j in range(8):
+                    if not low <= neighbours[place, j] < high:
                         continue
-                    cross20 += stride
-                    if j < 8:
-                        cross8 += stride
-                        n8 += 1
-                        if j < 3:
-                            cross3 += stride
-                        highest = max(own, log_core[other])
-                        total_max += highest
-                        least_max = min(least_max, highest)
-                        total_length += log_distances[row, j] - 0.5 * (own + log_core[other])
+                    cross8 += stride
+                    n8 += 1
+                    if j < 3:
+                        cross3 += stride
+                    near = log_core[order[neighbours[place, j]]]
+                    highest = max(own, near)
+                    total_max += highest
+                    least_max = min(least_max, highest)
+                    total_length += log_distances[row, j] - 0.5 * (own + near)
             seen += stride * n_rows
             if half == 0:
                 of_left = total / n_rows
@@ -307,14 +314,16 @@ def gaussians_of_ranges(
     sums: np.ndarray,
     scatters: np.ndarray,
     spare: np.ndarray,
+    rows: np.ndarray,
     out: np.ndarray,
 ) -> None:
     """How Gaussian ranges are, (r, 7); the first number is left to be written from ``scatters`` (r, q, q).
 
-    ``sums`` are those of ``cumulated_moments``; ``spare`` (2 + q, q) is room.
+    ``sums`` are those of ``cumulated_moments``; ``spare`` (1 + 2 q, q) and ``rows`` (q + 1, 2 ROWS_OF_RANGE)
+    are room.
     """
     q = points.shape[1]
-    mean, z, root = spare[0], spare[1], spare[2:]
+    mean, root, inverse = spare[0], spare[1 : 1 + q], spare[1 + q :]
     for i in range(len(segments)):
         start, end = segments[i, 0], segments[i, 3]
         size = end - start
@@ -327,18 +336,34 @@ def gaussians_of_ranges(
             for b in range(a):
                 square += 2 * scatter[a, b] * scatter[a, b]
         log_det = _cholesky(scatter, RIDGE * max(trace / q, 1e-6), root)
-        fourth, largest = 0.0, 0.0
-        seen, near, far = 0, 0, 0
+        for a in range(q):
+            for b in range(a):
+                value = 0.0
+                for c in range(b, a):
+                    value -= root[a, c] * inverse[c, b]
+                inverse[a, b] = value * root[a, a]
+            inverse[a, a] = root[a, a]
+        seen = 0
         for place in range(start, end, max(1, size // ROWS_OF_RANGE)):
             row = order[place]
-            distance = 0.0
             for a in range(q):
-                value = points[row, a] - mean[a]
-                for b in range(a):
-                    value -= root[a, b] * z[b]
-                z[a] = value * root[a, a]
-                distance += z[a] * z[a]
+                rows[a, seen] = points[row, a] - mean[a]
+            rows[q, seen] = 0.0  # the squared distance
             seen += 1
+        for a in range(q - 1, -1, -1):  # column by column, which is several rows at once
+            factor = inverse[a, a]
+            for t in range(seen):
+                rows[a, t] *= factor
+            for b in range(a):
+                factor = inverse[a, b]
+                for t in range(seen):
+                    rows[a, t] += factor * rows[b, t]
+            for t in range(seen):
+                rows[q, t] += rows[a, t] * rows[a, t]
+        fourth, largest = 0.0, 0.0
+        near, far = 0, 0
+        for t in range(seen):
+            distance = rows[q, t]
             fourth += distance * distance
             near += distance < 0.3 * q
             far += distance > 2.5 * q

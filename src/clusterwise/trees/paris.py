@@ -99,7 +99,10 @@ def _chain(
             for c in range(m):
                 if alive[c]:
                     for e in range(counts[c]):
-                        packed_ends[last + e], packed_weights[last + e] = ends[starts[c] + e], weights[starts[c] + e]
+                        packed_ends[last + e], packed_weights[last + e] = (
+                            ends[starts[c] + e],
+                            weights[starts[c] + e],
+                        )
                     starts[c] = last
                     last += counts[c]
             ends, weights = packed_ends, packed_weights

@@ -9,6 +9,7 @@ import numpy as np
 
 from clusterwise._compiled import compiled
 from clusterwise.components.niw import sum_by_label
+from clusterwise.search.em import expect
 from clusterwise.trees.features import (
     N_RANGE_FEATURES,
     N_SPLIT_FEATURES,
@@ -57,7 +58,8 @@ def features_of_partition(
     order = np.argsort(labels, kind="stable")
     sizes = np.bincount(labels, minlength=k)
     bounds = np.concatenate([[0], sizes.cumsum()])
-    pairs, border = _neighbouring(measured, labels, sizes, order, bounds)
+    sums = sum_by_label(measured.lifted, labels, k)
+    pairs, border = _neighbouring(measured, labels, sums)
     clusters = np.zeros((k, N_CLUSTER_FEATURES))
     clusters[:, :N_RANGE_FEATURES], borders = features_of_clusters(measured, order, bounds, pairs)
     if k > 1:
@@ -65,21 +67,22 @@ def features_of_partition(
     clusters[:, -5:] = _opinions(labels, trees, scores)
     shares = sizes / m
     return PartitionFeatures(
-        np.clip(np.nan_to_num(clusters), -30, 30), shares, _whole(measured, labels, sizes, clusters)
+        np.clip(np.nan_to_num(clusters), -30, 30), shares, _whole(measured, labels, sums, clusters)
     )
 
 
-def _neighbouring(
-    measured: Measured, labels: np.ndarray, sizes: np.ndarray, order: np.ndarray, bounds: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs (p, 2) of clusters, each with the one that it is most mixed with, and each one's pair, (K,)."""
-    k = len(sizes)
+def _neighbouring(measured: Measured, labels: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs (p, 2) of clusters, each with the one that it is most mixed with, and each one's pair, (K,).
+
+    ``sums`` (K, p) are those of T(x) over the rows of each cluster; see ``components.niw``.
+    """
+    k, sizes = len(sums), sums[:, 0]
     if k == 1:
         return np.empty((0, 2), dtype=np.int64), np.zeros(1, dtype=np.int64)
     between = np.zeros((k, k))
     _count_between(measured.indices, labels, between)
     between = between + between.T
-    means = np.add.reduceat(measured.directions[order], bounds[:-1], axis=0) / sizes[:, None]
+    means = sums[:, 1 : measured.directions.shape[1] + 1] / sizes[:, None]
     gaps = np.square(means[:, None] - means).sum(axis=-1)
     # Neighbours in common, for the size of the smaller one; where there are none, the nearest mean.
     mixed = between / np.minimum(sizes[:, None], sizes) - 1e-9 * gaps / max(gaps.max(), 1e-300)
@@ -87,9 +90,7 @@ def _neighbouring(
     partner = mixed.argmax(axis=1)
     own = np.arange(k)
     # Both halves of a pair have the same features.
-    names, border = np.unique(
-        np.minimum(own, partner) * k + np.maximum(own, partner), return_inverse=True
-    )
+    names, border = np.unique(np.minimum(own, partner) * k + np.maximum(own, partner), return_inverse=True)
     return np.stack([names // k, names % k], axis=1), border.reshape(-1)
 
 
@@ -155,10 +156,10 @@ def _find_similar(
                 best[c], node[c] = overlap, i
 
 
-def _whole(measured: Measured, labels: np.ndarray, sizes: np.ndarray, clusters: np.ndarray) -> np.ndarray:
+def _whole(measured: Measured, labels: np.ndarray, sums: np.ndarray, clusters: np.ndarray) -> np.ndarray:
     """Features of the partition as a whole, (N_PARTITION_FEATURES,)."""
-    m, k = len(labels), len(sizes)
-    shares = sizes / m
+    m, k = len(labels), len(sums)
+    shares = sums[:, 0] / m
     f = np.zeros(N_PARTITION_FEATURES)
     f[0:3] = k, np.log(k), k / np.sqrt(m)
     f[3:6] = np.log(shares.min()), np.log(np.median(shares)), shares.max()
@@ -175,7 +176,7 @@ def _whole(measured: Measured, labels: np.ndarray, sizes: np.ndarray, clusters: 
             f[place + 1] = between.mean() - inside.mean()
             f[place + 2] = between[0] - _quantile(inside, 0.95)
             f[place + 3] = _quantile(between, 0.5) - _quantile(inside, 0.9)
-    gaussian = _gaussian(measured, labels, sizes)
+    gaussian = _gaussian(measured, labels, sums)
     f[20:24], f[26] = gaussian[:4], gaussian[4]
     opinions = clusters[:, -5:]
     f[24] = shares @ opinions[:, 3]
@@ -191,7 +192,7 @@ def _quantile(grown: np.ndarray, q: float) -> float:
     return float(grown[low] + (place - low) * (grown[high] - grown[low]))
 
 
-def _gaussian(measured: Measured, labels: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def _gaussian(measured: Measured, labels: np.ndarray, sums: np.ndarray) -> np.ndarray:
     """How well Gaussians describe a partition of points (m, q), per row, (5,).
 
     Twice the gain in log density over one Gaussian if rows belong to their cluster alone, the penalty of the
@@ -199,16 +200,13 @@ def _gaussian(measured: Measured, labels: np.ndarray, sizes: np.ndarray) -> np.n
     """
     points, lifted = measured.directions, measured.lifted
     m, q = points.shape
-    k = len(sizes)
-    base = _log_det(_covariances(lifted.sum(axis=0, keepdims=True), q), np.ones(1) * m)[0]
-    sums = sum_by_label(lifted, labels, k)
+    k, sizes = len(sums), sums[:, 0]
+    base = _log_det(_covariances(sums.sum(axis=0, keepdims=True), q), np.full(1, m))[0]
     means, covariances = sums[:, 1 : q + 1] / sizes[:, None], _covariances(sums, q)
     shares = sizes / m
     fitted = shares @ (_log_det(covariances, sizes) - 2 * np.log(shares))
-    joint = _log_joint(lifted, means, covariances, sizes)
-    largest = joint.max(axis=0)
-    joint -= largest
-    mixed = -2 * (largest + np.log(np.exp(joint, out=joint).sum(axis=0))).mean() - q
+    log_density = expect(_log_joint(lifted, means, covariances, sizes))[2]
+    mixed = -2 * log_density.mean() - q
     penalty = (k * (q + q * (q + 1) / 2 + 1) - 1) * np.log(m) / m
     silhouette = _silhouette(points, labels, means) if k > 1 else 0.0
     return np.array([fitted - base, penalty, fitted - base + penalty, silhouette, mixed - base + penalty])
@@ -248,7 +246,9 @@ def _log_joint(
     shifts = np.einsum("kij,kj->ki", precisions, means)
     upper, right = np.triu_indices(q)
     eta = np.empty((len(means), lifted.shape[1]))
-    eta[:, 0] = np.log(sizes / len(lifted)) - (np.linalg.slogdet(ridged)[1] + (shifts * means).sum(axis=1)) / 2
+    eta[:, 0] = (
+        np.log(sizes / len(lifted)) - (np.linalg.slogdet(ridged)[1] + (shifts * means).sum(axis=1)) / 2
+    )
     eta[:, 1 : q + 1] = shifts
     eta[:, q + 1 :] = precisions[:, upper, right] * np.where(upper == right, -0.5, -1.0)
     return np.asarray(eta @ lifted.T)
