@@ -7,9 +7,8 @@ from typing import Any, ClassVar, Literal
 
 from sklearn.utils._param_validation import StrOptions
 
-from clusterwise.estimators.amortized import AmortizedClusterer
+from clusterwise.estimators.amortized import AmortizedClusterer, RefineOption
 from clusterwise.exceptions import ClusterwiseError, WeightsFileError
-from clusterwise.pipeline.refine import Refine
 from clusterwise.posterior import PartitionPosterior
 from clusterwise.pretrained import Weights
 
@@ -66,7 +65,7 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
         filtering: Literal["minimum-loss", "anchored"] = "minimum-loss",
         *,
         weights: str | Path | Weights | None = None,
-        refine: Refine | None = "search",
+        refine: RefineOption | None = "auto",
         projection: Literal["pca"] | None = None,
         scaling: Literal["joint", "feature"] = "joint",
         max_clusters: int = 100,
@@ -102,7 +101,7 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
         return weights
 
     def _has_one_answer(self) -> bool:
-        return self.filtering == "minimum-loss" and self.refine is None
+        return self.filtering == "minimum-loss" and self._how() is None
 
     @property
     def k_posterior_(self) -> dict[int, float]:
