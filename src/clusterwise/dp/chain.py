@@ -25,6 +25,9 @@ Sampler = Literal["split-merge", "gibbs"]
 PROPOSALS = (8, 24)
 # Hyper-parameters cost little compared with the labels and set the pace where there are few clusters.
 HYPER_STEPS = 3
+# Next to a look at all rows of many blocks they cost nothing. After the search the hyper-parameters are far
+# from where they belong, and the log posterior would go on rising through all draws.
+HYPER_STEPS_OF_BLOCKS, HYPER_STEPS_AFTER_SEARCH = 40, 400
 
 
 @dataclass
@@ -59,8 +62,11 @@ class Chain:
     interrupted: bool = False
 
 
-def update_hyper(rng: np.random.Generator, state: State, hyper_prior: HyperPrior) -> State:
-    for _ in range(HYPER_STEPS):
+def update_hyper(
+    rng: np.random.Generator, state: State, hyper_prior: HyperPrior, n_steps: int = HYPER_STEPS
+) -> State:
+    """Draw the hyper-parameters given the partition, so many steps of each."""
+    for _ in range(n_steps):
         state = replace(state, hyper=update(rng, state.hyper, hyper_prior, state.statistics))
     return state
 
@@ -77,7 +83,8 @@ def step(
     prior = state.hyper.prior(hyper_prior)
     if isinstance(rows, BlockMoves):
         state = rows.step(rng, state, prior, n_proposals)
-    elif sampler == "gibbs":
+        return update_hyper(rng, state, hyper_prior, HYPER_STEPS_OF_BLOCKS)
+    if sampler == "gibbs":
         state = gibbs_sweep(rng, rows, state, prior)
     else:
         state = sweep(rng, rows, state, prior)
@@ -133,6 +140,7 @@ def run_chain(
         n_first = n_warm_up // 2
         if isinstance(rows, BlockMoves):
             state = rows.warm_up(rng, hyper_prior, n_first, report, update_hyper)
+            state = update_hyper(rng, state, hyper_prior, HYPER_STEPS_AFTER_SEARCH)
         else:
             state = _warm_up(rng, rows, hyper_prior, n_first, report)
         n_proposals = int(np.clip(state.n_clusters, *PROPOSALS))
