@@ -22,11 +22,12 @@ from torch import Tensor
 from benchmarks.data import data_directory
 from clusterwise.models.encoded import EncodedModel, RowsTask, prototype_loss
 from clusterwise.pretrained import Weights, get_weights
-from clusterwise.training.from_labels import recipe_for
+from clusterwise.training.from_labels import STEPS_OF_PILOT, EncoderKind, better_encoder, recipe_for
 from clusterwise.training.labelled import LabelledSource
 from clusterwise.training.loop import train_weights
+from clusterwise.training.recipe import Recipe
 
-__all__ = ["RUNS", "Labelled", "TrainingRun", "labelled_rows", "weights_of"]
+__all__ = ["RUNS", "Labelled", "TrainingRun", "labelled_rows", "path_of", "weights_of"]
 
 # Shares of the classes that are for training, where a table has no such split of its own.
 TRAINED_SHARE = 0.75
@@ -140,11 +141,16 @@ def _folder() -> Path:
     return folder
 
 
+def path_of(name: str) -> Path:
+    """Where the weights of a run are, once they were trained."""
+    return _folder() / f"{name}.safetensors"
+
+
 def weights_of(name: str) -> Weights:
     """The weights of a run, trained now if they are not there yet; or shipped ones."""
     if name not in RUNS:
         return get_weights(name)
-    path = _folder() / f"{name}.safetensors"
+    path = path_of(name)
     if not path.exists():
         _train(name, RUNS[name]).save(path)
     return get_weights(path)
@@ -152,10 +158,17 @@ def weights_of(name: str) -> Weights:
 
 def _train(name: str, run: TrainingRun) -> Weights:
     table = labelled_rows(run.data, "train")
-    recipe = recipe_for(
-        run.method, "auto", table.rows.shape[1], table.image_shape, run.steps, 16, name, run.prior
-    )
-    source = LabelledSource(recipe, table.rows, table.y, table.groups)
+
+    def plan(encoder: EncoderKind, steps: int) -> tuple[Recipe, LabelledSource]:
+        recipe = recipe_for(
+            run.method, encoder, table.rows.shape[1], table.image_shape, steps, 16, name, run.prior
+        )
+        return recipe, LabelledSource(recipe, table.rows, table.y, table.groups)
+
+    kind: EncoderKind = "auto"
+    if table.image_shape is None and not run.metric_alone:  # as ``train_from_labels`` does
+        kind = better_encoder(*plan("auto", STEPS_OF_PILOT))
+    recipe, source = plan(kind, run.steps)
 
     def find_source(model: Any, is_over: Callable[[], bool]) -> LabelledSource:
         if run.metric_alone:
