@@ -82,7 +82,6 @@ def labelled_rows(name: str, part: str) -> Labelled:
 TABLES = {
     "letter": ("tabular/letter", "X"),
     "kidney": ("singlecell/human_kidney", "X_pca50"),
-    "bladder": ("singlecell/mouse_bladder", "X_pca50"),
 }
 FEWEST_ROWS = 40
 MOST_ROWS = 5000
@@ -102,7 +101,7 @@ class TrainingRun:
 CHARACTERS = {"turned_classes": True, "distortion": 0.6}
 RUNS = {
     "omniglot-metric": TrainingRun(
-        "omniglot", steps=2500, metric_alone=True, prior={"k_max": 50, "within_groups": 0.7, **CHARACTERS}
+        "omniglot", steps=1200, metric_alone=True, prior={"k_max": 50, "within_groups": 0.7, **CHARACTERS}
     ),
     "omniglot-dac": TrainingRun(
         "omniglot", "dac", steps=1500, prior={"k_max": 50, "within_groups": 0.7, **CHARACTERS}
@@ -111,16 +110,15 @@ RUNS = {
         f"{data}-{method}": TrainingRun(data, method, steps, prior=prior)
         for data, steps, prior in (
             ("mnist", 1000, CHARACTERS),
-            ("tiny-imagenet", 1500, {"k_max": 20}),
+            ("tiny-imagenet", 600, {"k_max": 20}),
             ("letter", 1500, {}),
-            ("kidney", 1000, {}),
-            ("bladder", 1000, {}),
+            ("kidney", 500, {}),
         )
         for method in ("amcp", "dac")
     },
     **{
         f"{data}-metric": TrainingRun(data, "amcp", steps, metric_alone=True, prior=prior)
-        for data, steps, prior in (("mnist", 1000, CHARACTERS), ("tiny-imagenet", 1500, {"k_max": 20}))
+        for data, steps, prior in (("mnist", 1000, CHARACTERS), ("tiny-imagenet", 600, {"k_max": 20}))
     },
 }
 

@@ -166,7 +166,8 @@ def _suite(title: str, data: list[Data], methods: list[Method], notes: dict[str,
     def report(rows: Rows, page: Path) -> list[str]:
         return [HOW, *by_data(rows, FIGURES, notes)]
 
-    return Suite(title, data, methods, report, METRICS, time_limit=300.0)
+    together = [replace(method, group="labelled") for method in methods]
+    return Suite(title, data, together, report, METRICS, time_limit=300.0)
 
 
 def characters(quick: bool) -> Suite:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any, Literal
@@ -13,10 +14,11 @@ import torch
 
 from clusterwise._arrays import require_finite
 from clusterwise._threads import one_thread
-from clusterwise.exceptions import ClusterwiseError, InvalidDataError
+from clusterwise.exceptions import ClusterwiseError, FewClassesWarning, InvalidDataError
 from clusterwise.models.encoded import EncodedModel, prototype_loss
 from clusterwise.models.registry import make_model
 from clusterwise.pretrained.header import Weights
+from clusterwise.priors.labelled import class_numbers
 from clusterwise.tables.columns import read_columns
 from clusterwise.training.labelled import LabelledSource
 from clusterwise.training.labelled_files import LABELLED, LabelledTable
@@ -46,6 +48,7 @@ ROWS_PER_STEP, IMAGES_PER_STEP = 1024, 400
 SIZES = (50, 100, 200, 400)
 MOST_CLUSTERS = 40
 MOST_AT_ONCE = 10  # for ACT-ST, which makes mixtures of all numbers at once
+FEW_CLASSES = 10
 # Steps that tell whether an MLP helps.
 STEPS_OF_PILOT = 150
 # The pace is measured over these steps, after one that sets everything up.
@@ -155,8 +158,10 @@ def train_on_table(
 
     with one_thread():
         started = time.monotonic()
+        pilot = plan(STEPS_OF_PILOT)  # says what is wrong with the labels
+        _warn_of_few_classes(len(np.unique(class_numbers(table.y))))
         if encoder == "auto" and table.image_shape is None:
-            encoder = better_encoder(*plan(STEPS_OF_PILOT))
+            encoder = better_encoder(*pilot)
         recipe, source = plan(int(steps or DEFAULT_STEPS))
         if minutes is not None:
             pace = _seconds_per_step(recipe, source)
@@ -167,6 +172,16 @@ def train_on_table(
     return weights
 
 
+def _warn_of_few_classes(n_classes: int) -> None:
+    if n_classes < FEW_CLASSES:
+        warnings.warn(
+            f"there are {n_classes} classes to learn from; what sets unseen classes apart takes ten or more: "
+            "compare the result with that of an estimator without training, such as clusterwise.Clusterer.",
+            FewClassesWarning,
+            stacklevel=4,
+        )
+
+
 def better_encoder(recipe: Recipe, source: LabelledSource) -> EncoderKind:
     """Whether an MLP learns something that helps with classes that were held out, by a short training.
 
@@ -174,7 +189,7 @@ def better_encoder(recipe: Recipe, source: LabelledSource) -> EncoderKind:
     classes there are. Where no classes are held out, nothing can be said, and the features stay.
     """
     if source.held_out == "rows":
-        return "mlp"
+        return "identity"
     model = _started(recipe, source)
     before = source.badness(model.encoder)
     optimizer = torch.optim.AdamW(model.encoder.parameters(), lr=1e-3)
