@@ -35,9 +35,9 @@ __all__ = ["AmortizedClusterer", "RefineOption"]
 # "auto": what the weights were found to do best with, "search" unless they say something else.
 RefineOption = Literal["auto", "search", "em"]
 
-# Rows that a network sees. A search finds what too few of them did not show, the network alone cannot.
-ROWS_OF_NETWORK, ROWS_BEFORE_SEARCH = 256, 128
-# The same of a network behind an encoder: it is to find dozens of clusters by itself.
+# Rows that a network sees before a search, which finds what too few of them did not show.
+ROWS_BEFORE_SEARCH = 128
+# Those of a network behind an encoder: it is to find dozens of clusters by itself.
 ROWS_OF_ENCODED = 1024
 
 
@@ -45,6 +45,8 @@ class AmortizedClusterer(PipelinedClusterer):
     """Base of the estimators whose network was trained beforehand. Not for direct use."""
 
     _method: ClassVar[str]
+    # Rows that the network sees where its own answer counts.
+    _rows_alone: ClassVar[int] = 256
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "weights": [str, Path, Weights, None],
@@ -102,7 +104,7 @@ class AmortizedClusterer(PipelinedClusterer):
             return self.max_network_points
         if "encoder" in self._weights().recipe:
             return ROWS_OF_ENCODED
-        return ROWS_BEFORE_SEARCH if self._how() == "search" else ROWS_OF_NETWORK
+        return ROWS_BEFORE_SEARCH if self._how() == "search" else self._rows_alone
 
     def _how(self) -> Refine | None:
         """What "auto" stands for with these weights, or what was asked for."""

@@ -24,6 +24,7 @@ from clusterwise.training.callbacks import Callback, Checkpoint, Progress, TimeL
 from clusterwise.training.card import card_text
 from clusterwise.training.checkpoint import TrainingState, load_checkpoint
 from clusterwise.training.labelled_files import LABELLED, source_of_file
+from clusterwise.training.provenance import begin_with, versions
 from clusterwise.training.recipe import OptimizerOptions, Recipe, read_recipe
 from clusterwise.training.sources import Source, source_of_tables
 from clusterwise.training.tasks import LOSS, VALIDATION, draw_task, rng_of_step, task_of_step
@@ -168,6 +169,9 @@ def train_weights(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         model = make_model(recipe.method, recipe.model, recipe.encoder)
+    origin: dict[str, Any] = {"versions": versions()}
+    if recipe.start:
+        origin["start"] = begin_with(model, recipe.start, directory)
 
     def is_over() -> bool:
         late = deadline is not None and time.monotonic() > deadline
@@ -202,5 +206,6 @@ def train_weights(
         "seconds": round(state.seconds, 1),
         "n_parameters": sum(p.numel() for p in model.parameters()),
         "history": state.history,
+        **origin,
     } | source.finish(averaged)
     return Weights(recipe.name, averaged, recipe.to_dict(), facts)

@@ -83,6 +83,7 @@ class Recipe:
     prior: dict[str, Any]
     seed: int = 0
     description: str = ""
+    start: str = ""  # weights to begin with; none: freshly drawn parameters
     sizes: SizeOptions = field(default_factory=SizeOptions)
     optimizer: OptimizerOptions = field(default_factory=OptimizerOptions)
     validation: ValidationOptions = field(default_factory=ValidationOptions)
@@ -124,7 +125,7 @@ def _section(kind: type[Options], values: Any, name: str) -> Options:
 
 def _check_entries(values: dict[str, Any]) -> None:
     """Raise an error that names the first entry outside the sections which cannot be used."""
-    for key in ("name", "method", "description"):
+    for key in ("name", "method", "description", "start"):
         if not isinstance(values.get(key, ""), str):
             raise RecipeError(f"{key} in the recipe must be text, got {values[key]!r}.")
     if not values["name"] or Path(values["name"]).name != values["name"]:
