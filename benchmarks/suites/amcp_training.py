@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ENTRIES", "SUITES", "Entry", "Plan", "trained", "weights_of"]
 
-# Small enough for a minute of training each; all else as in recipes/amcp-2d.toml.
+# Small enough for a minute of training each at most; all else as in recipes/amcp-2d.toml.
 MODEL: dict[str, Any] = {
     "n_features": 2, "width": 32, "n_heads": 4, "n_inducing": 16, "n_encoder_blocks": 3, "n_wavelengths": 6,
     "n_coordinates": 16, "n_em_steps": 3, "n_states": 4,
@@ -44,9 +44,9 @@ PRIOR: dict[str, Any] = {
 class Plan:
     """How long every network is trained."""
 
-    steps: int = 1500
+    steps: int = 600
     n_points: int = 128
-    points_per_batch: int = 2048
+    points_per_batch: int = 1024
     seed: int = 1
 
 
@@ -150,7 +150,7 @@ def amcp_training(quick: bool) -> Suite:
             for name in ENTRIES
         ),
     ]
-    data = [Data(name, partial(ablation_case, name), 3 if quick else 60) for name in ABLATION_SETS]
+    data = [Data(name, partial(ablation_case, name), 3 if quick else 50) for name in ABLATION_SETS]
     title = f"AMCP as printed and with our changes, networks trained for {plan.steps:,} steps each"
     comparison = Comparison(methods, METRICS, reference=FULL)
     return Suite(title, data, methods, comparison, METRICS, time_limit=1200.0)

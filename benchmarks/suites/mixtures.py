@@ -68,6 +68,8 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "AMCP*, Sinkhorn, balanced": {"e_step": "sinkhorn", "proportions": "balanced"},
     "AMCP, no update": {"update": False},
     "AMCP*, k-means first": {"first_cluster": "k-means"},
+    "AMCP*, no InterCC": {"coupling": False},
+    "AMCP*, no splits and merges": {"revise": False},
 }
 # NCP as it is printed: every point, in S random orders whose labels are drawn; S of DAC's Table 5.
 ORDERS = {f"NCP, S = {n}, as printed": n for n in (1, 10, 50)}

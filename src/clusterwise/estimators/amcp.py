@@ -66,7 +66,7 @@ class AMCP(AmortizedClusterer):
         Cap on the number of clusters; a warning says when it was reached.
     max_network_points : int or None
         The network sees at most this many rows, spread over the data; None stands for 128 if a search
-        follows, which finds the rest, else for 512. Up to 10,000 rows take part in refining, and all are
+        follows, which finds the rest, else for 1024. Up to 10,000 rows take part in refining, and all are
         labelled by the clusters.
     random_state : int, RandomState or None
         Seed of what the network draws, of the choice of rows, and of ``sample``.
@@ -112,7 +112,7 @@ class AMCP(AmortizedClusterer):
     """
 
     _method = "amcp"
-    _rows_alone = 512
+    _rows_alone = 1024
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **AmortizedClusterer._parameter_constraints,
         "e_step": [StrOptions({"regular", "sinkhorn"}), None],

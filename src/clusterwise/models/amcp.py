@@ -7,12 +7,14 @@ cluster-wise loop then works on these encodings alone:
 2. *IntraCM* runs T EM steps of a mixture with one reference phi_j for each cluster so far, one for the
    new cluster, started at the seed, and one component for the rest (Eqs 3-7); in torch for training, here,
    and in numpy with all its options for the loop, in ``amcp_mixing``;
-3. the plan's column k says who joins C_k; earlier clusters are revised by their own columns (AMCP*).
+3. the plan's column k says who joins C_k; earlier clusters are revised by their own columns (AMCP*);
+4. when no point is left, clusters are split and merged by the bound of IntraCM (``amcp_revision``).
 
-Objective (``AMCP.loss``; Eq 11), unrolled over the T steps:
+Objective (``AMCP.loss``; Eq 11), unrolled over the T steps, at random states of the loop (``amcp_states``):
 
     - log p(C_k | .)                      cross-entropy of the plan against the true columns
-    - w sum_j q_ij log(pi_j p_ij / q_ij)  the bound of IntraCM (Eq 4)
+    - w sum_j q_ij log(pi_j p_ij / q_ij)  the bound of IntraCM (Eq 4), the components' width held fixed
+    - v log sum_i s_i exp(-loss_i)        the chance that a drawn seed i leads to a right cluster (Eqs 9-10)
 
 =====================  ================================================  =================================
 symbol                 meaning                                           here
@@ -20,31 +22,36 @@ symbol                 meaning                                           here
 x_i                    encoding of a point                               ``AMCP.encode``
 phi_j, f_theta(phi_j)  reference of a component, its decoded centre      ``Decoder``
 log p(x_i | phi_j)     Gaussian, fixed covariance; the rest: a constant  ``log_joint`` (Eq 3)
-q_ij                   responsibility                                    ``e_step`` (Eq 4)
-q_ij                   transport plan                                    ``amcp_mixing`` (Eqs 5-6)
+q_ij                   responsibility, or transport plan                 ``e_step`` (Eq 4, Eqs 5-6)
+epsilon                of the transport, learned                         ``log_epsilon`` (Eq 6)
 phi_j, pi_j updates    gradient step or closed form; mean of q           ``m_step`` (Eq 7)
-M, its column sums     similarity of unassigned to assigned points       ``amcp_loop`` (Eq 9)
-seed of C_k            one draw of Eq 10                                 ``amcp_loop`` (Eq 10)
+M, its column sums     similarity of unassigned to assigned points       ``similarity_in_torch`` (Eq 9)
+s_i, seed of C_k       probability of a seed, one draw of it             ``log_seed_probabilities`` (Eq 10)
 =====================  ================================================  =================================
 
-Corrections of the paper and readings of ours.
+Departures from the paper, corrections of it and readings of ours; the largest one first.
 
-(1) Eq 6 puts p where log p belongs.
-(2) Eq 7's sign is that of ascent on the error; we step along sum_i q_ij (x_i - f(phi_j)) grad f, divided by
+(1) The paper's x_i are the data, scaled to the cube. Here they are encodings by a network of set attention
+    that sees the whole data set, so that clusters of any width and shape may be round; ``encoder="none"`` is
+    the printed one.
+(2) Eq 6 puts p where log p belongs.
+(3) Eq 7's sign is that of ascent on the error; we step along sum_i q_ij (x_i - f(phi_j)) grad f, divided by
     the mass of component j, or the step would grow with N.
-(3) Columns of the plan sum to pi, re-estimated in each step; 1/k, as printed, forces equal clusters and
-    stays as an option.
-(4) Eq 9 does not type-check; barycentric projections of assigned and unassigned points are compared, on
-    rows centred in the cube and normalized.
-(5) Eq 10 needs column sums of M only, one product with the mean projection of the assigned points.
-(6) One draw of Eq 10 is a point, so it is the seed of C_k; whether a point makes a good seed is learned
-    along with it, from the loss of the clusters that seeds lead to.
+(4) Columns of the plan sum to 1/k as printed, which forces equal clusters and stays as an option. Free ones
+    are asked to be those of the step before; the kernel is without them. How strictly they hold
+    (unbalanced transport), and epsilon, are learned: strictness 0 and epsilon 1 are the regular E-step.
+(5) Eq 9 does not type-check; barycentric projections of assigned and unassigned points are compared, on
+    rows centred in the cube and normalized. Eq 10 needs column sums of M only, one product with the mean
+    projection of the assigned points.
+(6) One draw of Eq 10 is a point, so it is the seed of C_k. How much the similarity counts is learned, and so
+    is the loss to be expected of the cluster that a seed leads to, which counts as well.
 (7) Algorithm 1 loops while S_k is *not* empty; its first cluster comes from the same step with nothing
     assigned, k-means stays as an option.
 (8) The component of the rest has a constant density on the cube: what is left is many clusters, which no
     single reference describes.
-(9) With a linear f_theta the M-step has a closed form, in which W cancels: the centre is the mean of the
-    encodings under q.
+(9) With a linear f_theta, the default, the M-step has a closed form, in which W cancels: the centre is the
+    mean of the encodings under q.
+(10) Splits and merges after the loop are not in the paper; some states of training have two clusters as one.
 """
 
 from __future__ import annotations

@@ -21,6 +21,8 @@ __all__ = ["MERGE_PRICE", "SPLIT_PRICE", "revised"]
 
 # Nats by which the bound of a data set must rise for one more reference, and those that keep one.
 SPLIT_PRICE, MERGE_PRICE = 14.0, 3.0
+# Both are at least this for each point of the smaller part: a large cluster is never quite round.
+PRICE_PER_POINT = 0.1
 # EM steps after each change, of two parts of a cluster, and steps towards the longest axis of a cluster.
 EM_STEPS, PART_STEPS, AXIS_STEPS = 5, 6, 4
 # Fewer points than this are not split.
@@ -34,11 +36,14 @@ def revised(
     max_clusters: int,
     split_price: float = SPLIT_PRICE,
     merge_price: float = MERGE_PRICE,
+    price_per_point: float = PRICE_PER_POINT,
 ) -> np.ndarray:
     """Columns (N,) of encodings (N, D) after splits and merges; all points are assigned before and after."""
     scaled = np.multiply(x.T, precision, order="C")
     names = (np.cumsum(np.bincount(columns) > 0) - 1)[columns]
-    found: np.ndarray = _revised(x, scaled, names, precision, max_clusters, split_price, merge_price)
+    found: np.ndarray = _revised(
+        x, scaled, names, precision, max_clusters, split_price, merge_price, price_per_point
+    )
     return found
 
 
@@ -51,6 +56,7 @@ def _revised(
     max_clusters: int,
     split_price: float,
     merge_price: float,
+    price_per_point: float,
 ) -> np.ndarray:
     n, d = x.shape
     rest = np.empty(n, x.dtype)
@@ -79,7 +85,8 @@ def _revised(
             j += 1
             continue
         gain, first, second, share = _two_parts(x[members], precision)
-        if gain <= split_price:
+        price = max(split_price, price_per_point * len(members) * min(share, 1 - share))
+        if gain <= price:
             j += 1
             continue
         more, more_shares = np.empty((len(centres) + 1, d), x.dtype), np.empty(len(centres) + 1, x.dtype)
@@ -88,7 +95,7 @@ def _revised(
         more_shares[j], more_shares[-2] = shares[j] + math.log(share), shares[j] + math.log(1 - share)
         more_shares[-1] = NEVER
         more, more_shares, new_scores, new_bound = _settled(x, scaled, rest, more, more_shares, precision)
-        if new_bound - bound > split_price:
+        if new_bound - bound > price:
             centres, shares, scores, bound = more, more_shares, new_scores, new_bound
             looked_at = np.append(looked_at, False)
             looked_at[j] = looked_at[len(centres) - 2] = False
@@ -111,7 +118,8 @@ def _revised(
                     fewer_shares[at] = math.log(total)
                 at += 1
         fewer, fewer_shares, new_scores, new_bound = _settled(x, scaled, rest, fewer, fewer_shares, precision)
-        if bound - new_bound > merge_price:
+        price = max(merge_price, price_per_point * n * math.exp(min(shares[a], shares[b])))
+        if bound - new_bound > price:
             break
         centres, shares, scores, bound = fewer, fewer_shares, new_scores, new_bound
     return _largest(scores)
