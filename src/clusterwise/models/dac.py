@@ -46,9 +46,9 @@ from clusterwise.nn.flows import FlowHead
 __all__ = ["DAC", "DACConfig", "Filtered", "filtering_loss", "remove_random_clusters"]
 
 
-# Data sets of a training step are run in this many parts, by the number of points that are left, and that number is
-# rounded up to this many steps.
-SIZES_AT_ONCE, ROUNDED_TO = 3, 8
+# Data sets of a training step are run in this many parts, sorted by how many points are left, and these
+# numbers are rounded up to this many different ones.
+SIZES_AT_ONCE, ROUNDED_TO = 2, 8
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ class DAC(AmortizedModel):
         return Filtered(self.membership(h_m).squeeze(-1), means, log_sds, context)
 
     def log_density(self, points: Tensor, filtered: Filtered) -> Tensor | None:
-        """log p(x; theta) of points (B, N, d) in the cluster that was found, (B, N), if there is a density."""
+        """log p(x; theta) of points (B, N, d) under the cluster that was found, (B, N), or None."""
         if self.flow is not None and filtered.context is not None:
             return self.flow.log_density(points, filtered.context)
         if filtered.means is None or filtered.log_sds is None:

@@ -3,11 +3,12 @@
     log p(x; theta) = log Normal(u; 0, I) - sum_i log sigma_i,  u_i = (x_i - mu_i) / sigma_i
 
 in each of several blocks, where mu_i and log sigma_i are functions of the x that come before x_i and of the
-context theta (DAC, Eqs 14-15). Every other block takes the features in the opposite order. A block computes all of
-its mu and sigma in one pass, by a network some of whose weights are masked out (MADE, Germain et al. 2015).
+context theta (DAC, Eqs 14-15). Every other block takes the features in the opposite order. A block computes
+all of its mu and sigma in one pass, by a network some of whose weights are masked out (MADE, Germain et al.
+2015).
 
-The paper leaves the first feature of a block as it is; here it is moved and scaled by the context too, so that
-the flow can start with the place and the size of the cluster.
+The paper leaves the first feature of a block as it is; here the context moves and scales it too, so that the
+flow can start with the place and the size of the cluster.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class MaskedAutoregressiveFlow(nn.Module):
         return log_determinant - 0.5 * noise.square().sum(-1) - 0.5 * self.n_features * math.log(2 * math.pi)
 
     def inverse(self, noise: Tensor, context: Tensor) -> Tensor:
-        """Map noise (..., n, d) to the points (..., n, d) that ``forward`` maps to it, one feature at a time."""
+        """Map noise (..., n, d) to the points that ``forward`` maps to it, one feature after the other."""
         points = noise
         for block in reversed(self.blocks):
             from_context = block.context(context).unsqueeze(-2)
