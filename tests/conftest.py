@@ -17,6 +17,10 @@ settings.load_profile("clusterwise")
 TINY_NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
     "tiny-minimum-loss": ("dac", {"filtering": "minimum-loss", "n_decoder_blocks": 1}),
     "tiny-anchored": ("dac", {"filtering": "anchored", "n_anchors": 4, "n_decoder_blocks": 1}),
+    "tiny-flow": (
+        "dac",
+        {"filtering": "anchored", "density": "flow", "n_anchors": 4, "n_decoder_blocks": 1},
+    ),
     "tiny-without-density": ("dac", {"density": "none", "n_decoder_blocks": 1}),
     "tiny-act-st": ("act-st", {"k_max": 3, "n_decoder_blocks": 1}),
     "tiny-amcp": ("amcp", {"n_coordinates": 8}),

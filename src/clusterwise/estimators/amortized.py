@@ -94,14 +94,18 @@ class AmortizedClusterer(PipelinedClusterer):
         """Number of rows that the network may see."""
         if self.max_network_points is not None:
             return self.max_network_points
-        return ROWS_BEFORE_SEARCH if self.refine == "search" else ROWS_OF_NETWORK
+        return ROWS_BEFORE_SEARCH if self._how() == "search" else ROWS_OF_NETWORK
+
+    def _how(self) -> Refine | None:
+        """How the network's partition is refined."""
+        return self.refine
 
     def _pipeline(self) -> Pipeline:
         model = cast("AmortizedModel", self._weights().model)
         return Pipeline(
             partial(fit_feature_map, n_features=model.n_features, scaling=self.scaling),
             NetworkProposer(model, self.max_clusters, self._options(), self.device),
-            how=self.refine,
+            how=self._how(),
             max_clusters=self.max_clusters,
             max_shown=self._max_shown(),
             n_draws=self._n_draws(),

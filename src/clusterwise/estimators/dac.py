@@ -22,18 +22,30 @@ ONE_ANSWER = (
 )
 
 
+# Rows that the network sees where its clusters are flows: bent ones need more than Gaussians do, and nothing
+# else looks at the rows.
+ROWS_OF_FLOWS = 1024
+
+
 class DAC(AmortizedClusterer):
     """Deep Amortized Clustering (Lee, Lee & Teh 2019): clusters found one by one, k included.
 
     A trained network takes the whole data set and picks out one cluster per pass until no row is
     left. ``refine`` says what happens to this partition.
 
+    The weights ``"dac-warped-2d"`` are for bent clusters: each is a normalizing flow instead of a Gaussian.
+
     Parameters
     ----------
-    filtering : {"minimum-loss", "anchored"}
-        Whether a pass picks the cluster that it finds easiest, or that of a random row (the anchor).
-    weights, refine, projection, scaling, max_clusters, max_network_points, random_state, verbose, device
-        As for :class:`AMCP`; ``weights=None`` stands for those shipped for this filtering.
+    filtering : {"minimum-loss", "anchored"}, optional
+        Whether a pass picks the cluster that it finds easiest, or that of a random row (the anchor). By
+        default as the weights do it; without ``weights`` the minimum loss.
+    refine : {"auto", "search", "em"} or None
+        As for :class:`AMCP`. "auto" is "search" for clusters that are Gaussians and None for flows: a search
+        for Gaussians would cut bent clusters into pieces.
+    weights, projection, scaling, max_clusters, max_network_points, random_state, verbose, device
+        As for :class:`AMCP`; ``weights=None`` stands for those shipped for this filtering. For flows
+        ``max_network_points=None`` is 1,024.
 
     Attributes
     ----------
@@ -45,7 +57,7 @@ class DAC(AmortizedClusterer):
         The passes in their order.
     labels_, n_clusters_, membership_, probabilities_, outlier_scores_, means_, covariances_, proportions_, \
 network_labels_, weights_name_, cap_reached_, n_network_points_
-        As for :class:`AMCP`.
+        As for :class:`AMCP`; for flows means and covariances are those of the rows that the network saw.
 
     Examples
     --------
@@ -58,15 +70,16 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
     _method = "dac"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **AmortizedClusterer._parameter_constraints,
-        "filtering": [StrOptions({"minimum-loss", "anchored"})],
+        "filtering": [StrOptions({"minimum-loss", "anchored"}), None],
+        "refine": [StrOptions({"auto", "search", "em"}), None],
     }
 
     def __init__(
         self,
-        filtering: Literal["minimum-loss", "anchored"] = "minimum-loss",
+        filtering: Literal["minimum-loss", "anchored"] | None = None,
         *,
         weights: str | Path | Weights | None = None,
-        refine: Refine | None = "search",
+        refine: Literal["auto"] | Refine | None = "auto",
         projection: Literal["pca"] | None = None,
         scaling: Literal["joint", "feature"] = "joint",
         max_clusters: int = 100,
@@ -78,7 +91,7 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
         self.filtering = filtering
         super().__init__(
             weights=weights,
-            refine=refine,
+            refine=refine,  # type: ignore[arg-type]  # only ``_how`` reads it
             projection=projection,
             scaling=scaling,
             max_clusters=max_clusters,
@@ -89,20 +102,39 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
         )
 
     def _default_weights(self) -> str:
-        return f"dac-{self.filtering}-2d"
+        return f"dac-{self.filtering or 'minimum-loss'}-2d"
 
     def _weights(self) -> Weights:
         weights = super()._weights()
         trained_for = weights.model.config.filtering
-        if trained_for != self.filtering:
+        if self.filtering not in (None, trained_for):
             raise WeightsFileError(
                 f"The weights {weights.name!r} are for {trained_for} filtering, not for {self.filtering}; "
                 f"pass filtering={trained_for!r} or other weights."
             )
         return weights
 
+    def _has_flows(self) -> bool:
+        return bool(self._weights().model.config.density == "flow")
+
+    def _how(self) -> Refine | None:
+        has_flows = self._has_flows()
+        if str(self.refine) == "auto":
+            return None if has_flows else "search"
+        if self.refine is not None and has_flows:
+            raise ClusterwiseError(
+                f"refine={self.refine!r} would describe the clusters of the weights "
+                f"{self._weights().name!r} by Gaussians, which they are not; pass refine=None or 'auto'."
+            )
+        return self.refine
+
+    def _max_shown(self) -> int:
+        if self.max_network_points is None and self._has_flows():
+            return ROWS_OF_FLOWS
+        return super()._max_shown()
+
     def _has_one_answer(self) -> bool:
-        return self.filtering == "minimum-loss" and self.refine is None
+        return self._how() is None and self._weights().model.config.filtering == "minimum-loss"
 
     @property
     def k_posterior_(self) -> dict[int, float]:

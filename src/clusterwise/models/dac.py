@@ -33,6 +33,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from clusterwise.components.flows import ConditionedFlow
 from clusterwise.models.base import AmortizedModel, Inference, Step, TrainingTask
 from clusterwise.nn.attention import (
     InducedSetAttentionBlock,
@@ -264,7 +265,11 @@ class DAC(AmortizedModel):
         points, mask = (tensor.repeat_interleave(paths, dim=0) for tensor in (points, mask))
         found = self._filter(points, mask, [s for seed in seeds for s in _seeds(seed, n_draws)], max_clusters)
         return [
-            replace(found[start], draws=tuple(one.labels for one in found[start + 1 : start + paths]))
+            replace(
+                found[start],
+                draws=tuple(one.labels for one in found[start + 1 : start + paths]),
+                densities=sum((one.densities for one in found[start : start + paths]), ()),
+            )
             for start in range(0, len(found), paths)
         ]
 
@@ -278,7 +283,14 @@ class DAC(AmortizedModel):
             if not active:
                 break
             self._filter_once(points, [traces[b] for b in active], active)
-        return [trace.finish(points[b]) for b, trace in enumerate(traces)]
+        return [
+            replace(trace.finish(points[b]), densities=self._densities(trace.contexts))
+            for b, trace in enumerate(traces)
+        ]
+
+    def _densities(self, contexts: list[Tensor]) -> tuple[ConditionedFlow, ...]:
+        """Densities of the clusters that were found, if they are flows."""
+        return () if self.flow is None or not contexts else (self.flow.flow.given(torch.stack(contexts)),)
 
     def _filter_once(self, points: Tensor, traces: list[_Trace], active: list[int]) -> None:
         """Run one pass over the points that are left, gathered so that taken points cost nothing."""
@@ -297,6 +309,8 @@ class DAC(AmortizedModel):
         for row, (trace, index) in enumerate(zip(traces, left, strict=True)):
             anchor = None if anchors is None else int(anchors[row])
             trace.take(probabilities[row, : len(index)], index, anchor)
+            if filtered.context is not None:
+                trace.contexts.append(filtered.context[row])
 
 
 def _seeds(seed: int, n_draws: int) -> list[int]:
@@ -312,6 +326,7 @@ class _Trace:
         self.left = mask.clone()
         self.generator = torch.Generator().manual_seed(seed)
         self.steps: list[Step] = []
+        self.contexts: list[Tensor] = []  # theta of each step, if the density is a flow
 
     def draw_anchor(self, n_left: int) -> int:
         """Draw one of the points that are left, uniformly, by the data set's own generator."""

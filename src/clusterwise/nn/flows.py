@@ -15,9 +15,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from clusterwise._tensors import to_numpy
+from clusterwise.components.flows import ConditionedFlow, FlowBlock
 
 __all__ = ["FlowHead", "MaskedAutoregressiveFlow", "autoregressive_masks"]
 
@@ -49,7 +53,7 @@ class _Block(nn.Module):
     def __init__(self, n_context: int, n_hidden: int, order: Tensor) -> None:
         super().__init__()
         d = len(order)
-        self.order = order.tolist()
+        self.order: list[int] = order.tolist()
         first, second, last = autoregressive_masks(order, n_hidden)
         self.register_buffer("first_mask", first, persistent=False)
         self.register_buffer("second_mask", second, persistent=False)
@@ -73,6 +77,17 @@ class _Block(nn.Module):
         shift, log_scale = raw.chunk(2, dim=-1)
         return shift, LARGEST_LOG_SCALE * torch.tanh(log_scale / LARGEST_LOG_SCALE)
 
+    def given(self, contexts: Tensor) -> FlowBlock:
+        """The block with K contexts (K, c), as arrays."""
+        return FlowBlock(
+            order=np.array(self.order),
+            first=to_numpy((self.first.weight * self.first_mask).T, np.float64),
+            second=to_numpy((self.second.weight * self.second_mask).T, np.float64),
+            last=to_numpy((self.last.weight * self.last_mask).T, np.float64),
+            from_context=to_numpy(self.context(contexts), np.float64),
+            largest_log_scale=LARGEST_LOG_SCALE,
+        )
+
 
 class MaskedAutoregressiveFlow(nn.Module):
     """A density over d features, given a context."""
@@ -85,10 +100,13 @@ class MaskedAutoregressiveFlow(nn.Module):
             _Block(n_context, n_hidden, order.flip(0) if b % 2 else order) for b in range(n_blocks)
         )
 
+    def _in_order(self) -> list[_Block]:
+        return [block for block in self.blocks if isinstance(block, _Block)]
+
     def forward(self, points: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
         """Map points (..., n, d) to noise (..., n, d) and the log determinants (..., n); context (..., c)."""
         log_determinant = points.new_zeros(points.shape[:-1])
-        for block in self.blocks:
+        for block in self._in_order():
             shift, log_scale = block.shift_and_log_scale(points, block.context(context).unsqueeze(-2))
             points = (points - shift) * torch.exp(-log_scale)
             log_determinant = log_determinant - log_scale.sum(-1)
@@ -99,10 +117,15 @@ class MaskedAutoregressiveFlow(nn.Module):
         noise, log_determinant = self(points, context)
         return log_determinant - 0.5 * noise.square().sum(-1) - 0.5 * self.n_features * math.log(2 * math.pi)
 
+    @torch.no_grad()
+    def given(self, contexts: Tensor) -> ConditionedFlow:
+        """The flow with K contexts (K, c), as arrays."""
+        return ConditionedFlow(tuple(block.given(contexts) for block in self._in_order()))
+
     def inverse(self, noise: Tensor, context: Tensor) -> Tensor:
         """Map noise (..., n, d) to the points that ``forward`` maps to it, one feature after the other."""
         points = noise
-        for block in reversed(self.blocks):
+        for block in reversed(self._in_order()):
             from_context = block.context(context).unsqueeze(-2)
             noise, points = points, torch.zeros_like(points)
             for place in range(self.n_features):

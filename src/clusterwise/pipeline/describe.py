@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from clusterwise.components.clusters import Clusters, clusters_in_use, outlier_scores
+from clusterwise.components.clusters import Clusters, Described, clusters_in_use, outlier_scores
 from clusterwise.components.niw import CovarianceType
 from clusterwise.components.order import by_first_appearance, in_input_order
 from clusterwise.components.rows import Rows
@@ -32,7 +32,7 @@ class Assigner(Protocol):
 class Description:
     """What a user wants to know about the clusters of a data set; rows in the order of the input."""
 
-    clusters: Clusters  # all in use, in the order of first appearance
+    clusters: Described  # all in use, in the order of first appearance
     assigner: Assigner  # of new rows to these clusters
     membership: np.ndarray  # (n, K), the largest entry of a row is its label
     outlier_scores: np.ndarray  # (n,)
@@ -69,11 +69,15 @@ def describe_average(prepared: Prepared, answer: Clusters, beliefs: Beliefs) -> 
 def describe_proposal(prepared: Prepared, proposal: Proposal, covariance_type: CovarianceType) -> Description:
     """Report a proposer's own answer as it is.
 
-    Its clusters become Gaussians without further ado, which label the rows that it did not see and say how
-    sure a membership is; where they prefer another cluster for a row, both change places.
+    The densities of its clusters, its own or Gaussians without further ado, label the rows that it did not
+    see and say how sure a membership is; where they prefer another cluster for a row, both change places.
     """
     own = proposal.candidates[0]
-    clusters = clusters_of_labels(prepared.features[prepared.shown], own, covariance_type)
+    clusters: Described
+    if proposal.clusters:
+        clusters = proposal.clusters[0]
+    else:
+        clusters = clusters_of_labels(prepared.features[prepared.shown], own, covariance_type)
     labels = clusters.log_joint(prepared.features).argmax(axis=1)
     labels[prepared.shown] = own
     in_use = by_first_appearance(labels, clusters.n_clusters, prepared.order)
@@ -95,7 +99,7 @@ def _with_winners(membership: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def _description(
-    prepared: Prepared, clusters: Clusters, assigner: Assigner, membership: np.ndarray
+    prepared: Prepared, clusters: Described, assigner: Assigner, membership: np.ndarray
 ) -> Description:
     distances = clusters.nearest_distances(prepared.features)
     scores = outlier_scores(distances, prepared.features.shape[1], prepared.n_rows)

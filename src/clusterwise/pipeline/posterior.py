@@ -56,7 +56,9 @@ def beliefs_of_proposal(prepared: Prepared, proposal: Proposal, covariance_type:
     likely = _likely(proposal.weights)
     shown = prepared.features[prepared.shown]
     labels = tuple(proposal.candidates[i] for i in likely)
-    clusters = tuple(clusters_of_labels(shown, of_one, covariance_type) for of_one in labels)
+    clusters: tuple[Believed, ...] = tuple(proposal.clusters[i] for i in likely if proposal.clusters)
+    if not clusters:
+        clusters = tuple(clusters_of_labels(shown, of_one, covariance_type) for of_one in labels)
     return Beliefs(clusters, _normalized(proposal.weights[likely]), labels)
 
 
