@@ -12,75 +12,66 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import logsumexp
 
-__all__ = ["ConditionedFlow", "FlowBlock", "FlowClusters"]
+from clusterwise.components.flow_loops import to_noise, to_points
 
-# Rows are compared with a cluster so many at a time: what the layers pass on stays in the processor's cache.
-ROWS_AT_ONCE = 1024
+__all__ = ["ConditionedFlow", "FlowClusters"]
+
 # Beyond so many spreads there is nothing: rows farther out count as lying here, and no square overflows.
 FARTHEST = 1e3
 
 
 @dataclass(frozen=True)
-class FlowBlock:
-    """One block for K clusters: two hidden layers of h units, weights masked already."""
-
-    order: np.ndarray  # (d,) as which each feature comes
-    first: np.ndarray  # (d, h)
-    second: np.ndarray  # (h, h)
-    last: np.ndarray  # (h, 2 d)
-    from_context: np.ndarray  # (K, 2 h + 2 d), added before the activations and to the output
-    largest_log_scale: float
-
-    def shift_and_log_scale(self, points: np.ndarray, cluster: int) -> tuple[np.ndarray, np.ndarray]:
-        """mu and log sigma, (n, d) each, of points (n, d)."""
-        h, d = len(self.second), points.shape[1]
-        context = self.from_context[cluster]
-        hidden = np.maximum(points @ self.first + context[:h], 0.0)
-        hidden = np.maximum(hidden @ self.second + context[h : 2 * h], 0.0)
-        raw = hidden @ self.last + context[2 * h :]
-        return raw[:, :d], self.largest_log_scale * np.tanh(raw[:, d:] / self.largest_log_scale)
-
-
-@dataclass(frozen=True)
 class ConditionedFlow:
-    """A flow whose contexts are given: K maps between points and noise."""
+    """A flow of B blocks whose contexts are given: K maps between points and noise.
 
-    blocks: tuple[FlowBlock, ...]
+    Each block has two hidden layers of h units; its weights are masked already.
+    """
+
+    features: np.ndarray  # (B, d) the features in the order in which a block takes them
+    first: np.ndarray  # (B, d, h)
+    second: np.ndarray  # (B, h, h)
+    last: np.ndarray  # (B, h, 2 d)
+    contexts: np.ndarray  # (K, B, 2 h + 2 d), added before the activations and to the output
+    largest_log_scale: float
 
     @property
     def n_clusters(self) -> int:
         """Number of clusters K."""
-        return len(self.blocks[0].from_context)
+        return len(self.contexts)
 
     @property
     def n_features(self) -> int:
         """Number of features d."""
-        return len(self.blocks[0].order)
+        return self.features.shape[1]
 
     def select(self, clusters: np.ndarray) -> ConditionedFlow:
         """Keep the clusters with these indices, in this order."""
-        return ConditionedFlow(
-            tuple(replace(block, from_context=block.from_context[clusters]) for block in self.blocks)
-        )
+        return replace(self, contexts=self.contexts[clusters])
 
     def noise(self, points: np.ndarray, cluster: int) -> tuple[np.ndarray, np.ndarray]:
         """u = f_k(x), (n, d), and the log determinants (n,) of its derivative, of points (n, d)."""
-        log_determinants = np.zeros(len(points))
-        for block in self.blocks:
-            shift, log_scale = block.shift_and_log_scale(points, cluster)
-            points = (points - shift) * np.exp(-log_scale)
-            log_determinants -= log_scale.sum(axis=1)
-        return points, log_determinants
+        found: tuple[np.ndarray, np.ndarray] = to_noise(
+            np.ascontiguousarray(points),
+            self.first,
+            self.second,
+            self.last,
+            self.contexts[cluster],
+            self.largest_log_scale,
+        )
+        return found
 
     def points(self, noise: np.ndarray, cluster: int) -> np.ndarray:
         """The points (n, d) that ``noise`` maps to these u, (n, d)."""
-        for block in reversed(self.blocks):
-            points = np.zeros_like(noise)
-            for feature in np.argsort(block.order):
-                shift, log_scale = block.shift_and_log_scale(points, cluster)
-                points[:, feature] = noise[:, feature] * np.exp(log_scale[:, feature]) + shift[:, feature]
-            noise = points
-        return noise
+        found: np.ndarray = to_points(
+            np.ascontiguousarray(noise),
+            self.first,
+            self.second,
+            self.last,
+            self.contexts[cluster],
+            self.largest_log_scale,
+            self.features,
+        )
+        return found
 
 
 @dataclass(frozen=True)
@@ -128,12 +119,10 @@ class FlowClusters:
         """Log densities (n, K), and squared distances (n, K) from the centres in the space of the noise."""
         points = np.clip(points, -FARTHEST, FARTHEST)
         densities, distances = np.empty((2, len(points), self.n_clusters))
-        for start in range(0, len(points), ROWS_AT_ONCE):
-            rows = slice(start, start + ROWS_AT_ONCE)
-            for k in range(self.n_clusters):
-                noise, log_determinants = self.flow.noise(points[rows], k)
-                distances[rows, k] = np.square(noise).sum(axis=1)
-                densities[rows, k] = log_determinants - 0.5 * distances[rows, k]
+        for k in range(self.n_clusters):
+            noise, log_determinants = self.flow.noise(points, k)
+            distances[:, k] = np.square(noise).sum(axis=1)
+            densities[:, k] = log_determinants - 0.5 * distances[:, k]
         return densities - 0.5 * points.shape[1] * np.log(2 * np.pi), distances
 
     def log_joint(self, points: np.ndarray) -> np.ndarray:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from scipy.cluster.vq import kmeans2
 from scipy.spatial.distance import cdist
 
-from clusterwise.components.niw import NormalInverseWishart
 from clusterwise.components.rows import Rows
 from clusterwise.deepdpm.history import History
 from clusterwise.deepdpm.moves import (
@@ -20,7 +19,6 @@ from clusterwise.deepdpm.moves import (
     accept_splits,
     aim_subclusters,
     join_outputs,
-    mean_scatter,
     network_sides,
     split_outputs,
     statistics_of_halves,
@@ -54,7 +52,6 @@ class Snapshot:
 
     weights: NetWeights
     statistics: np.ndarray  # (K, p), weighted by the net's memberships
-    prior: NormalInverseWishart  # that of the last moves
     history: History
     proposals: Proposals
     quiet_rounds: int  # without a move at the end
@@ -69,7 +66,6 @@ class Fit:
     ) -> None:
         self.rng = np.random.default_rng(seed)
         self.rows, self.settings, self.report = rows, settings, report
-        self.least_psi = settings.prior.psi
         self.history = History()
         self.quiet_rounds = 0
 
@@ -93,8 +89,6 @@ class Fit:
         settings = self.settings
         self.net = ClusteringNet.from_weights(snapshot.weights, settings.learning_rate, settings.device)
         self.statistics = snapshot.statistics
-        if settings.cluster_share is not None:
-            self.settings = settings = replace(settings, prior=snapshot.prior)
         self.history = snapshot.history.copy()
         self.proposals = snapshot.proposals
         self._renew_subclusters(self.net.n_clusters)
@@ -192,21 +186,12 @@ class Fit:
         self.subnets.take(torch.from_numpy(kept).to(settings.device))
         self.statistics, self.ages = self.statistics[kept], self.ages[kept]
 
-    def _renew_prior(self, hard: np.ndarray) -> None:
-        """Let the prior be a share of the scatter of an average cluster, given the statistics (K, p)."""
-        settings = self.settings
-        if settings.cluster_share is not None:
-            psi = settings.cluster_share * mean_scatter(hard, settings.prior)
-            prior = replace(settings.prior, psi=np.maximum(self.least_psi, psi))
-            self.settings = replace(settings, prior=prior)
-
     def split(self) -> int:
         """Propose to split every cluster into its subclusters; returns how many did."""
+        settings, prior = self.settings, self.settings.prior
         labels, members = self._hard_partition()
         k = self.n_clusters
-        hard = statistics_of(self.rows, labels, k, self.settings.prior)
-        self._renew_prior(hard)
-        settings, prior = self.settings, self.settings.prior
+        hard = statistics_of(self.rows, labels, k, prior)
         aim_subclusters(self.rng, self.rows, self.subnets, members, hard, self.ages, settings)
         by_centres = settings.subclusters == "2-means"
         if by_centres:
@@ -234,10 +219,9 @@ class Fit:
 
     def merge(self) -> int:
         """Propose to merge neighbours; returns how many pairs did."""
-        labels, members = self._hard_partition()
-        hard = statistics_of(self.rows, labels, self.n_clusters, self.settings.prior)
-        self._renew_prior(hard)
         settings = self.settings
+        labels, members = self._hard_partition()
+        hard = statistics_of(self.rows, labels, self.n_clusters, settings.prior)
         pairs, log_odds = accept_merges(self.rng, hard, settings)
         self.proposals = Proposals(self.proposals.splits, log_odds)
         if not pairs:
@@ -272,7 +256,6 @@ class Fit:
         return Snapshot(
             self.net.to_weights(),
             self.statistics,
-            self.settings.prior,
             self.history.copy(),
             self.proposals,
             self.quiet_rounds,

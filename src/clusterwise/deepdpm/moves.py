@@ -22,7 +22,6 @@ __all__ = [
     "aim_subclusters",
     "join_outputs",
     "k_after_moves",
-    "mean_scatter",
     "network_sides",
     "split_outputs",
     "statistics_of_halves",
@@ -133,17 +132,6 @@ def statistics_of_halves(
     for part, points in rows.chunks(prior.n_statistics):
         total += sum_by_label(prior.lift(points), 2 * labels[part] + sides[part], 2 * n_clusters)
     return total.reshape(n_clusters, 2, -1)
-
-
-def mean_scatter(statistics: np.ndarray, prior: NormalInverseWishart) -> float:
-    """Scatter of an average cluster in an average feature: the sum of the squares around its centre."""
-    d, psi = prior.n_features, prior.posterior(statistics).psi
-    # What is added to Psi; that of the centres themselves, kappa times a square, is next to nothing.
-    if psi.ndim == 1:
-        of_each = (psi - prior.psi[0]) / d
-    else:
-        of_each = (np.einsum("kaa->k", psi) if psi.ndim == 3 else psi.sum(axis=1)) / d - prior.psi.mean()
-    return float(of_each.mean())
 
 
 # -- decisions -----------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ class Settings:
 
     prior: NormalInverseWishart
     alpha: float
-    cluster_share: float | None = None  # nu Psi is at least this share of the scatter of an average cluster
     splits: bool = True
     merges: bool = True
     subclusters: Subclusters = "network"

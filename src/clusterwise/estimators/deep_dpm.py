@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from clusterwise._threads import one_thread
 from clusterwise.components.clusters import outlier_scores_of
-from clusterwise.components.niw import CovarianceType
+from clusterwise.components.niw import CovarianceType, NormalInverseWishart
 from clusterwise.components.order import in_input_order
 from clusterwise.components.rows import Rows
 from clusterwise.deepdpm.alternation import alternate
@@ -241,7 +241,7 @@ class DeepDPM(BaseClusterer):
                 snapshot = run(seed, rows, settings, self.k_init, before, report)
             else:
                 space, rows, settings, snapshot = self._learn(seed, space, rows, before, report)
-            self._store(rows, table.order, space, snapshot)
+            self._store(rows, table.order, space, settings.prior, snapshot)
         self._warn()
         if self.verbose:
             print(
@@ -334,9 +334,10 @@ class DeepDPM(BaseClusterer):
         rows: Rows,
         order: np.ndarray | None,
         space: Space,
+        prior: NormalInverseWishart,
         snapshot: Snapshot,
     ) -> None:
-        weights, clusters, membership = outputs_in_use(rows, order, snapshot.weights, snapshot.prior)
+        weights, clusters, membership = outputs_in_use(rows, order, snapshot.weights, prior)
         scores = in_input_order(outlier_scores_of(rows, clusters), order)
         self._store_clusters(space, clusters, weights, in_input_order(membership, order), scores)
         checked = rows_to_check(len(rows))

@@ -70,6 +70,7 @@ class DACConfig:
     n_context: int = 128  # length of theta if the density is a flow (App. D), its blocks, their width
     n_flow_blocks: int = 4
     flow_width: int = 64
+    density_weight: float = 1.0  # of log p in the loss; Eqs 5 and 7 have 1
 
 
 class Filtered(NamedTuple):
@@ -246,7 +247,10 @@ class DAC(AmortizedModel):
             )
             anchors = anchors.flatten()
         filtered = self.decode(h_x, mask, anchors)
-        return filtering_loss(filtered.logits, self.log_density(points, filtered), labels, mask, anchors)
+        density = self.log_density(points, filtered)
+        if density is not None:
+            density = self.config.density_weight * density
+        return filtering_loss(filtered.logits, density, labels, mask, anchors)
 
     @torch.inference_mode()
     def infer(

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from clusterwise._tensors import to_numpy
-from clusterwise.components.flows import ConditionedFlow, FlowBlock
+from clusterwise.components.flows import ConditionedFlow
 
 __all__ = ["FlowHead", "MaskedAutoregressiveFlow", "autoregressive_masks"]
 
@@ -77,16 +77,11 @@ class _Block(nn.Module):
         shift, log_scale = raw.chunk(2, dim=-1)
         return shift, LARGEST_LOG_SCALE * torch.tanh(log_scale / LARGEST_LOG_SCALE)
 
-    def given(self, contexts: Tensor) -> FlowBlock:
-        """The block with K contexts (K, c), as arrays."""
-        return FlowBlock(
-            order=np.array(self.order),
-            first=to_numpy((self.first.weight * self.first_mask).T, np.float64),
-            second=to_numpy((self.second.weight * self.second_mask).T, np.float64),
-            last=to_numpy((self.last.weight * self.last_mask).T, np.float64),
-            from_context=to_numpy(self.context(contexts), np.float64),
-            largest_log_scale=LARGEST_LOG_SCALE,
-        )
+    def weights(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Masked weights of the three layers, one row for each unit that a layer reads."""
+        layers = (self.first, self.first_mask), (self.second, self.second_mask), (self.last, self.last_mask)
+        first, second, last = ((layer.weight * mask).T for layer, mask in layers)
+        return first, second, last
 
 
 class MaskedAutoregressiveFlow(nn.Module):
@@ -120,7 +115,17 @@ class MaskedAutoregressiveFlow(nn.Module):
     @torch.no_grad()
     def given(self, contexts: Tensor) -> ConditionedFlow:
         """The flow with K contexts (K, c), as arrays."""
-        return ConditionedFlow(tuple(block.given(contexts) for block in self._in_order()))
+        blocks = self._in_order()
+        first, second, last = map(torch.stack, zip(*(block.weights() for block in blocks), strict=True))
+        added = torch.stack([block.context(contexts) for block in blocks], dim=1)
+        return ConditionedFlow(
+            features=np.array([np.argsort(block.order) for block in blocks]),
+            first=to_numpy(first.contiguous(), np.float64),
+            second=to_numpy(second.contiguous(), np.float64),
+            last=to_numpy(last.contiguous(), np.float64),
+            contexts=to_numpy(added.contiguous(), np.float64),
+            largest_log_scale=LARGEST_LOG_SCALE,
+        )
 
     def inverse(self, noise: Tensor, context: Tensor) -> Tensor:
         """Map noise (..., n, d) to the points that ``forward`` maps to it, one feature after the other."""
