@@ -49,8 +49,7 @@ types: $(VENV)/.installed  ## mypy
 	$(BIN)/mypy
 
 bench: $(VENV)/.installed  ## measure ourselves and our peers (hours); NAME=speed for one suite
-	for name in $(or $(NAME),mog crp chigac scales one-gaussian tables speed busy bayesian ncp amcp-ablations chigac-inference calibration posteriors growth dp-speed large); do \
-		$(BIN)/python -m benchmarks $$name || exit 1; done
+	$(BIN)/python -m benchmarks $(or $(NAME),all)
 
 docs: $(VENV)/.installed-docs  ## build the documentation; warnings are errors
 	$(TEST_ENV) $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html

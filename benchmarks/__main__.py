@@ -1,4 +1,4 @@
-"""``python -m benchmarks NAME [--quick] [--out DIR] [--methods A,B] [--redo]``."""
+"""``python -m benchmarks NAME ... [--quick] [--sets N] [--out DIR] [--methods A;B] [--redo]``."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a suite; return the exit code."""
+    """Run suites one after the other; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Measure our estimators and their peers; repeat an interrupted run to continue it.",
         epilog=f"Suites: {', '.join(suite_names())}.",
     )
-    parser.add_argument("name", metavar="NAME", help="which suite")
+    parser.add_argument("names", metavar="NAME", nargs="+", help="which suites; 'all' for every one")
     parser.add_argument("--quick", action="store_true", help="few and small data sets; files NAME.quick.*")
+    parser.add_argument("--sets", type=int, metavar="N", help="at most N data sets of each kind")
     parser.add_argument(
         "--out", type=Path, default=Path(__file__).parent / "results", metavar="DIR", help="where results go"
     )
@@ -33,16 +34,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--here", action="store_true", help="run methods in this process, for a debugger")
     given = parser.parse_args(arguments)
     chosen = None if given.methods is None else [name.strip() for name in given.methods.split(";")]
-    write = partial(print, flush=True)
-    try:
-        run_suite(given.name, given.out, given.quick, chosen, write, redo=given.redo, here=given.here)
-    except ClusterwiseError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("interrupted; the same command goes on from here", file=sys.stderr)
-        return 130
-    return 0
+    options = {"sets": given.sets, "redo": given.redo, "here": given.here}
+    code = 0
+    for name in suite_names() if given.names == ["all"] else given.names:
+        try:
+            run_suite(name, given.out, given.quick, chosen, partial(print, flush=True), **options)
+        except ClusterwiseError as error:  # such as data that are not there: the next suite may have its own
+            print(f"error: {error}", file=sys.stderr)
+            code = 1
+        except KeyboardInterrupt:
+            print("interrupted; the same command goes on from here", file=sys.stderr)
+            return 130
+    return code
 
 
 if __name__ == "__main__":

@@ -17,49 +17,12 @@ from typing import Any, Literal
 from benchmarks.suite import BenchmarkError, Case, Method, Outcome, Run
 
 __all__ = [
-    "ALL_ROWS",
-    "FAMILIES",
-    "NCP_ON_MIXTURES",
-    "OURS",
-    "Family",
-    "alone",
-    "amortized",
-    "estimator",
-    "family",
-    "find_weights",
-    "ours",
-    "untrained",
-    "untrained_alone",
-    "weights_identity",
-    "with_search",
-]
+    "ALL_ROWS", "FAMILIES", "NCP_ON_MIXTURES", "OURS", "Family", "alone", "estimator", "family",
+    "find_weights", "network", "ours", "untrained", "untrained_alone", "weights_identity", "with_search",
+]  # fmt: skip
 
 ALL_ROWS: dict[str, Any] = {"max_network_points": 10_000}
 WEIGHTS = Path(__file__).parent / "weights"  # those that only comparisons need
-
-
-def estimator(name: str, **options: Any) -> Run:
-    """Any of our estimators with the given options, at its default weights."""
-    import clusterwise
-
-    kind = getattr(clusterwise, name)
-
-    def run(case: Case) -> Outcome:
-        model = kind(random_state=case.seed, **options)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # chains that did not converge: their result counts all the same
-            labels = model.fit_predict(case.points)
-        return Outcome(labels, lambda: float(model.score(case.points)))
-
-    return run
-
-
-def ours(name: str, estimator_name: str | None = None, **options: Any) -> Method:
-    """A method with the name of its row, by default that of the estimator."""
-    return Method(name, partial(estimator, estimator_name or name, **options), kind="ours")
-
-
-# -- networks ------------------------------------------------------------------------------------------
 
 
 def find_weights(weights: str | Path) -> str | Path:
@@ -82,20 +45,49 @@ def weights_identity(weights: str | Path, trained: bool = True) -> str:
     return f"{Path(weights).stem} {digest[:8]}{'' if trained else ', untrained'}"
 
 
-def amortized(estimator_name: str, weights: str | Path, trained: bool = True, **options: Any) -> Run:
-    """An estimator with a network, whose weights are read once; untrained ones have the same shape."""
+def estimator(name: str, weights: str | Path | None = None, trained: bool = True, **options: Any) -> Run:
+    """One of our estimators, with weights that are read once; untrained ones have the same shape.
+
+    Whether ``fit`` warned is told after the clock has stopped.
+    """
     import clusterwise
     from clusterwise.pretrained import untrained as without_training
 
-    found = find_weights(weights)
-    network = found if trained else without_training(found, seed=0)
-    model = getattr(clusterwise, estimator_name)(weights=network, **options)
+    if weights is not None:
+        found = find_weights(weights)
+        options["weights"] = found if trained else without_training(found, seed=0)
+    model = getattr(clusterwise, name)(**options)
 
     def run(case: Case) -> Outcome:
-        model.set_params(random_state=case.seed).fit(case.points)
-        return Outcome(model.labels_, lambda: float(model.score(case.points)))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")  # chains that did not converge: their result counts all the same
+            model.set_params(random_state=case.seed).fit(case.points)
+        warned = {"warned": int(len(caught) > 0)}
+        return Outcome(model.labels_, lambda: float(model.score(case.points)), lambda: warned)
 
     return run
+
+
+def ours(name: str, estimator_name: str | None = None, **options: Any) -> Method:
+    """A method with the name of its row, by default that of the estimator."""
+    return Method(name, partial(estimator, estimator_name or name, **options), kind="ours")
+
+
+def network(
+    name: str, estimator_name: str, weights: str, trained: bool = True, group: str | None = "networks",
+    **options: Any,
+) -> Method:  # fmt: skip
+    """An estimator with a network, whose weights are part of its identity."""
+    return Method(
+        name,
+        partial(estimator, estimator_name, weights, trained, **options),
+        kind="ours" if trained else "control",
+        identity=partial(weights_identity, weights, trained),
+        group=group,
+    )
+
+
+# -- rows of networks ----------------------------------------------------------------------------------
 
 
 def alone(name: str) -> str:
@@ -132,13 +124,7 @@ class Family:
     ) -> Method:
         """One row of a table."""
         chosen = {**self.options, "refine": refine, **options}
-        return Method(
-            name,
-            partial(amortized, self.estimator, self.weights, trained, **chosen),
-            kind="ours" if trained else "control",
-            identity=partial(weights_identity, self.weights, trained),
-            group="networks",
-        )
+        return network(name, self.estimator, self.weights, trained, **chosen)
 
     def entries(self) -> tuple[Method, ...]:
         """All rows, the network alone first; a suite says which of them it has."""

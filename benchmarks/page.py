@@ -14,21 +14,9 @@ from benchmarks.summary import Rows, Statistic, describe, differences, ratios
 from clusterwise._files import whole_or_nothing
 
 __all__ = [
-    "Cell",
-    "commit",
-    "failures",
-    "gap",
-    "markdown_table",
-    "mean",
-    "median",
-    "method_table",
-    "plus_minus",
-    "ratio",
-    "sets",
-    "significant",
-    "span",
-    "write_page",
-]
+    "NOTHING", "Cell", "by_data", "commit", "failures", "gap", "markdown_table", "mean", "median",
+    "method_table", "percent", "plus_minus", "ratio", "sets", "share", "significant", "span", "write_page",
+]  # fmt: skip
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTHING = "–"
@@ -58,6 +46,11 @@ def significant(value: float, digits: int = 3) -> str:
     return f"{value:.{max(0, digits - 1 - math.floor(math.log10(value)))}f}"
 
 
+def percent(value: float) -> str:
+    """Write a share as a whole percentage."""
+    return NOTHING if math.isnan(value) else f"{100 * value:.0f} %"
+
+
 # -- cells of a table: what a suite may report of a method -------------------------------------------
 
 
@@ -71,28 +64,31 @@ def mean(column: str, digits: int = 4, spread: str = "standard_error") -> Cell:
     return lambda rows, everything: plus_minus(rows.describe(column), digits, spread=spread)
 
 
+def share(column: str) -> Cell:
+    """Mean of a column of zeros and ones, as a percentage."""
+    return lambda rows, everything: percent(rows.describe(column).mean)
+
+
 def median(column: str, digits: int | None = None, scale: float = 1.0) -> Cell:
     """Median of a column: with this many decimals, or three significant digits."""
 
     def cell(rows: Rows, everything: Rows) -> str:
-        found = rows.describe(column)
-        if found.count == 0:
-            return NOTHING
-        value = scale * found.median
-        return significant(value) if digits is None else _signed(f"{value:.{digits}f}")
+        value = scale * rows.describe(column).median
+        if math.isnan(value) or digits is None:
+            return significant(value)
+        return _signed(f"{value:.{digits}f}")
 
     return cell
+
+
+def _low_to_high(found: Statistic, scale: float = 1.0) -> str:
+    low, high = significant(scale * found.low, 2), significant(scale * found.high, 2)
+    return NOTHING if found.count == 0 else f"{low} to {high}"
 
 
 def span(column: str, scale: float = 1.0) -> Cell:
     """10 % to 90 % of a column."""
-
-    def cell(rows: Rows, everything: Rows) -> str:
-        found = rows.describe(column)
-        low, high = significant(scale * found.low, 2), significant(scale * found.high, 2)
-        return NOTHING if found.count == 0 else f"{low} to {high}"
-
-    return cell
+    return lambda rows, everything: _low_to_high(rows.describe(column), scale)
 
 
 def gap(column: str, to: str, digits: int = 4) -> Cell:
@@ -113,14 +109,9 @@ def ratio(column: str, to: str, of: str = "median", inverse: bool = False) -> Ce
     def cell(rows: Rows, everything: Rows) -> str:
         pair = rows.values(column), everything.of(method=to).values(column)
         found, total = ratios(*(reversed(pair) if inverse else pair))
-        if not found:
-            return NOTHING
-        if of == "sums":
-            return significant(total)
-        spread = describe(found)
-        if of == "span":
-            return f"{significant(spread.low, 2)} to {significant(spread.high, 2)}"
-        return significant(spread.median)
+        if of == "span" or not found:
+            return _low_to_high(describe(found))
+        return significant(total if of == "sums" else describe(found).median)
 
     return cell
 
@@ -139,11 +130,24 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     )
 
 
-def method_table(rows: Rows, methods: Iterable[str], columns: Mapping[str, Cell]) -> str:
-    """A line for each method that has rows, a column for each cell."""
-    present = [(name, of) for name in methods if len(of := rows.of(method=name))]
-    lines = ([name, *(cell(of, rows) for cell in columns.values())] for name, of in present)
+def method_table(rows: Rows, methods: Iterable[str] | None, columns: Mapping[str, Cell]) -> str:
+    """A line for each method that has rows, of those named or of all; a column for each cell."""
+    present = rows.names("method")
+    chosen = present if methods is None else [name for name in methods if name in present]
+    lines = (
+        [name, *(cell(of, rows) for cell in columns.values())]
+        for name, of in ((name, rows.of(method=name)) for name in chosen)
+    )
     return markdown_table(["method", *columns], lines)
+
+
+def by_data(rows: Rows, columns: Mapping[str, Cell], notes: Mapping[str, str] | None = None) -> list[str]:
+    """A heading and a table for each kind of data, with a note between them where there is one."""
+    parts = []
+    for name in rows.names("data"):
+        parts += [f"## {name}", *filter(None, [(notes or {}).get(name)])]
+        parts.append(method_table(rows.of(data=name), None, columns))
+    return parts
 
 
 def failures(rows: Rows) -> str:
@@ -175,10 +179,10 @@ def commit() -> str:
 
 
 def _versions(rows: Rows) -> str:
-    by_version: dict[str, list[str]] = {}
-    for version in rows.names("version"):
-        by_version[version] = rows.of(version=version).names("method")
-    lines = [f"- {version}: {', '.join(methods)}" for version, methods in by_version.items()]
+    lines = [
+        f"- {version}: {'; '.join(rows.of(version=version).names('method'))}"
+        for version in rows.names("version")
+    ]
     packages = ("numpy", "scipy", "scikit-learn", "scikit-network", "torch", "numba")
     versions = [f"{name} {importlib.metadata.version(name)}" for name in packages]
     machine = f"Page written at commit {commit()}; python {platform.python_version()}, {', '.join(versions)}."

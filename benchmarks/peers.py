@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import importlib.metadata
 import warnings
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
@@ -31,9 +33,38 @@ from clusterwise.priors.base import Components
 from clusterwise.priors.correlated import CorrelatedComponents
 from clusterwise.priors.gaussians import GaussianComponents
 
-__all__ = ["GIVEN_K", "PEERS", "REFERENCES", "TABLES", "bayesian_mixture", "hdbscan", "k_means"]
+__all__ = ["GIVEN_K", "PEERS", "REFERENCES", "TABLES", "bayesian_mixture", "hdbscan", "scikit_learn"]
 
 SILHOUETTE_ROWS = 2_000  # of a silhouette, which takes all pairs of rows
+
+
+def _quietly(fit: Callable[[], Any]) -> Any:
+    """No convergence, or a graph in several pieces: a method's result counts all the same."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return fit()
+
+
+def true_k(case: Case) -> int:
+    """Number of clusters of the first reference."""
+    if not case.references:
+        raise ValueError("this needs a data set whose true partition is known")
+    return n_clusters(case.references[0])
+
+
+def scikit_learn(path: str, k: str | None = None, seeded: bool = True, **options: Any) -> Run:
+    """Any clusterer of scikit-learn; ``k`` names the argument that gets the true number of clusters."""
+    module, _, name = path.rpartition(".")
+    kind = getattr(importlib.import_module(f"sklearn.{module}"), name)
+
+    def run(case: Case) -> Outcome:
+        given = {} if k is None else {k: true_k(case)}
+        given |= {"random_state": case.seed} if seeded else {}
+        model = kind(**options, **given)
+        labels = _quietly(lambda: model.fit_predict(case.points)).astype(np.int64)
+        return Outcome(labels, (lambda: float(model.score(case.points))) if module == "mixture" else None)
+
+    return run
 
 
 def bayesian_mixture(
@@ -49,9 +80,7 @@ def bayesian_mixture(
             max_iter=max_iter,
             random_state=case.seed,
         )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # no convergence: its result counts all the same
-            labels = model.fit_predict(case.points)
+        labels = _quietly(lambda: model.fit_predict(case.points))
         return Outcome(labels, lambda: log_likelihood(model, case.points))
 
     def log_likelihood(model: Any, points: np.ndarray) -> float:
@@ -72,43 +101,27 @@ def gaussian_mixture(k_max: int = 20) -> Run:
     from sklearn.mixture import GaussianMixture
 
     def run(case: Case) -> Outcome:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # no convergence: its result counts all the same
-            models = [
-                GaussianMixture(k, random_state=case.seed).fit(case.points)
-                for k in range(1, min(k_max, len(case.points)) + 1)
-            ]
-        best = min(models, key=lambda model: model.bic(case.points))
+        ks = range(1, min(k_max, len(case.points)) + 1)
+        fit = lambda: [GaussianMixture(k, random_state=case.seed).fit(case.points) for k in ks]  # noqa: E731
+        best = min(_quietly(fit), key=lambda model: model.bic(case.points))
         return Outcome(best.predict(case.points), lambda: float(best.score(case.points)))
 
     return run
 
 
-def hdbscan(share: float | None = None, **options: Any) -> Run:
-    """HDBSCAN, noise points labelled -1; with ``share`` a cluster has at least that share of the rows."""
+def hdbscan(share: float | None = None, noise: bool = True, **options: Any) -> Run:
+    """HDBSCAN, noise points labelled -1, or given to the cluster of the nearest point that has one.
+
+    With ``share`` a cluster has at least that share of the rows.
+    """
     from sklearn.cluster import HDBSCAN
+    from sklearn.neighbors import KNeighborsClassifier
 
     def run(case: Case) -> Outcome:
         least = {} if share is None else {"min_cluster_size": max(2, round(share * len(case.points)))}
-        return Outcome(HDBSCAN(copy=True, **options, **least).fit_predict(case.points))
-
-    return run
-
-
-# On mixtures of Gaussians; see above.
-HDBSCAN_ON_MIXTURES = partial(hdbscan, min_cluster_size=10, allow_single_cluster=True)
-
-
-def hdbscan_without_noise() -> Run:
-    """HDBSCAN, then each noise point joins the cluster of the nearest point that has one."""
-    from sklearn.neighbors import KNeighborsClassifier
-
-    run_hdbscan = HDBSCAN_ON_MIXTURES()
-
-    def run(case: Case) -> Outcome:
-        labels = run_hdbscan(case).labels
+        labels = HDBSCAN(copy=True, **options, **least).fit_predict(case.points)
         clustered = labels >= 0
-        if clustered.any() and not clustered.all():
+        if not noise and clustered.any() and not clustered.all():
             nearest = KNeighborsClassifier(n_neighbors=1).fit(case.points[clustered], labels[clustered])
             labels[~clustered] = nearest.predict(case.points[~clustered])
         return Outcome(labels)
@@ -122,26 +135,17 @@ def k_means_by_silhouette(k_max: int = 20) -> Run:
     from sklearn.metrics import silhouette_score
 
     def run(case: Case) -> Outcome:
-        rng = np.random.default_rng(case.seed)
         n = len(case.points)
-        rows = rng.choice(n, min(n, SILHOUETTE_ROWS), replace=False)
-        best = (-np.inf, np.zeros(n, dtype=np.int64))
+        rows = np.random.default_rng(case.seed).choice(n, min(n, SILHOUETTE_ROWS), replace=False)
+        best, found = -np.inf, np.zeros(n, dtype=np.int64)
         for k in range(2, min(k_max, n - 1) + 1):
             labels = KMeans(k, n_init=10, random_state=case.seed).fit_predict(case.points)
             if 2 <= len(np.unique(labels[rows])) < len(rows):
-                best = max(
-                    best, (silhouette_score(case.points[rows], labels[rows]), labels), key=lambda b: b[0]
-                )
-        return Outcome(best[1])
+                score = silhouette_score(case.points[rows], labels[rows])
+                best, found = (score, labels) if score > best else (best, found)
+        return Outcome(found)
 
     return run
-
-
-def mean_shift() -> Run:
-    """Mean shift with the bandwidth that scikit-learn estimates."""
-    from sklearn.cluster import MeanShift
-
-    return lambda case: Outcome(MeanShift().fit_predict(case.points))
 
 
 def communities(algorithm: str, resolution: float, n_neighbors: int = 15) -> Run:
@@ -158,57 +162,6 @@ def communities(algorithm: str, resolution: float, n_neighbors: int = 15) -> Run
         return Outcome(np.asarray(model.fit_predict(graph.maximum(graph.T))))
 
     return run
-
-
-# -- told the number of clusters, or everything ------------------------------------------------------
-
-
-def _true_k(case: Case) -> int:
-    if not case.references:
-        raise ValueError("this needs a data set whose true partition is known")
-    return n_clusters(case.references[0])
-
-
-def k_means() -> Run:
-    """The best of 10 runs of k-means with the true number of clusters."""
-    from sklearn.cluster import KMeans
-
-    return lambda case: Outcome(
-        KMeans(_true_k(case), n_init=10, random_state=case.seed).fit_predict(case.points)
-    )
-
-
-def spectral() -> Run:
-    """Spectral clustering of the graph of ten nearest neighbours."""
-    from sklearn.cluster import SpectralClustering
-
-    def run(case: Case) -> Outcome:
-        model = SpectralClustering(_true_k(case), affinity="nearest_neighbors", random_state=case.seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a graph in several pieces
-            return Outcome(model.fit_predict(case.points).astype(np.int64))
-
-    return run
-
-
-def gaussian_mixture_of_k() -> Run:
-    """Gaussian mixture with full covariances, best of three starts."""
-    from sklearn.mixture import GaussianMixture
-
-    def run(case: Case) -> Outcome:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model = GaussianMixture(_true_k(case), n_init=3, random_state=case.seed).fit(case.points)
-        return Outcome(model.predict(case.points), lambda: float(model.score(case.points)))
-
-    return run
-
-
-def ward() -> Run:
-    """Agglomerative clustering with Ward's criterion."""
-    from sklearn.cluster import AgglomerativeClustering
-
-    return lambda case: Outcome(AgglomerativeClustering(_true_k(case)).fit_predict(case.points))
 
 
 def oracle() -> Run:
@@ -240,8 +193,16 @@ def _scikit_network() -> str:
     return f"scikit-network {importlib.metadata.version('scikit-network')}"
 
 
+def _communities(algorithm: str, resolution: float) -> Method:
+    # The refinement of scikit-network's Leiden does not always end, as its single-precision sums drift:
+    # hence a limit, a hundred times what it needs otherwise, and Louvain, which has no refinement.
+    build = partial(communities, algorithm, resolution)
+    return _peer(f"{algorithm}, resolution {resolution:g}", build, identity=_scikit_network, time_limit=20.0)
+
+
 _peer = partial(Method, group="scikit-learn")
 _given = partial(Method, group="scikit-learn", kind="reference", sees_truth=True)
+_on_mixtures = partial(hdbscan, min_cluster_size=10, allow_single_cluster=True)  # see above
 PEERS = {
     method.name: method
     for method in (
@@ -252,33 +213,31 @@ PEERS = {
         _peer("BayesianGaussianMixture (60)", partial(bayesian_mixture, 60)),
         _peer("GMM + BIC", gaussian_mixture),
         _peer("GMM + BIC (k to 50)", partial(gaussian_mixture, 50)),
-        _peer("HDBSCAN", HDBSCAN_ON_MIXTURES),
-        _peer("HDBSCAN, noise to nearest", hdbscan_without_noise),
+        _peer("HDBSCAN", _on_mixtures),
+        _peer("HDBSCAN, noise to nearest", partial(_on_mixtures, noise=False)),
         _peer("HDBSCAN, defaults", hdbscan),
         _peer("HDBSCAN, at least n/50", partial(hdbscan, 1 / 50)),
         _peer("k-means + silhouette", k_means_by_silhouette),
-        _peer("MeanShift", mean_shift, max_points=2_000),
-        # The refinement of scikit-network's Leiden does not always end, as its single-precision sums drift:
-        # hence a limit, a hundred times what it needs otherwise, and Louvain, which has no refinement.
-        *(
-            _peer(
-                f"{algorithm}, resolution {gamma:g}",
-                partial(communities, algorithm, gamma),
-                identity=_scikit_network,
-                time_limit=20.0,
-            )
-            for algorithm, gamma in (("Leiden", 0.3), ("Leiden", 1.0), ("Leiden", 2.0), ("Louvain", 1.0))
-        ),
+        _peer("MeanShift", partial(scikit_learn, "cluster.MeanShift", seeded=False), max_points=2_000),
+        *(_communities("Leiden", gamma) for gamma in (0.3, 1.0, 2.0)),
+        _communities("Louvain", 1.0),
     )
 }
+_means = partial(scikit_learn, "cluster.KMeans", "n_clusters", n_init=10)
+_spectral = partial(
+    scikit_learn, "cluster.SpectralClustering", "n_clusters", affinity="nearest_neighbors"
+)  # fmt: skip
+_mixture = partial(scikit_learn, "mixture.GaussianMixture", "n_components", n_init=3)
+_ward = partial(scikit_learn, "cluster.AgglomerativeClustering", "n_clusters", seeded=False)
 REFERENCES = {
     method.name: method
     for method in (
         _given("oracle", oracle),
-        _given("k-means (true k)", k_means),
-        _given("spectral clustering (true k)", spectral, max_points=3_000),
-        _given("GMM (true k)", gaussian_mixture_of_k),
-        _given("Ward (true k)", ward),
+        _given("k-means (true k)", _means),
+        _given("spectral clustering (true k)", _spectral, max_points=3_000),
+        _given("GMM (true k)", _mixture),
+        _given("Ward (true k)", _ward),
+        _given("MiniBatchKMeans (true k)", partial(scikit_learn, "cluster.MiniBatchKMeans", "n_clusters")),
         Method("random labels", random_labels, kind="reference", group="scikit-learn"),
     )
 }

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from benchmarks.suite import Case, Outcome, Run
 
-__all__ = ["REST", "STAGES", "by_stages", "stage_cells", "stage_seconds"]
+__all__ = ["REST", "STAGES", "by_stages", "stage_seconds"]
 
 STAGES, REST = ("prepare", "propose", "refine", "describe"), "checks, storing"
 
@@ -62,8 +61,3 @@ def by_stages(name: str, **options: Any) -> Run:
         return Outcome(model.labels_, more=lambda: seconds, seconds=sum(seconds.values()))
 
     return run
-
-
-def stage_cells(case: Case, labels: np.ndarray, more: Mapping[str, Any]) -> dict[str, object]:
-    """Cells of a row: the seconds of the stages, where they are known."""
-    return {name: f"{more[name]:.6g}" for name in (*STAGES, REST) if name in more}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.suite import BenchmarkError
@@ -16,16 +16,15 @@ from clusterwise._files import whole_or_nothing
 
 __all__ = ["COLUMNS", "Row", "Store"]
 
-KEYS = ("data", "method", "index")
-COLUMNS = (*KEYS, "status", "seconds", "cpu_seconds", "peak_memory_mb", "version")
+COLUMNS = ("data", "method", "index", "status", "seconds", "cpu_seconds", "peak_memory_mb", "version")
 
 Row = dict[str, str]
 Key = tuple[str, str, int]
 
 
-def _line(cells: Iterable[object]) -> str:
+def _text(lines: Iterable[Iterable[object]]) -> str:
     buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerow(cells)
+    csv.writer(buffer, lineterminator="\n").writerows(lines)
     return buffer.getvalue()
 
 
@@ -42,23 +41,20 @@ class Store:
         return row["data"], row["method"], int(row["index"])
 
     def _read(self, path: Path) -> list[Row]:
-        if not path.exists():
-            return []
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
         lines = list(csv.reader(text[: text.rfind("\n") + 1].splitlines()))  # no cell holds a line break
         if not lines:
             return []
         header, *rest = lines
         if tuple(header) != self._columns or any(len(line) != len(header) for line in rest):
-            raise BenchmarkError(
-                f"{path} holds other rows than this suite's: delete it or choose another --out."
-            )
+            message = f"{path} holds other rows than this suite's: delete it or choose another --out."
+            raise BenchmarkError(message)
         return [dict(zip(header, line, strict=True)) for line in rest]
 
     def _write(self, path: Path) -> None:
         with whole_or_nothing(path) as temporary:
             lines = ([row[name] for name in self._columns] for row in self._rows.values())
-            temporary.write_text("".join(map(_line, [self._columns, *lines])), encoding="utf-8")
+            temporary.write_text(_text([self._columns, *lines]), encoding="utf-8")
 
     def get(self, key: Key) -> Row | None:
         """The row with this key, if there is one."""
@@ -68,9 +64,9 @@ class Store:
         """All rows, in the order in which they came."""
         return list(self._rows.values())
 
-    def drop(self, unwanted: Callable[[Row], bool]) -> None:
-        """Forget some rows, on disk too: a killed run must not find old and new rows mixed."""
-        self._rows = {key: row for key, row in self._rows.items() if not unwanted(row)}
+    def drop(self, methods: Iterable[str]) -> None:
+        """Forget rows of some methods, on disk too: a killed run must not find old and new rows mixed."""
+        self._rows = {key: row for key, row in self._rows.items() if row["method"] not in methods}
         if self.path.exists():
             self._write(self.path)
 
@@ -83,13 +79,16 @@ class Store:
         texts = {name: str(row.get(name, "")) for name in self._columns}
         self._rows[self._key(texts)] = texts
         with self._partial.open("a", encoding="utf-8", newline="") as file:
-            file.write(_line(texts.values()))
+            file.write(_text([texts.values()]))
         return texts
 
-    def finish(self, order: Sequence[Key]) -> None:
-        """Write the whole file, ``order`` first and what else is known after it, and drop the partial one."""
-        rank = {key: position for position, key in enumerate(order)}
-        keys = sorted(self._rows, key=lambda key: rank.get(key, len(rank)))
-        self._rows = {key: self._rows[key] for key in keys}
+    def finish(self, data: Sequence[str], methods: Sequence[str]) -> None:
+        """Write the whole file in this order, other names last, and drop the partial one."""
+        ranks = [{name: place for place, name in enumerate(names)} for names in (data, methods)]
+
+        def place(key: Key) -> tuple[int, int, str, int]:
+            return ranks[0].get(key[0], len(data)), ranks[1].get(key[1], len(methods)), key[1], key[2]
+
+        self._rows = {key: self._rows[key] for key in sorted(self._rows, key=place)}
         self._write(self.path)
         self._partial.unlink(missing_ok=True)

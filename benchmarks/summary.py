@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from benchmarks.store import Row
 
-__all__ = ["Rows", "Statistic", "describe", "differences", "ratios"]
+__all__ = ["Rows", "Statistic", "Values", "describe", "differences", "exponent", "ratios"]
 
 Values = dict[tuple[str, int], float]  # by kind of data and index
 
@@ -35,8 +36,8 @@ def describe(values: Iterable[float]) -> Statistic:
     array = array[~np.isnan(array)]
     n = len(array)
     if n == 0:
-        return Statistic(0, *[float("nan")] * 7)
-    sd = float(array.std(ddof=1)) if n > 1 else float("nan")
+        return Statistic(0, *[math.nan] * 7)
+    sd = float(array.std(ddof=1)) if n > 1 else math.nan
     low, median, high = (float(q) for q in np.quantile(array, (0.1, 0.5, 0.9)))
     return Statistic(n, float(array.mean()), sd, sd / np.sqrt(n), median, low, high, float(array.sum()))
 
@@ -50,8 +51,19 @@ def ratios(first: Values, second: Values) -> tuple[list[float], float]:
     """Return first / second for every data set that both have, and the ratio of the sums over these."""
     keys = [key for key in first if key in second]
     total = sum(second[key] for key in keys)
-    ratio = sum(first[key] for key in keys) / total if total > 0 else float("nan")
+    ratio = sum(first[key] for key in keys) / total if total > 0 else math.nan
     return [first[key] / second[key] for key in keys if second[key] > 0], ratio
+
+
+def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:
+    """Slope of log time over log size by least squares; NaN for fewer than two sizes.
+
+    >>> round(exponent([10, 100, 1000], [2.0, 20.0, 200.0]), 6)
+    1.0
+    """
+    if len(set(sizes)) < 2:
+        return math.nan
+    return float(np.polynomial.Polynomial.fit(np.log(sizes), np.log(seconds), 1).convert().coef[1])
 
 
 class Rows:
@@ -68,8 +80,8 @@ class Rows:
 
     def of(self, method: str | None = None, data: str | None = None, **cells: str) -> Rows:
         """The rows of a method, a kind of data, or with other cells."""
-        wanted = {**cells, **({"method": method} if method is not None else {})}
-        wanted |= {"data": data} if data is not None else {}
+        given = {"method": method, "data": data, **cells}
+        wanted = {name: cell for name, cell in given.items() if cell is not None}
         return Rows(row for row in self._rows if all(row[name] == cell for name, cell in wanted.items()))
 
     def of_data(self, names: Iterable[str]) -> Rows:
@@ -84,7 +96,12 @@ class Rows:
     @property
     def good(self) -> Rows:
         """Those that ended well."""
-        return Rows(row for row in self._rows if row["status"] == "ok")
+        return self.of(status="ok")
+
+    @property
+    def tried(self) -> Rows:
+        """Those that were not skipped."""
+        return Rows(row for row in self._rows if not row["status"].startswith("skipped"))
 
     def values(self, column: str) -> Values:
         """Cells of a column as numbers, of the rows that ended well."""

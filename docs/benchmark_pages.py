@@ -25,9 +25,8 @@ from benchmarks.page import markdown_table, plus_minus, significant  # noqa: E40
 from benchmarks.peers import GIVEN_K  # noqa: E402
 from benchmarks.store import Row  # noqa: E402
 from benchmarks.suite import suite_names  # noqa: E402
-from benchmarks.suites.tables import BATTERIES  # noqa: E402
-from benchmarks.suites.tables import _battery as battery_of  # noqa: E402
-from benchmarks.summary import Statistic, describe  # noqa: E402
+from benchmarks.suites.tables import BATTERIES, battery_of  # noqa: E402
+from benchmarks.summary import Rows, Statistic, describe  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = DOCS / "results"
@@ -39,6 +38,7 @@ MIXTURE_METHODS = (
     "CHiGac + search", "NCP + search", "GaussianSearch", "BayesianGaussianMixture",
     "BayesianGaussianMixture, full", "GMM + BIC", "HDBSCAN",
 )  # fmt: skip
+LARGE_METHODS = ("MiniBatchKMeans, k given", "GaussianSearch", "Clusterer")
 CAPTION = """\
 *Mean adjusted Rand index (ARI) with its standard error over data sets, and the share of data sets on which
 the number of clusters equals the number of classes. Ours in blue.*"""
@@ -265,6 +265,40 @@ def write_headed_tables(name: str, page: str, most: int) -> None:
     _write(name, "\n".join(tables) if tables else NOT_MEASURED.format(name=page))
 
 
+def large_table(rows: Rows) -> str:
+    """Rows of data x seconds x memory, from the rows of the suite about large data."""
+    header = ["rows", *(f"{name}: {what}" for name in LARGE_METHODS for what in ("s", "MB"))]
+    header += [f"{name}: k, ARI" for name in LARGE_METHODS[1:]]
+    lines = []
+    for data in rows.names("data"):
+        of_data = [rows.of(method=f"{name}, {data}", data=data).good for name in LARGE_METHODS]
+        if any(len(found) == 0 for found in of_data):
+            continue
+        cells = [
+            cell
+            for found in of_data
+            for cell in (
+                significant(found.describe("seconds").median, 3),
+                f"{found.describe('peak').median:.0f}",
+            )
+        ]
+        cells += [
+            f"{found.describe('k').median:.0f}, {found.describe('ARI').median:.3f}" for found in of_data[1:]
+        ]
+        lines.append([data.partition(" ")[0], *cells])
+    return markdown_table(header, lines) if lines else NOT_MEASURED.format(name="large")
+
+
+def write_large() -> None:
+    """The table of the page about large data."""
+    path = RESULTS / "large.csv"
+    if not path.exists():
+        _write("_large.md", NOT_MEASURED.format(name="large"))
+        return
+    with path.open(encoding="utf-8", newline="") as file:
+        _write("_large.md", large_table(Rows(csv.DictReader(file))) + "\n")
+
+
 def write_pages() -> None:
     """Write everything; what has not changed is left alone."""
     PAGES.mkdir(exist_ok=True)
@@ -273,3 +307,4 @@ def write_pages() -> None:
     write_mixtures()
     write_headed_tables("_one_cluster.md", "one-cluster", 1)
     write_headed_tables("_table_speed.md", "table-speed", 2)
+    write_large()

@@ -25,13 +25,14 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
+    "mathml",
     "sphinx.ext.viewcode",
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build", "results/_*.md", "pictures"]
 templates_path = ["_templates"]
 
+html_math_renderer = "mathml"
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
 myst_heading_anchors = 3
 

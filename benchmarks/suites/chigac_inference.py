@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.page import markdown_table, plus_minus
-from benchmarks.picture import save
-from benchmarks.plots import draw_curves
+from benchmarks.pictures import draw_curves, save
 from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
 from benchmarks.summary import Rows, describe
 from benchmarks.synthetic import Word, generator_of

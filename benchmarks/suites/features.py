@@ -6,7 +6,7 @@ The data do not come with the repository; see ``benchmarks.data``.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,10 +16,11 @@ import numpy as np
 
 from benchmarks.data import load_case
 from benchmarks.ours import estimator, ours
-from benchmarks.page import Cell, markdown_table, mean, method_table, sets, significant
+from benchmarks.page import Cell, by_data, markdown_table, mean, method_table, sets
 from benchmarks.peers import PEERS, REFERENCES
-from benchmarks.plots import draw_curves, draw_rows
+from benchmarks.pictures import Curve, Dot, draw_curves, draw_dots, mean_dot
 from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
+from benchmarks.suites.growth import seconds_and_k
 from benchmarks.summary import Rows
 
 __all__ = ["SUITES", "VARIANTS"]
@@ -67,19 +68,8 @@ def _once(*methods: Method) -> list[Method]:
     return [replace(method, max_sets=1, group=None) for method in methods]
 
 
-def _figure(rows: Rows, column: str) -> tuple[float, float]:
-    found = rows.describe(column)
-    return found.mean, found.sd
-
-
-def _by_data(rows: Rows, notes: Mapping[str, str], columns: Mapping[str, Cell] = FIGURES) -> list[str]:
-    """A table for each data set, below what is printed about it."""
-    parts = []
-    for name in rows.names("data"):
-        of = rows.of(data=name)
-        parts += [f"## {name}", *([notes[name]] if name in notes else [])]
-        parts.append(method_table(of, of.names("method"), columns))
-    return parts
+def _dot(rows: Rows, column: str) -> Dot:
+    return mean_dot(rows.describe(column), 1.0, "sd")
 
 
 def _suite(title: str, data: list[Data], methods: list[Method], report: Any, **options: Any) -> Suite:
@@ -103,16 +93,16 @@ def figures(quick: bool) -> Suite:
         umap = rows.of_data(UMAP_SETS).good
         panels = {
             title: {
-                method: {d: _figure(umap.of(method, d), column) for d in umap.of(method).names("data")}
+                method: {d: _dot(umap.of(method, d), column) for d in umap.of(method).names("data")}
                 for method in umap.names("method")
             }
             for title, column in {"NMI": METRICS[0], "ARI": METRICS[1], "ACC": METRICS[2]}.items()
         }
-        draw_rows(panels, page.with_suffix(".png"))
+        draw_dots({"": panels}, page.with_suffix(".png"))
         note = "*Printed* are the figures of the paper: NMI, ARI, ACC, and K where it is given. The \
 ImageNet-50 rows are the validation part of the paper's features only."
         printed = {name: f"Printed: {figures}." for name, (_, figures) in SETS.items()}
-        return [f"{HOW} {note}", f"![Figures]({page.stem}.png)", *_by_data(rows, printed)]
+        return [f"{HOW} {note}", f"![Figures]({page.stem}.png)", *by_data(rows, FIGURES, printed)]
 
     return _suite("DeepDPM on the features of its paper", data, [ours("DeepDPM"), *once], report)
 
@@ -144,10 +134,10 @@ def ablations(quick: bool) -> Suite:
     def report(rows: Rows, page: Path) -> list[str]:
         of = {(v, k): rows.of(method=f"{v}, K_init = {k}") for v in VARIANTS for k in STARTS}
         series = {
-            f"K_init = {k}": {v: _figure(of[v, k], "accuracy") for v in VARIANTS if len(of[v, k].good)}
+            f"K_init = {k}": {v: _dot(of[v, k], "accuracy") for v in VARIANTS if len(of[v, k].good)}
             for k in STARTS
         }
-        draw_rows({"ACC": series}, page.with_suffix(".png"))
+        draw_dots({"": {"ACC": series}}, page.with_suffix(".png"))
         parts = [
             f"Fashion-MNIST, UMAP features; {n:,} random rows for each of {seeds} seeds. Mean ± standard "
             "deviation. *Printed* is the ACC of Table 6 for the same numbers of clusters at the start.",
@@ -176,22 +166,23 @@ def k_init(quick: bool) -> Suite:
     n, seeds = (QUICK_ROWS, 1) if quick else (20_000, 3)
 
     def report(rows: Rows, page: Path) -> list[str]:
-        panels: dict[str, dict[str, list[tuple[float, float, float, float]]]] = {}
-        notes = {}
+        panels: dict[str, dict[str, Curve]] = {}
         for title, column in {"NMI": METRICS[0], "K found": "k"}.items():
-            panels[title] = {}
-            for name in rows.names("data"):
-                found = {k: rows.of(method, name).describe(column) for method, k in starts.items()}
-                spread = {k: np.nan_to_num(s.sd) for k, s in found.items()}
-                panels[title][name] = [
-                    (k, s.mean, s.mean - spread[k], s.mean + spread[k]) for k, s in found.items() if s.count
+            panels[title] = {
+                name: [
+                    (k, *_dot(of, column)) for m, k in starts.items() if len((of := rows.of(m, name)).good)
                 ]
-        for name, curve in panels["NMI"].items():
-            means = [point[1] for point in curve] or [float("nan")]
-            notes[name] = f"The means of NMI lie within {max(means) - min(means):.3f} of each other."
+                for name in rows.names("data")
+            }
+        means = {name: [point[1] for point in curve] for name, curve in panels["NMI"].items()}
+        notes = {
+            name: f"The means of NMI lie within {max(of) - min(of):.3f} of each other."
+            for name, of in means.items()
+            if of
+        }
         draw_curves(panels, page.with_suffix(".png"), ["K at the start"] * 2, list(panels), "linear")
         parts = [f"At most {n:,} random rows for each seed. {HOW}", f"![By start]({page.stem}.png)"]
-        return parts + _by_data(rows, notes)
+        return parts + by_data(rows, FIGURES, notes)
 
     data = _sets(["MNIST", "USPS", "Fashion-MNIST"], n, seeds)
     methods = [ours(name, "DeepDPM", k_init=k) for name, k in starts.items()]
@@ -213,7 +204,7 @@ choice matters, not what to choose on other data."""
         "DeepDPM with wider and narrower priors",
         data,
         methods,
-        lambda rows, page: [f"{introduction} {HOW}", *_by_data(rows, {})],
+        lambda rows, page: [f"{introduction} {HOW}", *by_data(rows, FIGURES)],
     )
 
 
@@ -241,32 +232,27 @@ def features(quick: bool) -> Suite:
         "DeepDPM on raw images, with feature learning",
         data,
         methods,
-        lambda rows, page: [f"{introduction} {HOW}", method_table(rows, rows.names("method"), FIGURES)],
+        lambda rows, page: [f"{introduction} {HOW}", method_table(rows, None, FIGURES)],
         time_limit=1200.0,
     )
 
 
 def growth(quick: bool) -> Suite:
-    """How DeepDPM's time grows with the rows of MNIST's UMAP features, beside its peers."""
+    """How the time of DeepDPM and of its peers grows with the rows of MNIST's UMAP features."""
     sizes = {f"N = {n:,}": n for n in ((500, 1_000) if quick else (1_000, 3_000, 10_000, 30_000, 70_000))}
     methods = [ours("DeepDPM"), *_once(PEERS["BayesianGaussianMixture (50), full"], PEERS["HDBSCAN"])]
 
     def report(rows: Rows, page: Path) -> list[str]:
-        def seconds(method: str, name: str) -> float:
-            return rows.of(method, name).describe("seconds").median
-
-        curves = {
-            method: [(n, s, s, s) for name, n in sizes.items() if not np.isnan(s := seconds(method, name))]
+        curves: dict[str, Curve] = {
+            method: [
+                (n, s, s, s)
+                for name, n in sizes.items()
+                if not np.isnan(s := rows.of(method, name).describe("seconds").median)
+            ]
             for method in rows.names("method")
         }
         draw_curves({"MNIST, UMAP features": curves}, page.with_suffix(".png"), ["rows"], ["seconds"])
-
-        def cell(method: str, name: str) -> str:
-            of = rows.of(method, name)
-            good = f"{significant(seconds(method, name))} ({of.describe('k').median:.0f})"
-            return good if len(of.good) else (of.names("status") or ["–"])[0]
-
-        lines = [[method, *(cell(method, name) for name in sizes)] for method in curves]
+        lines = [[method, *(seconds_and_k(rows.of(method, name)) for name in sizes)] for method in curves]
         introduction = (
             "Seconds of `fit`, one thread, and in brackets the number of clusters found. "
             "An epoch of DeepDPM sees at most 65,536 rows."
@@ -333,11 +319,10 @@ def umap(quick: bool) -> Suite:
             name: "Published: K {}, NMI {}, ARI {}, ACC {}.".format(*figures)
             for name, figures in PUBLISHED.items()
         }
-        return [f"{ON_UMAP}\n\n{HOW}", *_by_data(rows, printed, columns)]
+        return [f"{ON_UMAP}\n\n{HOW}", *by_data(rows, columns, printed)]
 
     title = "Dirichlet-process mixtures on UMAP features"
-    score = lambda case, labels, more: {"expected k": more.get("expected k", "")}  # noqa: E731
-    return _suite(title, data, methods, report, columns=("expected k",), score=score, time_limit=3600.0)
+    return _suite(title, data, methods, report, columns=("expected k",), time_limit=3600.0)
 
 
 SUITES = {

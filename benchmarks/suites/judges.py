@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.ours import ours
 from benchmarks.scores import score
 from benchmarks.suite import Case, Method, Outcome, Run, Suite
-from benchmarks.suites.tables import FIGURES, _battery, _by_battery, data_sets
+from benchmarks.suites.tables import SECONDS, data_sets, figures_by_battery
 from benchmarks.summary import Rows
 
 __all__ = ["SUITES", "judges"]
@@ -123,9 +123,12 @@ def _dbcv(model: Any, labels: np.ndarray) -> float:
     return float(validity @ np.bincount(labels) / len(labels))
 
 
+INDICES = {"silhouette": _silhouette, "BIC": _bic, "DBCV": _dbcv}
+
+
 def by_index(name: str) -> Run:
     """Choose among horizontal cuts by a validity index."""
-    index = {"silhouette": _silhouette, "BIC": _bic, "DBCV": _dbcv}[name]
+    index = INDICES[name]
     return _by_candidate(lambda model, case: max(_horizontal(model), key=lambda labels: index(model, labels)))
 
 
@@ -188,14 +191,12 @@ def methods() -> list[Method]:
     """The estimator, other criteria, the upper bound, and each kind of candidate taken out."""
     from clusterwise.judging.candidates import ORIGINS
 
+    control = partial(Method, kind="control")
     all_methods = [
         ours("Clusterer"),
-        Method("judges untrained", untrained, kind="control"),
-        *(
-            Method(f"{name} instead", partial(by_index, name), kind="control")
-            for name in ("silhouette", "BIC", "DBCV")
-        ),
-        Method("stability instead", by_stability, kind="control"),
+        control("judges untrained", untrained),
+        *(control(f"{name} instead", partial(by_index, name)) for name in INDICES),
+        control("stability instead", by_stability),
         Method("best candidate", best_candidate, kind="reference", sees_truth=True),
         *(Method(f"without {kind}", partial(without, kind), kind="ours") for kind in ORIGINS),
     ]
@@ -203,16 +204,8 @@ def methods() -> list[Method]:
 
 
 def report(rows: Rows, page: Path) -> list[str]:
-    """Every figure by battery."""
-    battery_of = {name: _battery(name) for name in rows.names("data")}
-    order = [method.name for method in methods()]
-    names = sorted(rows.names("method"), key=order.index)
-    parts = [INTRODUCTION]
-    for figure, (note, cell) in FIGURES.items():
-        if figure == "Seconds":  # the controls share one fit
-            continue
-        parts += [f"## {figure}", *([note] if note else []), _by_battery(rows, names, battery_of, cell)]
-    return parts
+    """Every figure by battery but the time, as the controls share one fit."""
+    return [INTRODUCTION, *figures_by_battery(rows, rows.names("method"), "##", (SECONDS,))]
 
 
 def judges(quick: bool) -> Suite:

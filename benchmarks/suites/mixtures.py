@@ -98,10 +98,6 @@ def slow_methods(networks: int, mixtures: int) -> dict[str, int]:
     return dict.fromkeys(of_networks, networks) | dict.fromkeys(MIXTURES, mixtures)
 
 
-def _named(names: Iterable[str], slow: Mapping[str, int]) -> list[Method]:
-    return [replace(METHODS[name], max_sets=slow.get(name)) for name in names]
-
-
 def _suite(
     title: str,
     data: Sequence[Data],
@@ -111,9 +107,8 @@ def _suite(
     time_limit: float = 120.0,
     **report: Any,
 ) -> Suite:
-    methods = _named(names, slow)
-    comparison = Comparison(title, data, methods, metrics, **report)
-    return Suite(title, data, methods, comparison, metrics, time_limit=time_limit)
+    methods = [replace(METHODS[name], max_sets=slow.get(name)) for name in names]
+    return Suite(title, data, methods, Comparison(methods, metrics, **report), metrics, time_limit=time_limit)
 
 
 # -- data ----------------------------------------------------------------------------------------------

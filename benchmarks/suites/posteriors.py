@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import warnings
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,14 +20,23 @@ import numpy as np
 
 from benchmarks.ours import weights_identity
 from benchmarks.page import markdown_table, plus_minus, significant
-from benchmarks.picture import save
+from benchmarks.pictures import save
 from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
 from benchmarks.summary import Rows, describe
 from benchmarks.synthetic import Word, case_of, generator_of
 from clusterwise.plotting.palette import BASE, QUIET
 from clusterwise.priors.crp import ChineseRestaurantMixture
 
-__all__ = ["SIZES", "SUITES", "Compared", "Forecast", "figures_of", "packed", "total_variation", "unpacked"]
+__all__ = [
+    "SIZES",
+    "SUITES",
+    "Forecast",
+    "figures_of",
+    "forecast_of",
+    "packed",
+    "total_variation",
+    "unpacked",
+]
 
 SIZES = (10, 20, 30, 50)
 ALPHA, MEAN_SD, SD = 0.7, 10.0, 1.0
@@ -64,9 +73,26 @@ def _draw(n: int, index: int) -> Case:
 # -- measuring -----------------------------------------------------------------------------------------
 
 
-def _more(k_posterior: Mapping[int, float], partitions: Any, n: int) -> dict[str, Any]:
-    together = np.round(partitions.coclustering()[np.triu_indices(n, 1)] * partitions.n_samples)
-    return {"k": dict(k_posterior), "n": partitions.n_samples, "together": together}
+def packed(counts: np.ndarray) -> str:
+    """Small whole numbers as one cell: nearly all are 0 or the number of partitions."""
+    return base64.b64encode(zlib.compress(counts.astype("<u2").tobytes(), 9)).decode()
+
+
+def unpacked(cell: str) -> np.ndarray:
+    """The numbers in a cell."""
+    return np.frombuffer(zlib.decompress(base64.b64decode(cell)), dtype="<u2").astype(np.float64)
+
+
+def _outcome(labels: np.ndarray, k_posterior: Mapping[int, float], partitions: Any) -> Outcome:
+    def more() -> dict[str, Any]:
+        together = partitions.coclustering()[np.triu_indices(len(labels), 1)]
+        return {
+            "k_posterior": " ".join(f"{k}:{p:.6g}" for k, p in k_posterior.items()),
+            "n_partitions": partitions.n_samples,
+            "pairs": packed(np.round(together * partitions.n_samples)),
+        }
+
+    return Outcome(labels, more=more)
 
 
 def chain(told: bool, n_chains: int, offset: int = 0) -> Run:
@@ -89,8 +115,7 @@ def chain(told: bool, n_chains: int, offset: int = 0) -> Run:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model.fit(case.points)
-        partitions = model.sample_partitions(200)
-        return Outcome(model.labels_, more=lambda: _more(model.k_posterior_, partitions, len(case.points)))
+        return _outcome(model.labels_, model.k_posterior_, model.sample_partitions(200))
 
     return run
 
@@ -104,26 +129,9 @@ def network(weights: str = "ncp-2d") -> Run:
             warnings.simplefilter("ignore")
             model = Estimator(weights=weights, refine=None, random_state=case.seed).fit(case.points)
             partitions = model.sample_partitions(N_PARTITIONS)
-        return Outcome(
-            model.labels_, more=lambda: _more(partitions.k_posterior, partitions, len(case.points))
-        )
+        return _outcome(model.labels_, partitions.k_posterior, partitions)
 
     return run
-
-
-def packed(counts: np.ndarray) -> str:
-    """Small whole numbers as one cell: nearly all are 0 or the number of partitions."""
-    return base64.b64encode(zlib.compress(counts.astype("<u2").tobytes(), 9)).decode()
-
-
-def unpacked(cell: str) -> np.ndarray:
-    """The numbers in a cell."""
-    return np.frombuffer(zlib.decompress(base64.b64decode(cell)), dtype="<u2").astype(np.float64)
-
-
-def _cells(case: Case, labels: np.ndarray, more: Mapping[str, Any]) -> dict[str, object]:
-    k_posterior = " ".join(f"{k}:{p:.6g}" for k, p in more["k"].items())
-    return {"k_posterior": k_posterior, "n_partitions": more["n"], "pairs": packed(more["together"])}
 
 
 # -- from rows to figures ------------------------------------------------------------------------------
@@ -142,25 +150,32 @@ class Forecast:
         """Expected number of clusters."""
         return sum(k * p for k, p in self.k_posterior.items())
 
+    def merged(self, other: Forecast) -> Forecast:
+        """Two chains together."""
+        ks = sorted(self.k_posterior.keys() | other.k_posterior.keys())
+        both = {k: (self.k_posterior.get(k, 0.0) + other.k_posterior.get(k, 0.0)) / 2 for k in ks}
+        return Forecast(both, (self.pairs + other.pairs) / 2, self.seconds + other.seconds)
 
-@dataclass(frozen=True)
-class Compared:
-    """All posteriors of one data set."""
 
-    case: Case
-    chains: tuple[Forecast, Forecast]  # the two halves of the true posterior
-    forecasts: dict[str, Forecast]  # by the keys of NAMES
+def forecast_of(row: Mapping[str, str]) -> Forecast:
+    """What a row says of its data set."""
+    pairs = (pair.split(":") for pair in row["k_posterior"].split())
+    together = unpacked(row["pairs"]) / int(row["n_partitions"])
+    return Forecast({int(k): float(p) for k, p in pairs}, together, float(row["seconds"]))
 
-    @property
-    def true_k(self) -> int:
-        """Number of clusters that the data were drawn with."""
-        return len(np.unique(self.case.references[0]))
 
-    @property
-    def together(self) -> np.ndarray:
-        """Like ``Forecast.pairs``: whether two points share a cluster."""
-        labels = self.case.references[0]
-        return (labels[:, None] == labels)[np.triu_indices(len(labels), 1)]
+Compared = tuple[Case, dict[str, Forecast]]  # a data set, and all posteriors of it by method and by NAMES
+
+
+def _compared(rows: Rows) -> Iterator[Compared]:
+    """All data sets that every posterior knows."""
+    for n in SIZES:
+        of_size = rows.of(data=f"N = {n}").good
+        for index in sorted(map(int, of_size.names("index"))):
+            found = {row["method"]: forecast_of(row) for row in of_size.of(index=str(index))}
+            if all(name in found for name in (*CHAINS, INFERRED, NCP)):
+                found["known"] = found[CHAINS[0]].merged(found[CHAINS[1]])
+                yield _draw(n, index), found
 
 
 def total_variation(first: Mapping[int, float], second: Mapping[int, float]) -> float:
@@ -172,45 +187,19 @@ def total_variation(first: Mapping[int, float], second: Mapping[int, float]) -> 
     return sum(abs(first.get(k, 0.0) - second.get(k, 0.0)) for k in first.keys() | second.keys()) / 2
 
 
-def _forecast(row: Mapping[str, str]) -> Forecast:
-    pairs = (pair.split(":") for pair in row["k_posterior"].split())
-    together = unpacked(row["pairs"]) / int(row["n_partitions"])
-    return Forecast({int(k): float(p) for k, p in pairs}, together, float(row["seconds"]))
-
-
-def _mean_forecast(first: Forecast, second: Forecast) -> Forecast:
-    """Two chains together."""
-    ks = sorted(first.k_posterior.keys() | second.k_posterior.keys())
-    k_posterior = {k: (first.k_posterior.get(k, 0.0) + second.k_posterior.get(k, 0.0)) / 2 for k in ks}
-    return Forecast(k_posterior, (first.pairs + second.pairs) / 2, first.seconds + second.seconds)
-
-
-def _compared(rows: Rows) -> list[Compared]:
-    """All data sets that every posterior knows."""
-    by_key = {(row["data"], int(row["index"]), row["method"]): row for row in rows.good}
-    found = []
-    for n in SIZES:
-        for index in sorted({index for data, index, _ in by_key if data == f"N = {n}"}):
-            of = [by_key.get((f"N = {n}", index, name)) for name in (*CHAINS, INFERRED, NCP)]
-            if all(row is not None for row in of):
-                first, second, inferred, network = (_forecast(row) for row in of if row is not None)
-                forecasts = {"known": _mean_forecast(first, second), INFERRED: inferred, NCP: network}
-                found.append(Compared(_draw(n, index), (first, second), forecasts))
-    return found
-
-
-def figures_of(compared: Compared) -> dict[str, float]:
+def figures_of(case: Case, forecasts: Mapping[str, Forecast]) -> dict[str, float]:
     """All figures of one data set."""
-    known = compared.forecasts["known"]
-    others = {"floor": compared.chains}
-    others |= {name: (known, compared.forecasts[name]) for name in (INFERRED, NCP)}
-    figures: dict[str, float] = {"true_k": compared.true_k}
-    for name, (a, b) in others.items():
+    (labels,) = case.references
+    true_k, together = len(np.unique(labels)), (labels[:, None] == labels)[np.triu_indices(len(labels), 1)]
+    figures: dict[str, float] = {"true_k": true_k}
+    for name, pair in {"floor": CHAINS, INFERRED: ("known", INFERRED), NCP: ("known", NCP)}.items():
+        a, b = (forecasts[one] for one in pair)
         figures[f"tv_{name}"] = total_variation(a.k_posterior, b.k_posterior)
         figures[f"pairs_{name}"] = float(np.abs(a.pairs - b.pairs).mean())
-    for name, forecast in compared.forecasts.items():
-        figures[f"p_true_k_{name}"] = forecast.k_posterior.get(compared.true_k, 0.0)
-        figures[f"brier_{name}"] = float(np.square(forecast.pairs - compared.together).mean())
+    for name in NAMES:
+        forecast = forecasts[name]
+        figures[f"p_true_k_{name}"] = forecast.k_posterior.get(true_k, 0.0)
+        figures[f"brier_{name}"] = float(np.square(forecast.pairs - together).mean())
         figures[f"mean_k_{name}"] = forecast.mean_k
         figures[f"seconds_{name}"] = forecast.seconds
     return figures
@@ -218,12 +207,12 @@ def figures_of(compared: Compared) -> dict[str, float]:
 
 def report(rows: Rows, page: Path) -> list[str]:
     """Distances from the true posterior, and from the truth."""
-    compared = _compared(rows)
+    compared = list(_compared(rows))
     if not compared:
         return [HOW_TO_READ, "No data set has all its posteriors."]
     by_size: dict[int, list[dict[str, float]]] = {}
-    for one in compared:
-        by_size.setdefault(len(one.case.points), []).append(figures_of(one))
+    for case, forecasts in compared:
+        by_size.setdefault(len(case.points), []).append(figures_of(case, forecasts))
 
     def cell(n: int, name: str, digits: int = 3) -> str:
         return plus_minus(describe(of[name] for of in by_size[n]), digits)
@@ -239,7 +228,7 @@ def report(rows: Rows, page: Path) -> list[str]:
         for key, name in NAMES.items()
     ]  # fmt: skip
     second = ["N", "posterior", "P(true K)", "Brier of pairs", "true K", "mean K", "seconds, median"]
-    save(partial(_draw_posteriors, compared), page.with_suffix(".png"))
+    save(partial(_draw_posteriors, [forecasts for _, forecasts in compared]), page.with_suffix(".png"))
     parts = [HOW_TO_READ, f"![Posteriors]({page.stem}.png)"]
     parts += ["## Distance from the true posterior", markdown_table(header, distances)]
     return [*parts, "## Against the partition that the data were drawn from", markdown_table(second, truths)]
@@ -248,13 +237,13 @@ def report(rows: Rows, page: Path) -> list[str]:
 # -- the picture ---------------------------------------------------------------------------------------
 
 
-def _draw_posteriors(compared: Sequence[Compared], path: Path) -> None:
+def _draw_posteriors(compared: Sequence[Mapping[str, Forecast]], path: Path) -> None:
     """All pairs of points, and mean numbers of clusters."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 4.7), layout="constrained")
     left, right = figure.subplots(1, 2)
-    pairs = {name: np.concatenate([one.forecasts[name].pairs for one in compared]) for name in ("known", NCP)}
+    pairs = {name: np.concatenate([one[name].pairs for one in compared]) for name in ("known", NCP)}
     cells = left.hexbin(
         pairs["known"], pairs[NCP], gridsize=24, bins="log", mincnt=1, extent=(0, 1, 0, 1), cmap="Blues",
         linewidths=0.2,
@@ -263,7 +252,7 @@ def _draw_posteriors(compared: Sequence[Compared], path: Path) -> None:
     figure.colorbar(cells, ax=left, label="pairs of points", shrink=0.8)
     left.set(aspect="equal", xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), xlabel="true posterior", ylabel="NCP")
     left.set_title("Two points share a cluster", fontsize=10, loc="left")
-    mean_k = {name: [one.forecasts[name].mean_k for one in compared] for name in NAMES}
+    mean_k = {name: [one[name].mean_k for one in compared] for name in NAMES}
     for name, marker in ((INFERRED, "^"), (NCP, "o")):
         right.plot(
             mean_k["known"], mean_k[name], marker, color=COLOURS[name], ms=4.5, alpha=0.7, label=NAMES[name]
@@ -289,7 +278,7 @@ def posteriors(quick: bool) -> Suite:
     data = [Data(f"N = {n}", partial(_draw, n), 2 if quick else 16) for n in SIZES]
     return Suite(
         "NCP's posterior compared with that of a Markov chain", data, methods, report, ("k", "true k"),
-        ("k_posterior", "n_partitions", "pairs"), _cells,
+        ("k_posterior", "n_partitions", "pairs"),
     )  # fmt: skip
 
 

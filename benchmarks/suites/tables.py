@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from benchmarks.data import files_in, load_case, n_rows, sample_rows, standardized
 from benchmarks.ours import ours
-from benchmarks.page import NOTHING, Cell, markdown_table, plus_minus, significant
+from benchmarks.page import NOTHING, Cell, markdown_table, percent, plus_minus, significant
 from benchmarks.peers import GIVEN_K, PEERS, REFERENCES, TABLES
 from benchmarks.suite import Case, Data, Method, Suite
 from benchmarks.summary import Rows, Statistic, describe
 
-__all__ = ["SUITES", "tables"]
+__all__ = ["BATTERIES", "SUITES", "battery_of", "data_sets", "figures_by_battery", "tables"]
 
 LARGEST_OF_BATTERIES = 12_000  # rows; larger data sets of the batteries are left out
 MOST_ROWS = 8_000  # of other data sets, sampled with a fixed seed
@@ -49,7 +49,7 @@ need not be clusters: what counts is the comparison of methods."""
 # -- data --------------------------------------------------------------------------------------------
 
 
-def _toy(name: str, index: int) -> Case:
+def _toy(name: str, n: int, index: int) -> Case:
     from sklearn import datasets
 
     if name == "moons":
@@ -58,7 +58,7 @@ def _toy(name: str, index: int) -> Case:
         points, classes = datasets.make_circles(500, noise=0.05, factor=0.5, random_state=0)
     else:
         points, classes = getattr(datasets, f"load_{name}")(return_X_y=True)
-    return Case(points, index, (classes,))
+    return standardized(sample_rows(Case(points, index, (classes,)), n))
 
 
 def _topics(case: Case) -> Case:
@@ -70,36 +70,19 @@ def _topics(case: Case) -> Case:
     return Case(normalize(reduced), case.seed, case.references)
 
 
-def _file(file: str, n: int, points: str, prepare: Callable[[Case], Case] | None, index: int) -> Case:
-    case = load_case(file, n, index, points)
-    return case if prepare is None else prepare(case)
-
-
-def _in_file(file: str, battery: str, n: int) -> Data:
-    prepare: Callable[[Case], Case] | None = None
-    if battery in ("fcps", "sipu", "wut", "tables"):
-        prepare = standardized
-    elif "tfidf" in file:
-        prepare = _topics
-    points = "X_pca50" if battery == "single cells" else "X"
-    return Data(file.removeprefix("suite/"), partial(_file, file, n, points, prepare), group=battery)
-
-
-def _small(name: str, n: int, index: int) -> Case:
-    return standardized(sample_rows(_toy(name, index), n))
+def _file(file: str, n: int, index: int) -> Case:
+    case = load_case(file, n, index, "X_pca50" if file.startswith("singlecell") else "X")
+    if file.startswith(("suite", "tabular")):
+        return standardized(case)
+    return _topics(case) if "tfidf" in file else case
 
 
 TOYS = ("iris", "wine", "breast_cancer", "digits", "moons", "circles")
-FOLDERS = {
-    "fcps": "suite/fcps",
-    "sipu": "suite/sipu",
-    "wut": "suite/wut",
-    "tables": "tabular",
-    "single cells": "singlecell",
-    "texts": "text",
-    "features": "umap",
-}
-BATTERIES = ("fcps", "sipu", "wut", "scikit-learn", "tables", "single cells", "texts", "features")
+# Where the data sets of a battery are, in the directory of data or in scikit-learn.
+BATTERIES = {
+    "fcps": "suite/fcps", "sipu": "suite/sipu", "wut": "suite/wut", "scikit-learn": "scikit-learn",
+    "tables": "tabular", "single cells": "singlecell", "texts": "text", "features": "umap",
+}  # fmt: skip
 QUICK = {
     "fcps/lsun", "fcps/target", "sipu/aggregation", "sipu/r15", "wut/smile", "wut/z2", "scikit-learn/iris",
     "scikit-learn/moons", "tabular/vowel", "singlecell/mouse_bladder", "text/searchsnippets_wordllama256",
@@ -110,30 +93,24 @@ QUICK = {
 def data_sets(quick: bool) -> list[Data]:
     """All data sets that are there, battery by battery."""
     found: list[Data] = []
-    for battery in BATTERIES:
-        n = QUICK_ROWS if quick else MOST_ROWS
+    n = QUICK_ROWS if quick else MOST_ROWS
+    for battery, folder in BATTERIES.items():
+        draws: dict[str, Callable[[int], Case]] = {}
         if battery == "scikit-learn":
-            of = [Data(f"scikit-learn/{name}", partial(_small, name, n), group=battery) for name in TOYS]
-        elif FOLDERS[battery].startswith("suite"):
-            files = [file for file in files_in(FOLDERS[battery]) if n_rows(file) <= LARGEST_OF_BATTERIES]
-            of = [_in_file(file, battery, n if quick else LARGEST_OF_BATTERIES) for file in files]
-        else:
-            of = [_in_file(file, battery, n) for file in files_in(FOLDERS[battery])]
-        found += [data for data in of if not quick or data.name in QUICK]
-    return found
+            draws = {f"{folder}/{name}": partial(_toy, name, n) for name in TOYS}
+        for file in files_in(folder):
+            of_suite = folder.startswith("suite")
+            if not of_suite or n_rows(file) <= LARGEST_OF_BATTERIES:
+                most = LARGEST_OF_BATTERIES if of_suite and not quick else n
+                draws[file.removeprefix("suite/")] = partial(_file, file, most)
+        found += [Data(name, draw, group=battery) for name, draw in draws.items()]
+    return [data for data in found if not quick or data.name in QUICK]
 
 
-# -- methods -----------------------------------------------------------------------------------------
-
-
-def methods() -> list[Method]:
-    """Ours, peers that find k, and those that are told it."""
-    import clusterwise
-
-    own = [ours("GaussianSearch"), ours("DPMixture"), ours("DeepDPM")]
-    if "Clusterer" in clusterwise.__all__:
-        own.insert(0, ours("Clusterer"))
-    return [*own, *(PEERS[name] for name in TABLES), *(REFERENCES[name] for name in GIVEN_K)]
+def battery_of(data: str) -> str:
+    """The battery of a data set."""
+    folder = data.partition("/")[0]
+    return next((name for name, path in BATTERIES.items() if path in (folder, f"suite/{folder}")), folder)
 
 
 # -- the page ----------------------------------------------------------------------------------------
@@ -141,30 +118,13 @@ def methods() -> list[Method]:
 
 def _tried(rows: Rows, column: str, worst: float) -> Statistic:
     """A figure over all data sets that were tried; failures and time-outs count as the worst."""
-    values = [
-        float(row[column]) if row["status"] == "ok" else worst
-        for row in rows
-        if not row["status"].startswith("skipped")
-    ]
-    return describe(values)
-
-
-def _ari(rows: Rows, everything: Rows) -> str:
-    return plus_minus(_tried(rows, "ARI", 0.0), 3)
-
-
-def _right(rows: Rows, everything: Rows) -> str:
-    found = _tried(rows, "right k", 0.0)
-    return NOTHING if found.count == 0 else f"{100 * found.mean:.0f} %"
+    return describe(float(row[column]) if row["status"] == "ok" else worst for row in rows.tried)
 
 
 def _error(rows: Rows, everything: Rows) -> str:
-    tried = [row for row in rows if not row["status"].startswith("skipped")]
-    errors = sorted(float(row["k error"]) if row["status"] == "ok" else math.inf for row in tried)
-    if not errors:
-        return NOTHING
-    middle = statistics.median(errors)
-    return "failed" if math.isinf(middle) else f"{middle:g}"
+    errors = [float(row["k error"]) if row["status"] == "ok" else math.inf for row in rows.tried]
+    middle = statistics.median(errors) if errors else math.nan
+    return NOTHING if math.isnan(middle) else "failed" if math.isinf(middle) else f"{middle:g}"
 
 
 def _seconds(rows: Rows, everything: Rows) -> str:
@@ -173,16 +133,20 @@ def _seconds(rows: Rows, everything: Rows) -> str:
 
 
 def _count(rows: Rows, everything: Rows) -> str:
-    tried = [row for row in rows if not row["status"].startswith("skipped")]
-    good = len(rows.good)
-    return str(good) if good == len(tried) else f"{good} of {len(tried)}"
+    good, tried = len(rows.good), len(rows.tried)
+    return str(good) if good == tried else f"{good} of {tried}"
 
 
+RIGHT, ERROR, SECONDS = (
+    "Share of data sets with the exact number of clusters",
+    "Error in the number of clusters",
+    "Seconds",
+)
 FIGURES: Mapping[str, tuple[str, Cell]] = {
-    "Adjusted Rand index": ("Mean.", _ari),
-    "Share of data sets with the exact number of clusters": ("", _right),
-    "Error in the number of clusters": ("Median of the absolute error.", _error),
-    "Seconds": (
+    "Adjusted Rand index": ("Mean.", lambda rows, _: plus_minus(_tried(rows, "ARI", 0.0), 3)),
+    RIGHT: ("", lambda rows, _: percent(_tried(rows, "right k", 0.0).mean)),
+    ERROR: ("Median of the absolute error.", _error),
+    SECONDS: (
         "CPU time: median, and the sum in brackets; the limit where a method did not finish.",
         _seconds,
     ),
@@ -190,41 +154,41 @@ FIGURES: Mapping[str, tuple[str, Cell]] = {
 }
 
 
-def _by_battery(rows: Rows, names: list[str], battery_of: Mapping[str, str], cell: Cell) -> str:
-    batteries = [battery for battery in BATTERIES if battery in battery_of.values()]
-    lines = []
-    for name in names:
-        of = rows.of(method=name)
-        parts = [of.of_data(data for data, group in battery_of.items() if group == b) for b in batteries]
-        lines.append([name, *(cell(part, rows) for part in parts), cell(of, rows)])
-    return markdown_table(["method", *batteries, "all"], lines)
-
-
-def _battery(data: str) -> str:
-    folder = data.partition("/")[0]
-    return next((name for name, path in FOLDERS.items() if path in (folder, f"suite/{folder}")), folder)
+def figures_by_battery(
+    rows: Rows, methods: Sequence[str], level: str, without: Sequence[str] = ()
+) -> list[str]:
+    """A heading and a table by battery for every figure."""
+    data = {battery: [d for d in rows.names("data") if battery_of(d) == battery] for battery in BATTERIES}
+    data = {battery: names for battery, names in data.items() if names}
+    parts: list[str] = []
+    for figure, (note, cell) in FIGURES.items():
+        if figure in without:
+            continue
+        lines = []
+        for name in methods:
+            of = rows.of(method=name)
+            lines.append([name, *(cell(of.of_data(names), rows) for names in data.values()), cell(of, rows)])
+        parts += [f"{level} {figure}", *filter(None, [note]), markdown_table(["method", *data, "all"], lines)]
+    return parts
 
 
 def report(rows: Rows, page: Path) -> list[str]:
     """Every figure by battery, for methods that find k and for those that are told it."""
-    battery_of = {name: _battery(name) for name in rows.names("data")}
     found = [name for name in rows.names("method") if name not in GIVEN_K]
     told = [name for name in rows.names("method") if name in GIVEN_K]
-    order = [method.name for method in methods()]
     parts = [INTRODUCTION]
-    for title, names in (
-        ("The number of clusters is hidden", found),
-        ("The number of clusters is given", told),
-    ):
-        names.sort(key=lambda name: order.index(name) if name in order else len(order))
-        if not names:
-            continue
-        parts.append(f"## {title}")
-        for figure, (note, cell) in FIGURES.items():
-            if names is told and cell in (_right, _error):
-                continue
-            parts += [f"### {figure}", *([note] if note else []), _by_battery(rows, names, battery_of, cell)]
+    if found:
+        parts += ["## The number of clusters is hidden", *figures_by_battery(rows, found, "###")]
+    if told:
+        parts.append("## The number of clusters is given")
+        parts += figures_by_battery(rows, told, "###", (RIGHT, ERROR))
     return parts
+
+
+def methods() -> list[Method]:
+    """Ours, peers that find k, and those that are told it."""
+    own = map(ours, ("Clusterer", "GaussianSearch", "DPMixture", "DeepDPM"))
+    return [*own, *(PEERS[name] for name in TABLES), *(REFERENCES[name] for name in GIVEN_K)]
 
 
 def tables(quick: bool) -> Suite:

@@ -2,148 +2,119 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.page import Cell, mean, median, method_table, sets
+from benchmarks.data import standardized
+from benchmarks.ours import ours
+from benchmarks.page import Cell, by_data, mean, median, method_table, percent, sets, share
 from benchmarks.peers import PEERS
-from benchmarks.scores import n_clusters
-from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
+from benchmarks.suite import Case, Data, Method, Run, Suite
 from benchmarks.summary import Rows
 from benchmarks.synthetic import Word, generator_of
 
-__all__ = ["SUITES", "estimator_that_warns", "ordinary_tables", "trust"]
+__all__ = ["SUITES", "one_cluster", "ordinary_tables", "trust"]
 
 
-def estimator_that_warns(name: str) -> Run:
-    """One of our estimators with its defaults; what it warned of during ``fit`` is counted."""
-    import clusterwise
-
-    kind = getattr(clusterwise, name)
-
-    def run(case: Case) -> Outcome:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            labels = kind(random_state=case.seed).fit_predict(case.points)
-        return Outcome(labels, more=lambda: {"warned": int(len(caught) > 0)})
-
-    return run
+def _single(points: np.ndarray, index: int) -> Case:
+    return Case(points, index, (np.zeros(len(points), dtype=np.int64),))
 
 
-def warned(case: Case, labels: np.ndarray, more: Mapping[str, Any]) -> Mapping[str, object]:
-    """Whether there was a warning; peers give none."""
-    return {"warned": more.get("warned", 0)}
+# -- one cluster, many features --------------------------------------------------------------------------
+
+N_POINTS, FEATURES, BOXES = 500, (2, 4, 8, 16), (1, 2, 4, 8)
+ONE_CLUSTER = f"""\
+Tables of {N_POINTS} rows that are one cluster: a Gaussian whose columns all have the same correlation with
+each other, and rows that fill a box evenly. The figure is the share of tables of which a method says that
+there is one cluster. HDBSCAN cannot say so unless it is told to allow it, and is."""
 
 
-def _ours(name: str) -> Method:
-    return Method(name, partial(estimator_that_warns, name), kind="ours")
+def single(d: int, correlation: float | None, index: int) -> Case:
+    """One Gaussian, or uniform noise if there is no correlation to speak of."""
+    kind = 1000 if correlation is None else round(100 * correlation)
+    rng = generator_of(Word.ONE_CLUSTER, d, kind, index)
+    if correlation is None:
+        return _single(rng.random((N_POINTS, d)), index)
+    covariance = (1 - correlation) * np.eye(d) + correlation
+    return _single(rng.standard_normal((N_POINTS, d)) @ np.linalg.cholesky(covariance).T, index)
 
 
-def one_or_warned(case: Case, labels: np.ndarray, more: Mapping[str, Any]) -> Mapping[str, object]:
-    """Whether there is one cluster, or a warning."""
-    seen = more.get("warned", 0)
-    return {"warned": seen, "one or warned": int(seen or n_clusters(labels) == 1)}
+def one_cluster(quick: bool) -> Suite:
+    """How often one cluster is called one."""
+    n_sets = 2 if quick else 25
+    data = [
+        Data(f"Gaussian, {d} features, correlation {c}", partial(single, d, c), n_sets)
+        for d in FEATURES
+        for c in (0.0, 0.5, 0.9)
+    ]
+    data += [Data(f"box, {d} features", partial(single, d, None), n_sets) for d in BOXES]
+
+    def of_kind(kind: str) -> Cell:
+        return lambda rows, everything: share("right k")(
+            rows.of_data(name for name in rows.names("data") if name.startswith(kind)), rows
+        )
+
+    def report(rows: Rows, page: Path) -> list[str]:
+        overall: dict[str, Cell] = {"all Gaussians": of_kind("Gaussian"), "all boxes": of_kind("box")}
+        columns: dict[str, Cell] = {"sets": sets, "one cluster": share("right k")}
+        return [ONE_CLUSTER, method_table(rows, None, overall), *by_data(rows, columns)]
+
+    methods = [ours("Clusterer"), ours("GaussianSearch"), PEERS["GMM + BIC"], PEERS["HDBSCAN"]]
+    return Suite("One cluster", data, methods, report, ("right k", "k"), time_limit=60.0)
 
 
-def _share(column: str) -> Cell:
-    def cell(rows: Rows, everything: Rows) -> str:
-        statistic = rows.describe(column)
-        return "–" if statistic.count == 0 else f"{100 * statistic.mean:.0f} %"
+# -- one cluster, or a warning ---------------------------------------------------------------------------
 
-    return cell
-
-
-# -- one cluster -----------------------------------------------------------------------------------------
-
-N_POINTS = 1_000
-CORRELATIONS = (0.0, 0.3, 0.5, 0.7, 0.9)
+TRUST_POINTS = 1_000
 TRUST = f"""\
-Tables of {N_POINTS:,} rows and two columns that are one cluster: Gaussians of increasing correlation, and
+Tables of {TRUST_POINTS:,} rows and two columns that are one cluster: Gaussians of increasing correlation, and
 lognormal, exponential and Likert data (whole numbers from 1 to 5), which no Gaussian describes. The figures
 are the share of tables of which a method says that there is one cluster, and of which it says so or gives a
 warning."""
 
 
-@dataclass(frozen=True)
-class Kind:
-    """Tables of one kind."""
-
-    name: str
-    draw: Callable[[np.random.Generator], np.ndarray]
-
-
 def _gaussian(correlation: float, rng: np.random.Generator) -> np.ndarray:
-    return rng.multivariate_normal([0, 0], [[1, correlation], [correlation, 1]], N_POINTS)
+    return rng.multivariate_normal([0, 0], [[1, correlation], [correlation, 1]], TRUST_POINTS)
 
 
-def _lognormal(rng: np.random.Generator) -> np.ndarray:
-    return rng.lognormal(size=(N_POINTS, 2))
+KINDS: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
+    **{f"Gaussian, correlation {c}": partial(_gaussian, c) for c in (0.0, 0.3, 0.5, 0.7, 0.9)},
+    "lognormal": lambda rng: rng.lognormal(size=(TRUST_POINTS, 2)),
+    "exponential": lambda rng: rng.exponential(size=(TRUST_POINTS, 2)),
+    "Likert": lambda rng: np.clip(np.round(3 + rng.normal(size=(TRUST_POINTS, 2))), 1, 5),
+}
 
 
-def _exponential(rng: np.random.Generator) -> np.ndarray:
-    return rng.exponential(size=(N_POINTS, 2))
-
-
-def _likert(rng: np.random.Generator) -> np.ndarray:
-    return np.clip(np.round(3 + rng.normal(size=(N_POINTS, 2))), 1, 5)
-
-
-KINDS = (
-    *(Kind(f"Gaussian, correlation {c}", partial(_gaussian, c)) for c in CORRELATIONS),
-    Kind("lognormal", _lognormal),
-    Kind("exponential", _exponential),
-    Kind("Likert", _likert),
-)
-
-
-def one_cluster_of(place: int, index: int) -> Case:
+def one_cluster_of(name: str, index: int) -> Case:
     """Table ``index`` of a kind."""
-    points = KINDS[place].draw(generator_of(Word.TRUST, place, index))
-    return Case(points, index, (np.zeros(N_POINTS, dtype=np.int64),))
+    return _single(KINDS[name](generator_of(Word.TRUST, list(KINDS).index(name), index)), index)
+
+
+def _one_or_warned(rows: Rows, everything: Rows) -> str:
+    good = list(rows.good)
+    told = sum(float(row["right k"]) == 1 or row["warned"] == "1" for row in good)
+    return percent(told / len(good) if good else float("nan"))
 
 
 def trust(quick: bool) -> Suite:
     """Whether one cluster is called one, and if not, whether there is a warning."""
-    n_sets = 2 if quick else 20
-    data = [Data(kind.name, partial(one_cluster_of, place), n_sets) for place, kind in enumerate(KINDS)]
-    methods = [
-        _ours("Clusterer"),
-        _ours("GaussianSearch"),
-        _ours("AMCP"),
-        replace(PEERS["GMM + BIC"], max_sets=5),
-    ]
-
-    def report(rows: Rows, page: Path) -> list[str]:
-        columns: dict[str, Cell] = {
-            "sets": sets,
-            "one cluster": _share("right k"),
-            "one, or a warning": _share("one or warned"),
-            "mean k": mean("k"),
-        }
-        parts = [TRUST]
-        for kind in KINDS:
-            parts += [
-                f"## {kind.name}",
-                method_table(rows.of(data=kind.name), [m.name for m in methods], columns),
-            ]
-        return parts
-
+    data = [Data(name, partial(one_cluster_of, name), 2 if quick else 20) for name in KINDS]
+    methods = [*map(ours, ("Clusterer", "GaussianSearch", "AMCP")), replace(PEERS["GMM + BIC"], max_sets=5)]
+    columns: dict[str, Cell] = {
+        "sets": sets,
+        "one cluster": share("right k"),
+        "one, or a warning": _one_or_warned,
+        "mean k": mean("k"),
+    }
     return Suite(
-        "One cluster, or a warning",
-        data,
-        methods,
-        report,
-        ("right k", "k"),
-        columns=("warned", "one or warned"),
-        score=one_or_warned,
-        time_limit=60.0,
-    )
+        "One cluster, or a warning", data, methods, lambda rows, page: [TRUST, *by_data(rows, columns)],
+        ("right k", "k"), ("warned",), time_limit=60.0,
+    )  # fmt: skip
 
 
 # -- ordinary tables -------------------------------------------------------------------------------------
@@ -151,52 +122,36 @@ def trust(quick: bool) -> Suite:
 ORDINARY = """\
 Four tables of scikit-learn and six drawn ones, three seeds each. BayesianGaussianMixture has 20
 components with full covariances and sees columns as they are, or in units of their standard deviations."""
+Table = tuple[np.ndarray, np.ndarray]  # points and classes
 
 
-def _blobs(**options: Any) -> tuple[np.ndarray, np.ndarray]:
-    from sklearn.datasets import make_blobs
+def _made(function: str, *args: Any, **options: Any) -> Table:
+    from sklearn import datasets
 
-    points, labels = make_blobs(**options)
+    points, labels = getattr(datasets, function)(*args, **options)[:2]
     return points, labels
 
 
-def _table(name: str) -> tuple[np.ndarray, np.ndarray]:
-    from sklearn import datasets
-
-    bunch = getattr(datasets, f"load_{name}")()
-    return bunch.data, bunch.target
-
-
-def _slanted() -> tuple[np.ndarray, np.ndarray]:
-    points, labels = _blobs(n_samples=900, centers=3, random_state=170)
+def _slanted() -> Table:
+    points, labels = _made("make_blobs", 900, centers=3, random_state=170)
     return points @ np.array([[0.6, -0.6], [-0.4, 0.8]]), labels
 
 
-def _moons() -> tuple[np.ndarray, np.ndarray]:
-    from sklearn.datasets import make_moons
-
-    points, labels = make_moons(800, noise=0.07, random_state=0)
-    return points, labels
-
-
-def _colonies() -> tuple[np.ndarray, np.ndarray]:
+def _colonies() -> Table:
     from clusterwise.datasets import load_demo
 
     return load_demo()
 
 
-TABLES: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {
-    "digits": partial(_table, "digits"),
-    "iris": partial(_table, "iris"),
-    "wine": partial(_table, "wine"),
-    "breast cancer": partial(_table, "breast_cancer"),
-    "five blobs": partial(_blobs, n_samples=1000, centers=5, random_state=0),
-    "six blobs, 10 features": partial(_blobs, n_samples=1000, n_features=10, centers=6, random_state=1),
-    "blobs of three widths": partial(
-        _blobs, n_samples=900, centers=3, cluster_std=[1.0, 2.5, 0.5], random_state=170
-    ),
+_blobs = partial(_made, "make_blobs")
+TABLES: dict[str, Callable[[], Table]] = {
+    **{name: partial(_made, f"load_{name}", return_X_y=True) for name in ("digits", "iris", "wine")},
+    "breast cancer": partial(_made, "load_breast_cancer", return_X_y=True),
+    "five blobs": partial(_blobs, 1000, centers=5, random_state=0),
+    "six blobs, 10 features": partial(_blobs, 1000, n_features=10, centers=6, random_state=1),
+    "blobs of three widths": partial(_blobs, 900, centers=3, cluster_std=[1.0, 2.5, 0.5], random_state=170),
     "slanted blobs": _slanted,
-    "moons": _moons,
+    "moons": partial(_made, "make_moons", 800, noise=0.07, random_state=0),
     "colonies": _colonies,
 }
 
@@ -209,52 +164,27 @@ def ordinary_table(name: str, index: int) -> Case:
 
 def scaled_bayesian_mixture() -> Run:
     """The peer on columns of unit deviation."""
-    from sklearn.preprocessing import StandardScaler
-
     inner = PEERS["BayesianGaussianMixture, full"].build()
-
-    def run(case: Case) -> Outcome:
-        return Outcome(inner(Case(StandardScaler().fit_transform(case.points), case.seed)).labels)
-
-    return run
+    return lambda case: inner(standardized(case))
 
 
 def ordinary_tables(quick: bool) -> Suite:
     """`cw.DPMixture` on tables that people have: time, agreement with classes, warnings."""
     names = ["iris", "moons"] if quick else list(TABLES)
     data = [Data(name, partial(ordinary_table, name), 1 if quick else 3) for name in names]
-    methods = [
-        _ours("DPMixture"),
-        PEERS["BayesianGaussianMixture, full"],
-        Method("BayesianGaussianMixture, full, scaled", scaled_bayesian_mixture),
-    ]
-
-    def report(rows: Rows, page: Path) -> list[str]:
-        columns: dict[str, Cell] = {
-            "sets": sets,
-            "ARI": mean("ARI"),
-            "k": mean("k"),
-            "median s": median("cpu_seconds"),
-            "with a warning": _share("warned"),
-        }
-        parts = [ORDINARY]
-        for name in names:
-            parts += [
-                f"## {name}",
-                method_table(rows.of(data=name), [method.name for method in methods], columns),
-            ]
-        return parts
-
+    peer = PEERS["BayesianGaussianMixture, full"]
+    methods = [ours("DPMixture"), peer, Method(f"{peer.name}, scaled", scaled_bayesian_mixture)]
+    columns: dict[str, Cell] = {
+        "sets": sets,
+        "ARI": mean("ARI"),
+        "k": mean("k"),
+        "median s": median("cpu_seconds"),
+        "with a warning": share("warned"),
+    }
     return Suite(
-        "Ordinary tables",
-        data,
-        methods,
-        report,
-        ("ARI", "k"),
-        columns=("warned",),
-        score=warned,
-        time_limit=120.0,
-    )
+        "Ordinary tables", data, methods, lambda rows, page: [ORDINARY, *by_data(rows, columns)],
+        ("ARI", "k"), ("warned",),
+    )  # fmt: skip
 
 
-SUITES = {"trust": trust, "ordinary-tables": ordinary_tables}
+SUITES = {"one-cluster": one_cluster, "trust": trust, "ordinary-tables": ordinary_tables}

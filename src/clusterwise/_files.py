@@ -13,7 +13,7 @@ __all__ = ["whole_or_nothing"]
 
 @contextlib.contextmanager
 def whole_or_nothing(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path beside ``path`` and move it there only if the block succeeds."""
+    """Yield a temporary path next to ``path`` and move it there only if the block succeeds."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)

@@ -26,7 +26,7 @@ _kept: dict[int, list[Pool]] = {}
 def one_thread() -> Iterator[None]:
     """Let numpy, scipy, scikit-learn and torch work in one thread; also a decorator, ``@one_thread()``.
 
-    Beside another busy process, threads that wait for each other after every small step make it many times
+    If another process is busy, threads that wait for each other after every small step make it many times
     slower. Afterwards each library has as many threads as before. Torch is not imported for this; where it
     is imported inside, it keeps its threads until the next time.
     """

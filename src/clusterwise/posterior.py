@@ -15,7 +15,7 @@ from clusterwise.partition import Partition, canonical_labels
 __all__ = ["PartitionPosterior", "variation_of_information"]
 
 LARGEST_COCLUSTERING = 20_000  # points; the matrix of this many takes 3.2 GB
-ROWS_AT_ONCE = 256  # keeps the temporary of coclustering small beside its result
+ROWS_AT_ONCE = 256  # keeps the temporary array of coclustering small compared with its result
 
 
 def _joint_counts(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:

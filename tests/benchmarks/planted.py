@@ -76,7 +76,6 @@ def troubled() -> Run:
             if case.seed == 4:
                 time.sleep(0.1)
             if case.seed == 5:
-                os.write(2, b"planted last words\n")
                 os._exit(7)
         print("noise on standard output")
         return Outcome(np.zeros(len(case.points), dtype=int))

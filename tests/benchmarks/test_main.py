@@ -8,16 +8,22 @@ from typing import Any
 import pytest
 
 from benchmarks import __main__ as command
+from benchmarks.suite import BenchmarkError, suite_names
 
 
 def test_options_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
     monkeypatch.setattr(command, "run_suite", lambda *args, **options: calls.append((args, options)))
-    assert command.main(["mog", "--quick", "--out", "here", "--methods", "GMM + BIC; oracle", "--redo"]) == 0
+    assert (
+        command.main(
+            ["mog", "--quick", "--out", "here", "--methods", "GMM + BIC; oracle", "--redo", "--sets", "3"]
+        )
+        == 0
+    )
     assert command.main(["mog"]) == 0
     (name, out, quick, methods, _), options = calls[0]
     assert (name, out, quick, methods) == ("mog", Path("here"), True, ["GMM + BIC", "oracle"])
-    assert options == {"redo": True, "here": False}
+    assert options == {"redo": True, "here": False, "sets": 3}
     assert calls[1][0][1].parts[-2:] == ("benchmarks", "results")
     assert calls[1][0][3] is None
 
@@ -28,3 +34,19 @@ def test_errors_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert error.startswith("error: There is no suite 'nothing': choose one of ")
     assert error.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_several_suites_or_all_of_them_go_on_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+
+    def run_suite(name: str, *args: Any, **options: Any) -> None:
+        ran.append(name)
+        if name == "mog":
+            raise BenchmarkError("no data")
+
+    monkeypatch.setattr(command, "run_suite", run_suite)
+    assert command.main(["mog", "crp"]) == 1
+    assert ran == ["mog", "crp"]
+    ran.clear()
+    command.main(["all"])
+    assert ran == suite_names()

@@ -16,7 +16,7 @@ from benchmarks.ours import (
     OURS,
     Family,
     alone,
-    amortized,
+    estimator,
     find_weights,
     untrained,
     untrained_alone,
@@ -42,8 +42,8 @@ WITH_NETWORKS = [name for name, method in METHODS.items() if method.group == "ne
 
 @pytest.mark.parametrize("name", WITH_NETWORKS)
 def test_the_estimator_takes_these_options(name: str) -> None:
-    estimator, weights, _ = build_of(METHODS[name]).args
-    made = getattr(cw, estimator)(weights=find_weights(weights), **options_of(name))
+    kind, weights, _ = build_of(METHODS[name]).args
+    made = getattr(cw, kind)(weights=find_weights(weights), **options_of(name))
     made._validate_params()  # raises where scikit-learn would refuse them in ``fit``
     assert made.get_params().items() >= options_of(name).items()
 
@@ -98,17 +98,17 @@ def three_blobs() -> Case:
 @pytest.mark.parametrize("refine", ["search", None])
 def test_outcomes_are_the_estimators(refine: str | None) -> None:
     case = three_blobs()
-    outcome = amortized("AMCP", "amcp-2d", refine=refine)(case)
-    estimator = cw.AMCP(refine=refine, random_state=5).fit(case.points)
-    np.testing.assert_array_equal(outcome.labels, estimator.labels_)
+    outcome = estimator("AMCP", "amcp-2d", refine=refine)(case)
+    model = cw.AMCP(refine=refine, random_state=5).fit(case.points)
+    np.testing.assert_array_equal(outcome.labels, model.labels_)
     assert outcome.log_likelihood is not None
-    assert outcome.log_likelihood() == pytest.approx(estimator.score(case.points))
+    assert outcome.log_likelihood() == pytest.approx(model.score(case.points))
 
 
 @pytest.mark.filterwarnings("ignore::clusterwise.exceptions.MisfitWarning")
 def test_an_untrained_network_is_another_one() -> None:
     case, weights = three_blobs(), "amcp-2d"
-    trained, control = (amortized("AMCP", weights, is_it, refine=None)(case) for is_it in (True, False))
+    trained, control = (estimator("AMCP", weights, is_it, refine=None)(case) for is_it in (True, False))
     assert not np.array_equal(trained.labels, control.labels)
     assert weights_identity(weights) + ", untrained" == weights_identity(weights, trained=False)
 

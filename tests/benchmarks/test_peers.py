@@ -9,9 +9,8 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from benchmarks.peers import GIVEN_K, PEERS, REFERENCES, TABLES
-from benchmarks.process import ThisProcess
+from benchmarks.processes import Reply, ThisProcess
 from benchmarks.suite import Case
-from benchmarks.worker import Reply
 from clusterwise.priors.gaussians import MixtureOfGaussians
 
 METHODS = PEERS | REFERENCES

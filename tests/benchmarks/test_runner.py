@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from benchmarks import runner
+from benchmarks.processes import Reply
 from benchmarks.runner import run_suite
 from benchmarks.suite import BenchmarkError, Case, Data, MissingDataError, Suite, suite_names
-from benchmarks.worker import Reply
 
 Rows = list[dict[str, str]]
 
@@ -109,6 +109,16 @@ def test_methods_and_data_may_be_held_to_fewer_sets(planted: ModuleType, tmp_pat
     assert "9/9 data sets" in lines[-2]
 
 
+def test_fewer_data_sets_can_be_asked_for_and_the_rest_later(planted: ModuleType, tmp_path: Path) -> None:
+    suite = planted.suite("halves", data=("few",))
+    first = run(suite, tmp_path, sets=2)
+    assert [row["index"] for row in first] == ["0", "1"]
+    planted.calls.clear()
+    whole = run(suite, tmp_path, sets=100)
+    assert whole[:2] == first
+    assert planted.calls == [("halves", index) for index in range(2, 6)]
+
+
 def test_large_data_are_skipped_and_missing_data_left_out(planted: ModuleType, tmp_path: Path) -> None:
     def absent(index: int) -> Case:
         raise MissingDataError("fetch it first")
@@ -137,7 +147,7 @@ def test_crashes_and_time_outs_are_rows(planted: ModuleType, tmp_path: Path) -> 
         "error: ValueError: labels must be 150 integers; got shape (3,) of int64",
         "timeout",
         "ok",  # in a new process
-        "error: the process ended with code 7: planted last words",
+        "error: the process ended with code 7",
     ]
     assert [row["ARI"] != "" for row in troubled] == [True, False, False, False, True, False]
     assert float(troubled[0]["peak_memory_mb"]) > 1
@@ -183,3 +193,24 @@ def test_unknown_suites_list_what_exists(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkError, match=r"no suite 'nothing'.*tables"):
         run_suite("nothing", tmp_path)
     assert "tables" in suite_names()
+
+
+def test_the_estimate_leaves_the_start_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(runner.time, "monotonic", lambda: now)
+    lines: list[str] = []
+    shown = runner.Progress("name", 100, lines.append, interval=10.0)
+    shown.step(1, measured=False)  # known from an earlier run
+    now += 60.0
+    shown.step(2, measured=True)  # the first one measured pays for the start
+    for done in range(3, 13):
+        now += 2.0
+        shown.step(done, measured=True)
+    now += 1.0
+    shown.step(100, measured=True)
+    assert lines == [
+        "name: 2/100 data sets, 1 min 00 s elapsed",
+        "name: 7/100 data sets, 1 min 10 s elapsed, about 3 min 06 s left",
+        "name: 12/100 data sets, 1 min 20 s elapsed, about 2 min 56 s left",
+        "name: 100/100 data sets, 1 min 21 s elapsed",
+    ]

@@ -24,7 +24,7 @@ def filled(path: Path) -> Store:
 
 def test_a_run_torn_at_any_byte_loses_no_whole_row(tmp_path: Path) -> None:
     store = filled(tmp_path / "whole.csv")
-    store.finish([])
+    store.finish([], [])
     expected, written = store.rows(), (tmp_path / "whole.csv").read_bytes()
     for cut in range(len(written) + 1):
         path, partial = tmp_path / "torn.csv", tmp_path / "torn.partial.csv"
@@ -37,14 +37,14 @@ def test_a_run_torn_at_any_byte_loses_no_whole_row(tmp_path: Path) -> None:
         for missing in expected[whole:]:
             torn.add(missing)
         assert not path.exists()
-        torn.finish([])
+        torn.finish([], [])
         assert path.read_bytes() == written
         assert not partial.exists()
 
 
 def test_the_file_stays_as_it_was_until_the_end(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
-    filled(path).finish([])
+    filled(path).finish([], [])
     before = path.read_bytes()
     store = Store(path, ["ARI"])
     store.start()
@@ -52,7 +52,7 @@ def test_the_file_stays_as_it_was_until_the_end(tmp_path: Path) -> None:
     assert path.read_bytes() == before
     again = Store(path, ["ARI"])  # the run was killed
     assert again.get(("d", 'x, "y"', 9)) is not None
-    again.finish([])
+    again.finish([], [])
     assert len(path.read_text().splitlines()) == 7
 
 
@@ -61,12 +61,12 @@ def test_later_rows_win_and_dropped_ones_are_gone(tmp_path: Path) -> None:
     store = filled(path)
     store.add(row(3, ARI="again"))
     store.add(row(0, method="other"))
-    store.finish([("d", "other", 0)])
+    store.finish(["d"], ["other"])
     known = store.get(("d", 'x, "y"', 3))
     assert known is not None
     assert known["ARI"] == "again"
     assert store.rows()[0]["method"] == "other"
-    store.drop(lambda one: one["method"] == "other")
+    store.drop({"other"})
     assert len(Store(path, ["ARI"]).rows()) == 5
 
 

@@ -84,6 +84,17 @@ def test_interrupted_training_says_how_to_go_on(run, recipe, monkeypatch):
     assert result.stderr == "interrupted; resume with --resume\n"
 
 
+@pytest.fixture
+def default_handlers():
+    """Signals as in a foreground shell: a background one lets its children ignore SIGINT."""
+    defaults = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in defaults.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("default_handlers")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signals_end_after_the_step_and_the_run_goes_on(run, recipe, folder, monkeypatch, number):
     from clusterwise.training import loop

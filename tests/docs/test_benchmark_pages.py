@@ -64,3 +64,17 @@ def test_a_table_is_found_below_its_heading(pages, tmp_path, monkeypatch):
     assert pages.table_below("some", "One") == [["a", "b"], ["---", "---"], ["1", "2"]]
     assert pages.table_below("some", "Two") == []
     assert pages.table_below("absent", "One") == []
+
+
+def test_large_data_have_a_line_for_each_number_of_rows(pages):
+    rows = [
+        {"data": data, "method": f"{method}, {data}", "index": str(index), "status": "ok"}
+        | {"seconds": seconds, "peak": "500", "k": "20", "ARI": "1"}
+        for data in ("1,000 x 16", "2,000 x 16")
+        for method in pages.LARGE_METHODS
+        for index, seconds in enumerate(("1", "3", "2"))
+    ]
+    lines = pages.large_table(pages.Rows(rows[:-3])).splitlines()  # one method lacks the second size
+    assert len(lines) == 3
+    assert [cell.strip() for cell in lines[2].split("|")][1:4] == ["1,000", "2.00", "500"]
+    assert "no results" in pages.large_table(pages.Rows([]))

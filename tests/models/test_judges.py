@@ -15,6 +15,7 @@ from clusterwise.models.partition_judge import (
     PartitionJudgeConfig,
     pack_candidates,
     probabilities_of_k,
+    ranked,
 )
 from clusterwise.trees.cut import best_overlaps, decisions
 from clusterwise.trees.features import Measured, Nodes, measure, nodes_of
@@ -162,3 +163,21 @@ def test_probabilities_of_k_lend_to_similar_numbers() -> None:
     assert 0.05 < found[19] < 0.2 and found[18] > 0.02 and found[20] > 0.02
     exact = probabilities_of_k(np.array([0.25, 0.75]), np.array([3, 30]), spread=1e-4, most=50)
     assert exact[2] == pytest.approx(0.25) and exact[29] == pytest.approx(0.75)
+
+
+def test_an_answer_between_likely_candidates_beats_the_likeliest() -> None:
+    labels = np.array([[0] * 6 + [1] * 6, [0] * 3 + [1] * 9, [0] * 5 + [1] * 7, [0] * 7 + [1] * 5])
+    agreement = agreements(list(labels))
+    choice = np.array([0.2, 0.34, 0.23, 0.23])
+    order = ranked(choice, choice, agreement)
+    assert sorted(order) == [0, 1, 2, 3]
+    assert order[0] == (agreement @ choice).argmax() != choice.argmax()
+
+
+def test_candidates_with_the_same_expectation_are_told_apart_by_the_choice() -> None:
+    rows = np.arange(3000)
+    few = np.where(rows < 2, 2, rows % 2)  # a cluster of two rows, which the index does not feel
+    agreement = agreements([rows % 2, few, rows % 3])
+    for choice in ([0.3, 0.4, 0.3], [0.4, 0.3, 0.3]):
+        numbers = np.array([0.6, 0.2, 0.2])
+        assert ranked(np.array(choice), numbers, agreement)[0] == int(np.argmax(choice))

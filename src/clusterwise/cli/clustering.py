@@ -24,7 +24,7 @@ MAX_LINES = 30
 
 
 def default_output(file: Path) -> Path:
-    """Where labels go if nobody says: beside the working folder's other files, named like the data."""
+    """Where labels go by default: the working folder, under the name of the data."""
     if file == STDIN:
         return Path("labels.csv")
     return Path(f"{file.name.partition('.')[0] or file.stem}.labels.csv")

@@ -41,7 +41,7 @@ def open_large(file: Path) -> RowSource | None:
 
 @dataclass(frozen=True)
 class LabelTask:
-    """Labels a batch of features and puts the results beside its rows."""
+    """Labels a batch of features and appends the results to its rows."""
 
     labeller: Callable[[Batch], Any]
     transform: Callable[[Any], np.ndarray]

@@ -16,7 +16,7 @@ __all__ = ["progress_bar"]
 
 @contextmanager
 def progress_bar(console: Console | None = None) -> Iterator[Progress]:
-    """Draw a bar on stderr for each pass; nothing stays of it, and nothing is drawn where nobody looks."""
+    """Draw a bar on stderr for each pass; it is erased at the end, and only drawn on a terminal."""
     console = Console(stderr=True) if console is None else console
     columns = (
         TextColumn("{task.description:>10}"),

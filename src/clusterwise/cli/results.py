@@ -1,4 +1,4 @@
-"""What the command line writes: labels beside the names of the rows, or beside all that was in the file."""
+"""What the command line writes: labels with the names of the rows, or with all columns of the file."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ __all__ = ["LabelledRows", "QuickClusters"]
 CERTAIN = 32.0
 # What plain squared distances may be off by, relative to those from the origin.
 ROUNDING = 1e-9
-# What belongs to so many rows stays in the processor's cache.
+# What belongs to this many rows stays in the processor's cache.
 ROWS_AT_ONCE = 4096
 # Whitened coordinates that are computed at once.
 BLOCK = 4
@@ -102,11 +102,14 @@ class QuickClusters:
         """Labels, their probabilities, and squared distances (n,), the nearest cluster's or longer."""
         terms, n = self._terms, len(features)
         labels, probabilities, distances = np.empty(n, dtype=np.int32), np.empty(n), np.empty(n)
+        twice, lengths = np.ascontiguousarray(-2 * terms.means.T), np.square(terms.means).sum(axis=1)
+        room = np.empty((min(n, ROWS_AT_ONCE), len(lengths)))
         for start in range(0, n, ROWS_AT_ONCE):
             rows = slice(start, start + ROWS_AT_ONCE)
             some = features[rows]
-            plain = np.square(terms.means).sum(axis=1) - 2 * some @ terms.means.T
-            plain += np.square(some).sum(axis=1, keepdims=True)
+            plain = np.matmul(some, twice, out=room[: len(some)])
+            plain += lengths
+            plain += np.einsum("nd,nd->n", some, some)[:, None]
             _label(some, plain, *terms[:-1], labels[rows], probabilities[rows], distances[rows])
         return labels, probabilities, distances * terms.factors[labels]
 

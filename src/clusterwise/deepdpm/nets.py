@@ -45,7 +45,7 @@ class NetWeights:
         result = np.empty((len(points), self.n_clusters))
         for start in range(0, len(points), 4096):
             rows = slice(start, start + 4096)
-            # einsum, no matrix product: each row must come out the same whatever rows stand beside it
+            # einsum, no matrix product: each row must come out the same whatever the other rows are
             hidden = np.einsum("nd,dh->nh", points[rows], self.hidden) + self.hidden_bias
             np.maximum(hidden, 0.0, out=hidden)
             logits = np.einsum("nh,hk->nk", hidden, self.output) + self.output_bias

@@ -23,7 +23,7 @@ __all__ = ["Chain", "Sampler", "Trace", "run_chain", "step", "update_hyper"]
 Sampler = Literal["split-merge", "gibbs"]
 # Split and merge proposals of one step: as many as there are clusters, within these bounds.
 PROPOSALS = (8, 24)
-# Hyper-parameters cost little beside the labels and set the pace where there are few clusters.
+# Hyper-parameters cost little compared with the labels and set the pace where there are few clusters.
 HYPER_STEPS = 3
 
 

@@ -87,7 +87,7 @@ class AmortizedClusterer(PipelinedClusterer):
         return {}
 
     def _n_draws(self) -> int:
-        """Number of paths that ``fit`` draws beside the likeliest, where there is a parameter for it."""
+        """Number of paths that ``fit`` draws besides the likeliest, where there is a parameter for it."""
         return getattr(self, "n_draws", 0)
 
     def _max_shown(self) -> int:

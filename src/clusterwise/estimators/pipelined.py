@@ -111,9 +111,12 @@ class PipelinedClusterer(BaseClusterer):
         )
         self.proportions_ = found.shares
         self.sample_rows_ = found.rows
+        self._stand_for: np.ndarray | None = found.weights
         if fitted.refined is not None and pipeline.n_draws > 0:
             order = fitted.prepared.order
-            self._beliefs[pipeline.n_draws] = beliefs_of_refined(fitted.prepared, fitted.refined, order)
+            self._beliefs[pipeline.n_draws] = beliefs_of_refined(
+                fitted.prepared, fitted.refined, order, found.weights
+            )
         self.misfits_ = self._find_misfits(fitted.prepared, fitted.description, pipeline)
         self._warn(fitted.prepared, self.cap_reached_, self.misfits_)
         if self.verbose:
@@ -161,9 +164,10 @@ class PipelinedClusterer(BaseClusterer):
     def _store_proposal(
         self, prepared: Prepared, proposal: Proposal, description: Description, seed: int
     ) -> None:
-        """Keep what there is beside the clusters."""
+        """Keep what there is besides the clusters."""
         self._prepared, self._proposal, self._seed = prepared, proposal, seed
         self._beliefs: dict[int, Beliefs] = {}
+        self._stand_for = None  # how many rows each row of a sample stands for
         self.cap_reached_ = self._is_capped(proposal, description)
 
     def _store(self, prepared: Prepared, proposal: Proposal, description: Description, seed: int) -> None:
@@ -205,7 +209,7 @@ class PipelinedClusterer(BaseClusterer):
                 "joined the nearest one; raise max_clusters if you expect more.",
             )
 
-    # -- beside the answer -----------------------------------------------------------------------
+    # -- besides the answer -----------------------------------------------------------------------
 
     def _draws_of_posterior(self) -> int:
         """Number of drawn candidates behind ``k_posterior_``."""
@@ -214,7 +218,8 @@ class PipelinedClusterer(BaseClusterer):
     @one_thread()
     def _believe(self, n_draws: int) -> Beliefs:
         if n_draws not in self._beliefs:
-            self._beliefs[n_draws] = self._pipeline().believe(self._prepared, self._seed, n_draws)
+            stand_for = self._stand_for
+            self._beliefs[n_draws] = self._pipeline().believe(self._prepared, self._seed, n_draws, stand_for)
         return self._beliefs[n_draws]
 
     @property

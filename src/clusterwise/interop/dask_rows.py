@@ -13,7 +13,7 @@ from clusterwise._threads import one_thread
 from clusterwise.dp.blocks import Block, Blocks, Held, arguments_of, generator_of, places_of, start
 from clusterwise.exceptions import ClusterwiseError, InvalidDataError, MissingDependencyError
 from clusterwise.sources.base import Batch, RowSource, rows_at_once, spooled
-from clusterwise.sources.rows import take_rows
+from clusterwise.sources.rows import slice_rows
 
 try:
     import dask
@@ -41,7 +41,9 @@ def as_source(X: Any) -> DaskSource | None:
         return DaskSource(list(whole.to_delayed().ravel()), int(X.shape[1]), None, lengths)
     if hasattr(X, "to_delayed") and hasattr(X, "columns"):
         names = tuple(map(str, X.columns))
-        return DaskSource(list(X.to_delayed()), len(names), names, None)
+        # Of files the first column alone tells how many rows there are.
+        counted = X[[X.columns[0]]] if len(set(names)) == len(names) > 1 else X
+        return DaskSource(list(X.to_delayed()), len(names), names, None, list(counted.to_delayed()))
     return None
 
 
@@ -49,9 +51,15 @@ class DaskSource(RowSource):
     """The partitions of a collection of dask, which may be of unknown length."""
 
     def __init__(
-        self, parts: list[Any], n_features: int, names: tuple[str, ...] | None, lengths: list[int] | None
+        self,
+        parts: list[Any],
+        n_features: int,
+        names: tuple[str, ...] | None,
+        lengths: list[int] | None,
+        counted: list[Any] | None = None,
     ) -> None:
         self.parts = parts
+        self.counted = parts if counted is None else counted  # quicker to read, and as long
         self.n_features = n_features
         self.names = names
         self.lengths = lengths
@@ -62,7 +70,7 @@ class DaskSource(RowSource):
         if self.lengths is None:
             count = dask.delayed(len)
             with _clear_errors():
-                self.lengths = list(dask.compute(*[count(part) for part in self.parts]))
+                self.lengths = list(dask.compute(*[count(part) for part in self.counted]))
         return sum(self.lengths)
 
     def _starts(self) -> np.ndarray:
@@ -188,8 +196,7 @@ def _batches(data: Any, index: int, start: int, n_features: int) -> Iterator[Bat
     """Cut a partition in batches of bounded size."""
     size, place = rows_at_once(n_features), f"partition {index}"
     for first in range(0, max(1, len(data)), size):
-        some = data if len(data) <= size else take_rows(data, np.arange(first, min(first + size, len(data))))
-        yield Batch(some, start + first, place, first)
+        yield Batch(slice_rows(data, first, first + size), start + first, place, first)
 
 
 def _run(task: Task, data: Any, index: int, start: int, n_features: int) -> list[Any]:

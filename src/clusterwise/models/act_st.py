@@ -197,7 +197,7 @@ LEAST_BELIEF = 1e-3
 
 
 def _likely(log_posterior: Tensor, own: int, most: int) -> dict[int, float]:
-    """Likely numbers of clusters beside the answer's own, at most this many, and the belief in each."""
+    """Likely numbers of clusters other than the answer's own, at most this many, and the belief in each."""
     beliefs = {k: p for k, p in enumerate(log_posterior.exp().tolist(), start=1) if p >= LEAST_BELIEF}
     beliefs.pop(own, None)
     return dict(sorted(beliefs.items(), key=lambda item: -item[1])[:most])

@@ -38,7 +38,7 @@ Corrections of the paper and readings of ours.
     rows centred in the cube and normalized.
 (5) Eq 10 needs column sums of M only, one product with the mean projection of the assigned points.
 (6) One draw of Eq 10 is a point, so it is the seed of C_k; whether a point makes a good seed is learned
-    beside it, from the loss of the clusters that seeds lead to.
+    along with it, from the loss of the clusters that seeds lead to.
 (7) Algorithm 1 loops while S_k is *not* empty; its first cluster comes from the same step with nothing
     assigned, k-means stays as an option.
 (8) The component of the rest has a constant density on the cube: what is left is many clusters, which no

@@ -26,7 +26,7 @@ from clusterwise.models.base import Inference, Step
 
 __all__ = ["Path", "compiled_inference", "walk"]
 
-# Beside one, the exponential of anything below is lost in single precision.
+# Compared with one, the exponential of anything below is lost in single precision.
 LOG_OF_NOTHING = -25.0
 
 

@@ -25,7 +25,7 @@ __all__ = ["Judgement", "NodeJudge", "NodeJudgeConfig", "NodeTask", "pack_nodes"
 
 # Standardized features beyond this say no more than this.
 FARTHEST_FEATURE = 6.0
-# Weight of a node in the loss beside its share of the rows.
+# Weight of a node in the loss in addition to its share of the rows.
 LEAST_WEIGHT = 0.05
 
 

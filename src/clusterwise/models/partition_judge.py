@@ -25,13 +25,17 @@ __all__ = [
     "PartitionJudge",
     "PartitionJudgeConfig",
     "Verdict",
+    "joint_weights",
     "pack_candidates",
     "probabilities_of_k",
+    "ranked",
 ]
 
 FARTHEST_FEATURE = 6.0
 # Candidates count as equally good if their ARI differs by much less than this.
 TOLERANCE = 0.03
+# Answers whose expected ARI differs by less than this are equally good.
+SAME_EXPECTATION = 0.01
 NEVER = -1e9
 # P(K) is given for numbers of clusters up to this.
 MOST_CLUSTERS = 200
@@ -220,6 +224,28 @@ class PartitionJudge(TrainedModel):
         known = right.any(dim=1)
         numbers = -verdict.numbers[known].masked_fill(~right[known], NEVER).logsumexp(dim=1)
         return quality + choice + numbers.sum() / len(known)
+
+
+def joint_weights(choice: np.ndarray, numbers: np.ndarray, n_clusters: np.ndarray) -> np.ndarray:
+    """Probability of each candidate, (c,): P(K) by one head of the judge, the choice given K by another."""
+    weights = np.zeros(len(choice))
+    for k in np.unique(n_clusters):
+        same = n_clusters == k
+        weights[same] = numbers[same].sum() * choice[same] / max(choice[same].sum(), 1e-300)
+    return np.asarray(weights / weights.sum())
+
+
+def ranked(choice: np.ndarray, weights: np.ndarray, agreements: np.ndarray) -> np.ndarray:
+    """Places of c candidates from the best to the worst answer, (c,), by agreements (c, c) between them.
+
+    The Bayes decision: an answer that is like many likely candidates can be better than the likeliest one.
+    What the truth may be is told by both heads, ``choice`` (c,) and the ``joint_weights`` (c,). Candidates
+    that can expect the same up to ``SAME_EXPECTATION`` are told apart by the choice: a few rows more or less
+    make no difference to the index, but a small cluster is one.
+    """
+    expected = agreements @ (choice + weights) / 2
+    leading = expected >= expected.max() - SAME_EXPECTATION
+    return np.lexsort((-np.where(leading, choice, expected), ~leading))
 
 
 def probabilities_of_k(

@@ -7,8 +7,8 @@
 A closer look is taken at rows that lie far from all clusters, and at clusters that have few rows in the
 sample. If these hold groups that lie apart, the sample was too small to show them. Their rows are added to
 it, and fit and review are done again. That they were chosen with more than their share is undone in the
-shares of the clusters. The number of clusters needs no correction: to choose rows by where they lie changes
-how large clusters are in the sample, not how many there are.
+shares of the clusters, and in P(K), see ``posterior.log_of_choice``. The likelihood needs no correction: to
+choose rows by where they lie changes how large clusters are in the sample, not what they look like.
 
 Every pass is a map over batches and a sum, a minimum or a choice over small results: it may run elsewhere.
 """
@@ -30,7 +30,7 @@ __all__ = ["Fitted", "Progress", "Result", "first_rows", "fit_batches", "survey"
 
 # Rows far out that are looked at closely; a row is far if its outlier score is above this.
 MOST_OUTLYING, FAR = 5_000, 0.9
-# Clusters with fewer rows in the sample are looked at closely, and so many of their rows.
+# Clusters with fewer rows in the sample are looked at closely, with this many of their rows.
 FEW_ROWS, ROWS_OF_FEW = 100, 200
 # Share of the sample that rows of missed groups may take, and how often they are looked for.
 SHARE_OF_GROUPS, MOST_ROUNDS = 0.2, 3
@@ -252,7 +252,7 @@ class Strata:
 
 
 def _missed(fitted: Fitted, sample: Chosen, reviewed: Reviewed, most: int) -> Strata | None:
-    """Groups that lie apart from all clusters, and clusters that fall apart, at most so many rows of them."""
+    """Groups apart from all clusters, and clusters that fall apart, at most ``most`` rows of them."""
     found: list[tuple[Chosen, float]] = []
     replaced = [np.empty(0, dtype=np.int64)]
     outlying = reviewed.outlying

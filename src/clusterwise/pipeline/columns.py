@@ -33,8 +33,10 @@ class Columns:
 
     def apply(self, points: np.ndarray) -> np.ndarray:
         """Features (n, f) of points (n, d)."""
+        chosen = points if self.varies.all() else points[:, self.used]
         with np.errstate(over="ignore"):  # a new point may lie as far out as it likes
-            return np.clip(self.scaling.apply(points[:, self.used]), -FARTHEST, FARTHEST)
+            features = self.scaling.apply(chosen)
+            return np.clip(features, -FARTHEST, FARTHEST, out=features)
 
     def undo(self, features: np.ndarray) -> np.ndarray:
         """Points (n, d) with the given features (n, f)."""

@@ -21,7 +21,7 @@ MOST_FEATURES_FOR_EXACT_AXES = 500
 class FeatureMap:
     """An affine map from d features in the user's units to f = min(d, w) of unit spread, and back.
 
-    w is the number of features that the network takes. Where d < w the network sees zeros beside
+    w is the number of features that the network takes. Where d < w the network sees zeros next to
     the features, and all else (summaries, densities, distances) goes without them.
     """
 
@@ -34,7 +34,7 @@ class FeatureMap:
         with np.errstate(over="ignore"):  # a new point may lie as far out as it likes
             scaled = np.clip(self.outer.apply(np.ascontiguousarray(points)), -FARTHEST, FARTHEST)
         if self.matrix is not None:
-            # No matrix product: each row must come out the same whatever rows stand beside it.
+            # No matrix product: each row must come out the same whatever the other rows are.
             scaled = np.stack([(scaled * axis).sum(axis=1) for axis in self.matrix.T], axis=1)
         return self.inner.apply(scaled)
 
@@ -73,7 +73,7 @@ def fit_feature_map(
     d = points.shape[1]
     outer = fit_scaling(points, per_feature=scaling == "feature")
     if d <= n_features:
-        # With the zeros of the padding beside them the features have unit spread.
+        # Together with the zeros of the padding the features have unit spread.
         return FeatureMap(outer, None, Scaling(np.zeros(d), np.full(d, np.sqrt(d / n_features))))
     scaled = FeatureMap(outer, principal_axes(outer.apply(points), n_features), _identity(n_features))
     return FeatureMap(outer, scaled.matrix, fit_scaling(scaled.apply(points)))
@@ -84,7 +84,7 @@ def _identity(n_features: int) -> Scaling:
 
 
 def pad_features(features: np.ndarray, n_features: int) -> np.ndarray:
-    """Put zeros beside features (n, f), as many as are missing for a network that takes ``n_features``."""
+    """Append zeros to features (n, f), as many as are missing for a network that takes ``n_features``."""
     n_missing = n_features - features.shape[1]
     return np.pad(features, ((0, 0), (0, n_missing))) if n_missing > 0 else features
 

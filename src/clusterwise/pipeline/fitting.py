@@ -28,7 +28,7 @@ class Stages(Protocol):
 
     @property
     def n_draws(self) -> int:
-        """Candidates beside the proposer's own answer."""
+        """Candidates besides the proposer's own answer."""
 
     def most_sampled(self, n_features: int) -> int:
         """Rows that the stages make use of; of more a sample will do."""
@@ -45,8 +45,10 @@ class Stages(Protocol):
     def describe(self, prepared: Prepared, proposal: Any, refined: Any) -> Description:
         """Labels, memberships and outlier scores of all rows."""
 
-    def believe(self, prepared: Prepared, seed: int, n_draws: int) -> Beliefs:
-        """What else there may be beside the answer."""
+    def believe(
+        self, prepared: Prepared, seed: int, n_draws: int, weights: np.ndarray | None = None
+    ) -> Beliefs:
+        """What else there may be besides the answer; weights (n,) say how many rows each stands for."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Pipeline:
     covariance_type: CovarianceType | Literal["auto"] = "full"
     max_clusters: int = 100
     max_shown: int | None = None  # rows that the proposer sees; None: as many as refining sees
-    n_draws: int = 0  # candidates beside the proposer's own answer
+    n_draws: int = 0  # candidates besides the proposer's own answer
 
     def _covariance_type(self, prepared: Prepared) -> CovarianceType:
         return choose_covariance_type(self.covariance_type, prepared.features[prepared.context])
@@ -74,7 +76,7 @@ class Pipeline:
 
     def propose(self, prepared: Sequence[Prepared], seed: int, n_draws: int | None = None) -> list[Proposal]:
         """Candidate partitions of the rows shown of each data set."""
-        if n_draws is None:  # nobody would judge the drawn candidates
+        if n_draws is None:  # nothing would judge the drawn candidates
             n_draws = 0 if self.how is None else self.n_draws
         shown = [one.features[one.shown] for one in prepared]
         return self.proposer.propose(shown, [seed] * len(shown), n_draws)
@@ -104,10 +106,15 @@ class Pipeline:
             description = describe_average(prepared, refined.best, beliefs)
         return replace(description, beyond_cap=refined.beyond_cap)
 
-    def believe(self, prepared: Prepared, seed: int, n_draws: int) -> Beliefs:
-        """What else there may be beside the answer, from ``n_draws`` further candidates."""
+    def believe(
+        self, prepared: Prepared, seed: int, n_draws: int, weights: np.ndarray | None = None
+    ) -> Beliefs:
+        """What else there may be besides the answer, from ``n_draws`` further candidates.
+
+        Weights (n,) say how many rows each row stands for; a network's own beliefs make no use of them.
+        """
         (proposal,) = self.propose([prepared], seed, n_draws)
         refined = self.refine(prepared, proposal)
         if refined is not None:
-            return beliefs_of_refined(prepared, refined, prepared.order)
+            return beliefs_of_refined(prepared, refined, prepared.order, weights)
         return beliefs_of_proposal(prepared, proposal, self._covariance_type(prepared))

@@ -16,14 +16,14 @@ __all__ = ["groups_without_gap", "n_far_rows", "valley"]
 N_BINS = 128
 # Valleys that cut off a smaller share of the values do not count.
 LEAST_MASS = 0.05
-# Each cluster is compared with so many others, the nearest, if both have so many rows.
+# Each cluster is compared with its nearest others, this many, if both have enough rows.
 N_NEIGHBOURS = 2
 FEWEST_MEMBERS = 5
 
 
 @compiled
 def valley(values: np.ndarray) -> float:
-    """Depth of the deepest valley of a density of values (n,), as a share of the lower peak beside it.
+    """Depth of the deepest valley of a density of values (n,), as a share of the lower of the two peaks.
 
     1 if there is no valley; valleys that cut off less than 5 % of the values do not count.
     """

@@ -11,7 +11,7 @@ from clusterwise.trees.points import fit_projection
 
 __all__ = ["find_groups"]
 
-# Rows that are among each other's so many nearest are connected.
+# Rows that are among each other's nearest neighbours, this many, are connected.
 N_NEIGHBOURS = 10
 # Fewer rows are no group, whatever room there is around them.
 LEAST_GROUP = 10
@@ -54,7 +54,7 @@ def find_groups(features: np.ndarray, far: np.ndarray, known: np.ndarray) -> lis
 def _with_surroundings(points: np.ndarray, parts: np.ndarray, core: np.ndarray) -> np.ndarray:
     """Number the large parts, and let rows near one of them join it, (m,); -1 for single rows.
 
-    At the edge of a group in many dimensions most rows are nobody's nearest neighbours.
+    At the edge of a group in many dimensions most rows are no row's nearest neighbour.
     """
     large = np.flatnonzero(np.bincount(parts) >= LEAST_GROUP)
     result = np.full(len(parts), -1)

@@ -11,7 +11,13 @@ import torch
 from clusterwise.components.order import by_first_appearance, in_input_order
 from clusterwise.judging.candidates import Candidates, candidates_of, filled
 from clusterwise.models.node_judge import NodeJudge
-from clusterwise.models.partition_judge import PartitionJudge, pack_candidates, probabilities_of_k
+from clusterwise.models.partition_judge import (
+    PartitionJudge,
+    joint_weights,
+    pack_candidates,
+    probabilities_of_k,
+    ranked,
+)
 from clusterwise.pipeline.context import with_small_clusters
 from clusterwise.pipeline.describe import Description
 from clusterwise.pipeline.neighbours import MixtureAssigner, NeighbourAssigner, links_of, votes_of
@@ -36,15 +42,15 @@ __all__ = [
 
 # Fewer rows are one cluster: there is nothing to tell clusters by.
 LEAST_ROWS = 8
-# Candidates less probable than this beside the likeliest are left out of the beliefs.
+# Candidates less probable than this, relative to the likeliest, are left out of the beliefs.
 LEAST_WEIGHT = 1e-4
-# Numbers of clusters less probable than this beside the likeliest are left out of P(K).
+# Numbers of clusters less probable than this, relative to the likeliest, are left out of P(K).
 LEAST_OF_K = 1e-3
 
 
 @dataclass(frozen=True)
 class JudgedProposal(Proposal):
-    """Candidates with the judges' probabilities, the answer first."""
+    """Candidates with the judges' probabilities, the best answer first; see ``ranked``."""
 
     considered: Candidates | None = None  # None: too few rows to consider anything
     ranking: np.ndarray | None = None  # (c,) places of the candidates among those considered
@@ -81,27 +87,26 @@ class JudgedProposer:
         measured = [
             features_of_partition(found.measured, one, found.trees, found.scores) for one in found.labels
         ]
-        task = pack_candidates([measured], [found.origins], [agreements(found.labels)])
+        agreement = agreements(found.labels)
+        task = pack_candidates([measured], [found.origins], [agreement])
         with torch.inference_mode():
             verdict = self.partition_judge(task)
             strangeness = float(self.partition_judge.strangeness(task)[0])
         choice = verdict.choice[0].double().exp().numpy()
         numbers = verdict.numbers[0].double().exp().numpy()
         sizes = task.n_clusters[0].numpy()
-        cap_reached = bool(sizes[choice.argmax()] > self.max_clusters)
-        allowed = np.flatnonzero(sizes <= self.max_clusters)  # one cluster is always among the candidates
-        weights = joint_weights(choice[allowed], numbers[allowed], sizes[allowed])
-        order = np.argsort(-choice[allowed], kind="stable")
-        ranking = allowed[order]
+        order = ranked(choice, joint_weights(choice, numbers, sizes), agreement)
+        ranking = order[sizes[order] <= self.max_clusters]  # one cluster is always among the candidates
+        weights = joint_weights(choice[ranking], numbers[ranking], sizes[ranking])
         of_k = probabilities_of_k(
-            weights, sizes[allowed], float(self.partition_judge.spread), self.max_clusters
+            weights, sizes[ranking], float(self.partition_judge.spread), self.max_clusters
         )
         likely = np.flatnonzero(of_k >= LEAST_OF_K * of_k.max())
         by_k = {int(i) + 1: float(of_k[i] / of_k[likely].sum()) for i in likely}
         return JudgedProposal(
             tuple(found.labels[i] for i in ranking),
-            weights[order],
-            cap_reached=cap_reached,
+            weights,
+            cap_reached=bool(ranking[0] != order[0]),
             k_posterior=by_k,
             considered=found,
             ranking=ranking,
@@ -110,15 +115,6 @@ class JudgedProposer:
             near=found.near,
             projection=projection,
         )
-
-
-def joint_weights(choice: np.ndarray, numbers: np.ndarray, n_clusters: np.ndarray) -> np.ndarray:
-    """Probability of each candidate, (c,): P(K) by one head of the judge, the choice given K by another."""
-    weights = np.zeros(len(choice))
-    for k in np.unique(n_clusters):
-        same = n_clusters == k
-        weights[same] = numbers[same].sum() * choice[same] / max(choice[same].sum(), 1e-300)
-    return np.asarray(weights / weights.sum())
 
 
 @dataclass(frozen=True)
@@ -155,8 +151,10 @@ class JudgedPipeline:
         """Label all rows by their neighbours among those that the judges saw."""
         return describe_judged(prepared, proposal, proposal.candidates[0])
 
-    def believe(self, prepared: Prepared, seed: int, n_draws: int) -> Beliefs:
-        """What else there may be beside the answer."""
+    def believe(
+        self, prepared: Prepared, seed: int, n_draws: int, weights: np.ndarray | None = None
+    ) -> Beliefs:
+        """What else there may be besides the answer."""
         (proposal,) = self.propose([prepared], seed)
         return beliefs_of_judged(prepared, proposal)
 
@@ -212,7 +210,7 @@ def _best_assigner(
 
 def layer(proposal: JudgedProposal, n_clusters: int) -> np.ndarray:
     """Labels (m,) of the best partition of the rows shown into ``n_clusters``, or as many as can be had."""
-    for labels in proposal.candidates:  # likeliest first
+    for labels in proposal.candidates:  # the best first
         if labels.max() + 1 == n_clusters:
             return labels
     found = proposal.considered

@@ -16,6 +16,7 @@ from clusterwise.components.quick import LabelledRows, QuickClusters
 from clusterwise.pipeline.averaging import AveragedClusters
 from clusterwise.pipeline.describe import Assigner
 from clusterwise.pipeline.neighbours import MixtureAssigner, NeighbourAssigner
+from clusterwise.pipeline.posterior import log_of_choice
 from clusterwise.pipeline.space import FeatureSpace
 from clusterwise.sources import Batch
 
@@ -143,7 +144,7 @@ class BatchLabeller:
         """Labels, probabilities and outlier scores of all rows of a batch."""
         points = self.read(batch)
         parts = [
-            self.labeller.label(self.space.apply(points[start : start + ROWS_AT_ONCE].astype(np.float64)))
+            self.labeller.label(self.space.apply(points[start : start + ROWS_AT_ONCE]))
             for start in range(0, len(points), ROWS_AT_ONCE)
         ]
         return LabelledRows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
@@ -180,8 +181,15 @@ def _(assigner: FlowClusters, features: np.ndarray, weights: np.ndarray) -> Flow
 
 @with_shares.register
 def _(assigner: AveragedClusters, features: np.ndarray, weights: np.ndarray) -> AveragedClusters:
-    believed = tuple(with_shares(one, features, weights) for one in assigner.beliefs.clusters)
-    beliefs = replace(assigner.beliefs, clusters=believed)
+    believed = assigner.beliefs.clusters
+    logits = np.log(assigner.beliefs.weights)
+    logits += [log_of_choice(one.memberships(features), weights) for one in believed]
+    probabilities = np.exp(logits - logits.max())
+    beliefs = replace(
+        assigner.beliefs,
+        clusters=tuple(with_shares(one, features, weights) for one in believed),
+        weights=probabilities / probabilities.sum(),
+    )
     return replace(assigner, answer=with_shares(assigner.answer, features, weights), beliefs=beliefs)
 
 

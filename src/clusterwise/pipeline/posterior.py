@@ -17,9 +17,16 @@ from clusterwise.pipeline.propose import Proposal
 from clusterwise.pipeline.refine import Refined, clusters_of_labels
 from clusterwise.posterior import PartitionPosterior
 
-__all__ = ["Beliefs", "beliefs_of_proposal", "beliefs_of_refined", "k_posterior", "sample_partitions"]
+__all__ = [
+    "Beliefs",
+    "beliefs_of_proposal",
+    "beliefs_of_refined",
+    "k_posterior",
+    "log_of_choice",
+    "sample_partitions",
+]
 
-# Clusterings less probable than this beside the others are left out.
+# Clusterings less probable than this, relative to the others, are left out.
 LEAST_PROBABILITY = 1e-4
 
 
@@ -43,12 +50,38 @@ class Beliefs:
     labels: tuple[np.ndarray, ...] = ()  # (m,) of the rows that a proposer saw, where these are settled
 
 
-def beliefs_of_refined(prepared: Prepared, refined: Refined, order: np.ndarray | None) -> Beliefs:
-    """Believe in fitted mixtures by their evidence; clusters are sorted as they appear in ``order`` (n,)."""
-    likely = _likely(refined.probabilities)
+def beliefs_of_refined(
+    prepared: Prepared, refined: Refined, order: np.ndarray | None, weights: np.ndarray | None = None
+) -> Beliefs:
+    """Believe in fitted mixtures by their evidence; clusters are sorted as they appear in ``order`` (n,).
+
+    Weights (n,) say how many rows each row stands for, in the order of the input; None: all for as many.
+    """
     rows = Rows(prepared.features)
-    kept = [clusters_in_use(rows, order, refined.scored[i].clusters)[0] for i in likely]
-    return Beliefs(tuple(kept), _normalized(refined.probabilities[likely]))
+    if weights is None:
+        likely = _likely(refined.probabilities)
+        kept = [clusters_in_use(rows, order, refined.scored[i].clusters)[0] for i in likely]
+        return Beliefs(tuple(kept), _normalized(refined.probabilities[likely]))
+    of_rows = weights[prepared.order]
+    found = [clusters_in_use(rows, order, one.clusters)[0] for one in refined.scored]
+    logits = np.array([one.log_evidence for one in refined.scored])
+    logits += [log_of_choice(clusters.memberships(prepared.features), of_rows) for clusters in found]
+    probabilities = np.exp(logits - logits.max())
+    likely = _likely(probabilities)
+    return Beliefs(tuple(found[i] for i in likely), _normalized(probabilities[likely]))
+
+
+def log_of_choice(membership: np.ndarray, weights: np.ndarray) -> float:
+    """What the evidence of clusters, memberships (n, K), lacks if rows were chosen unevenly, by weights (n,).
+
+    The evidence takes all shares of clusters for equally likely a priori: those in the sample, p_k, in place
+    of those among all rows, q_k = p_k w_k / sum_l p_l w_l. The determinant of the change from p to q is the
+    product of q_k / p_k. A cluster that fills more of the sample than of the data is thus believed less.
+    """
+    in_sample = membership.mean(axis=0)
+    among_all = weights @ membership / weights.sum()
+    tiny = np.finfo(np.float64).tiny
+    return float(np.log(np.maximum(among_all, tiny) / np.maximum(in_sample, tiny)).sum())
 
 
 def beliefs_of_proposal(prepared: Prepared, proposal: Proposal, covariance_type: CovarianceType) -> Beliefs:

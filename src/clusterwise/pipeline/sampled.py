@@ -30,7 +30,7 @@ class FittedSample:
     refined: Refined | None
     description: Description
     clusters: Described
-    assigner: Any  # has ``select`` beside what an ``Assigner`` has
+    assigner: Any  # has ``select`` in addition to what an ``Assigner`` has
     label: Callable[[Batch], LabelledRows]
     outlying: float
     read: Callable[[Batch], np.ndarray]

@@ -21,7 +21,7 @@ import numpy as np
 __all__ = ["Normals", "ellipse_normals"]
 
 _MAX_STEPS = 100  # about 6 are usual; two nearly equal solutions converge linearly and need some 30
-_TINY = 1e-100  # a point on an axis is treated as the limit of points beside it
+_TINY = 1e-100  # a point on an axis is treated as the limit of nearby points
 
 
 class Normals(NamedTuple):

@@ -23,6 +23,7 @@ __all__ = [
     "headline",
     "outlying_rows",
     "show_number",
+    "summary",
     "uncertain_rows",
 ]
 
@@ -35,7 +36,7 @@ OUTLYING = 0.5
 def show_number(value: float, spread: float | None = None) -> str:
     """Write a number with about four digits that tell something.
 
-    ``spread`` is that of the values beside it, which then all get the same digits after the point:
+    ``spread`` is that of the values in the same column, which then all get the same digits after the point:
     431900.27 among values that differ by thousands needs few, 0.5 among values that differ by
     hundredths more.
 
@@ -182,6 +183,38 @@ def about_k(estimator: Any, k_posterior: Mapping[int, float]) -> str:
         return line
     why = estimator._why_other_k(likeliest) if hasattr(estimator, "_why_other_k") else ""
     return f"{line} It is not the likeliest one, which is {likeliest}: {why}".rstrip(": ")
+
+
+def summary(estimator: Any, k_posterior: Mapping[int, float] | None) -> str:
+    """Say in a few sentences what was found and how sure it is."""
+    sizes = np.bincount(np.asarray(estimator.labels_), minlength=int(estimator.n_clusters_))
+    n_clusters, n_rows = len(sizes), int(sizes.sum())
+    if n_clusters == 1:
+        text = f"The {n_rows:,} rows are one cluster: no division of them was better than none."
+    else:
+        text = (
+            f"The {n_rows:,} rows fall into {n_clusters} clusters. The largest has {sizes.max():,} rows "
+            f"({100 * sizes.max() / n_rows:.0f} %), the smallest {sizes.min():,} "
+            f"({100 * sizes.min() / n_rows:.0f} %)."
+        )
+    if k_posterior:
+        probability = k_posterior.get(n_clusters, 0.0)
+        how = "nearly certain" if probability > 0.95 else "likely" if probability > 0.5 else "uncertain"
+        others = sorted((k for k in k_posterior if k != n_clusters), key=lambda k: -k_posterior[k])[:2]
+        named = [f"{k} ({k_posterior[k]:.2f})" for k in others if k_posterior[k] >= 0.05]
+        text += f" The number of clusters is {how}: {n_clusters} has a probability of {probability:.2f}"
+        text += f"; next {'come' if len(named) > 1 else 'comes'} {' and '.join(named)}." if named else "."
+    n_uncertain = int((np.asarray(estimator.probabilities_) < CERTAIN).sum())
+    n_outlying = int((np.asarray(estimator.outlier_scores_) >= OUTLYING).sum())
+    if n_clusters > 1:
+        doubtful = "labels are" if n_uncertain > 1 else "label is"
+        text += f" {_count(n_uncertain)} {doubtful} doubtful, and {_count(n_outlying).lower()} "
+        text += f"{'rows lie' if n_outlying > 1 else 'row lies'} far from every cluster."
+    return text
+
+
+def _count(number: int) -> str:
+    return ("No", "One")[number] if number < 2 else f"{number:,}"
 
 
 def headline(estimator: Any, n_columns: int, seconds: float | None) -> list[tuple[str, str]]:

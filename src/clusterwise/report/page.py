@@ -141,10 +141,12 @@ def write_report(
         *(m for m in getattr(estimator, "misfits_", ()) if not any(m in line for line in warned)),
     ]
     steps, has_posterior = estimator.steps_, hasattr(estimator, "k_posterior_")  # one answer has no posterior
+    k_posterior = estimator.k_posterior_ if has_posterior else None
     shown = value_names[: contents.MAX_COLUMNS]
     page: str = _template().render(
         title=title,
         headline=contents.headline(estimator, len(known.columns), seconds),
+        summary=contents.summary(estimator, k_posterior),
         warned=warned,
         notes=notes,
         row_names=None if row_names is None else [str(name) for name in row_names],
@@ -167,7 +169,8 @@ def write_report(
         clusters_picture=pictures.clusters_picture(estimator, points, names),
         confidence_picture=pictures.confidence_picture(np.asarray(estimator.probabilities_)),
         k_posterior_picture=pictures.k_posterior_picture(estimator) if has_posterior else None,
-        about_k=contents.about_k(estimator, estimator.k_posterior_) if has_posterior else None,
+        about_k=None if k_posterior is None else contents.about_k(estimator, k_posterior),
+        other_k=int(estimator.n_clusters_) + 1 if hasattr(estimator, "labels_at") else None,
         steps_picture=pictures.steps_picture(estimator, points) if steps else None,
         n_steps=len(steps),
         n_rows=len(labels),

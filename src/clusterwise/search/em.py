@@ -12,7 +12,7 @@ from clusterwise.search.evidence import Hyper, Sample, State, hyper_of, judge
 
 __all__ = ["expect", "log_joint_of", "refined", "state_of_labels"]
 
-# Beside one, the exponential of anything below is lost in rounding.
+# Compared with one, the exponential of anything below is lost in rounding.
 LOG_OF_NOTHING = -45.0
 
 

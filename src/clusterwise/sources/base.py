@@ -20,7 +20,7 @@ __all__ = ["Batch", "LocalSource", "RowSource", "rows_at_once", "spooled"]
 
 Result = TypeVar("Result")
 
-# Numbers of a batch, at eight bytes each; tables with very many columns have at least so many rows in one.
+# Numbers of a batch, at eight bytes each; tables with very many columns have at least this many rows in one.
 NUMBERS_AT_ONCE = 2**20
 LEAST_ROWS = 256
 # More threads than this wait for the disk, and each has a batch in memory.
@@ -28,7 +28,7 @@ MOST_THREADS = 8
 
 
 def rows_at_once(n_features: int) -> int:
-    """Rows of a batch with so many columns."""
+    """Rows of a batch with this many columns."""
     return max(LEAST_ROWS, NUMBERS_AT_ONCE // max(1, n_features))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from clusterwise.exceptions import FeatureCountError, InvalidDataError
 from clusterwise.sources.base import Batch
 
-__all__ = ["NumberReader", "stack_rows", "take_rows"]
+__all__ = ["NumberReader", "slice_rows", "stack_rows", "take_rows"]
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,19 @@ def _numbers_of_frame(data: Any, batch: Batch, names: tuple[str, ...] | None) ->
         strange = [name for name in found if name not in expected]
         problem = f"lacks column {missing[0]!r}" if missing else f"has a column {strange[0]!r} more"
         raise FeatureCountError(f"{batch.place} {problem}; pass the same columns everywhere.")
+    if found == expected and hasattr(data, "dtypes") and _is_one_block(data.dtypes):
+        return np.asarray(data.to_numpy())
     columns = [_as_numbers(_column(data, found.index(name)), batch, name) for name in expected]
     points = np.empty((len(data), len(columns)), dtype=np.result_type(*{column.dtype for column in columns}))
     for place, column in enumerate(columns):
         points[:, place] = column
     return points
+
+
+def _is_one_block(dtypes: Any) -> bool:
+    """Whether all columns of a pandas table are numpy's floating-point numbers of one kind."""
+    kinds = set(dtypes)
+    return len(kinds) == 1 and isinstance(kind := kinds.pop(), np.dtype) and kind.kind == "f"
 
 
 def _column(data: Any, place: int) -> np.ndarray:
@@ -93,6 +101,11 @@ def _require_finite(points: np.ndarray, batch: Batch, names: tuple[str, ...] | N
         f"{batch.place} contains {kind} at row {batch.first + rows[0]} column {column}; drop these rows or "
         "fill the values in first."
     )
+
+
+def slice_rows(data: Any, start: int, stop: int) -> Any:
+    """Consecutive rows of an array or a pandas table, without a copy."""
+    return data[start:stop] if isinstance(data, np.ndarray) else data.iloc[start:stop]
 
 
 def take_rows(data: Any, rows: np.ndarray) -> Any:

@@ -13,7 +13,7 @@ from clusterwise.sources.rows import stack_rows, take_rows
 
 __all__ = ["Chosen", "choose_rows", "largest_key", "lowest", "random_keys", "stack"]
 
-# More rows pass the first threshold than are wanted, by so many standard deviations.
+# More rows pass the first threshold than are wanted, by this many standard deviations.
 SPARE = 8.0
 
 
@@ -68,7 +68,7 @@ def stack(parts: Sequence[Chosen]) -> Chosen:
 
 
 def lowest(parts: Sequence[Chosen], most: int) -> Chosen:
-    """Of all rows those with the lowest keys, at most so many, in their order."""
+    """Of all rows those with the lowest keys, at most this many, in their order."""
     both = stack(parts)
     if len(both) <= most:
         return both

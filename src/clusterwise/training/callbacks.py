@@ -1,4 +1,4 @@
-"""What happens beside the optimization: progress, running validation, checkpoints, a time limit."""
+"""What happens besides the optimization: progress, running validation, checkpoints, a time limit."""
 
 from __future__ import annotations
 

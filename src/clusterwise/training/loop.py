@@ -117,7 +117,7 @@ def train(
 ) -> Path | None:
     """Train a network and write ``<directory>/<name>.safetensors`` and its card; return the path.
 
-    A checkpoint beside it lets ``resume=True`` go on after a crash or after ``minutes`` have passed
+    A checkpoint next to it lets ``resume=True`` go on after a crash or after ``minutes`` have passed
     (then None is returned). Killed and resumed, a training ends with the weights of an
     uninterrupted run.
     """

@@ -17,8 +17,11 @@ from clusterwise.models.node_judge import NodeJudge
 from clusterwise.models.partition_judge import (
     CandidateTask,
     PartitionJudge,
+    Verdict,
+    joint_weights,
     pack_candidates,
     probabilities_of_k,
+    ranked,
 )
 from clusterwise.pretrained.registry import get_weights
 from clusterwise.priors.broad import BroadPrior
@@ -122,8 +125,7 @@ class PartitionSource:
         assert task.qualities is not None and task.true_n_clusters is not None
         with torch.inference_mode():
             verdict = model(task)
-        rows = torch.arange(len(task.present))
-        chosen = verdict.choice.argmax(dim=1)
+        rows, chosen = torch.arange(len(task.present)), _answers(verdict, task)
         best = task.qualities.masked_fill(~task.present, -1).amax(dim=1)
         errors = (task.n_clusters[rows, chosen] - task.true_n_clusters).abs().double()
         assert isinstance(model, PartitionJudge)
@@ -158,6 +160,16 @@ class PartitionSource:
             "spread": float(model.spread),
             "calibration_error": expected_calibration_error(confidence, right),
         }
+
+
+def _answers(verdict: Verdict, task: CandidateTask) -> torch.Tensor:
+    """Places (B,) of the candidates that ``JudgedProposer`` answers with."""
+    found = []
+    for b, there in enumerate(task.present):
+        choice, numbers = (one[b, there].double().exp().numpy() for one in (verdict.choice, verdict.numbers))
+        weights = joint_weights(choice, numbers, task.n_clusters[b, there].numpy())
+        found.append(int(ranked(choice, weights, task.agreements[b, there][:, there].numpy())[0]))
+    return torch.tensor(found)
 
 
 def _calibrate(model: PartitionJudge, task: CandidateTask) -> None:

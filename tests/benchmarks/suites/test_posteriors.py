@@ -14,10 +14,10 @@ from benchmarks.suite import Case, find_suite
 from benchmarks.suites import posteriors
 from benchmarks.suites.posteriors import (
     NAMES,
-    Compared,
     Forecast,
     chain,
     figures_of,
+    forecast_of,
     network,
     packed,
     total_variation,
@@ -66,7 +66,7 @@ def test_the_known_model_is_the_true_posterior() -> None:
     for seed in range(4):
         more = chain(True, 1)(Case(points, seed)).more
         assert more is not None
-        found.append(more()["k"].get(1, 0.0))
+        found.append(forecast_of({"seconds": "1", **more()}).k_posterior.get(1, 0.0))
     error = np.sqrt(expected * (1 - expected) / (4 * posteriors.N_DRAWS))
     assert abs(np.mean(found) - expected) < 8 * error  # draws of a chain are correlated
 
@@ -81,7 +81,8 @@ def test_figures_of_forecasts_that_are_right_and_wrong() -> None:
     together = np.array([1.0, 0.0, 0.0])
     right, wrong = Forecast({2: 1.0}, together, 1.0), Forecast({3: 1.0}, np.zeros(3), 2.0)
     case = Case(np.zeros((3, 2)), 0, (labels,))
-    found = figures_of(Compared(case, (right, right), {"known": right, "inferred": right, "NCP": wrong}))
+    chains = dict.fromkeys(posteriors.CHAINS, right)
+    found = figures_of(case, {**chains, "known": right.merged(right), "inferred": right, "NCP": wrong})
     assert (found["tv_floor"], found["tv_inferred"], found["tv_NCP"]) == (0.0, 0.0, 1.0)
     assert found["pairs_NCP"] == pytest.approx(1 / 3)
     assert (found["p_true_k_known"], found["p_true_k_NCP"]) == (1.0, 0.0)

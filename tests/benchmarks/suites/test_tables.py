@@ -9,7 +9,8 @@ import pytest
 
 from benchmarks import data
 from benchmarks.data import files_in
-from benchmarks.suites.tables import BATTERIES, GIVEN_K, QUICK, data_sets, methods, report, tables
+from benchmarks.peers import GIVEN_K
+from benchmarks.suites.tables import BATTERIES, QUICK, data_sets, methods, report, tables
 from benchmarks.summary import Rows
 
 

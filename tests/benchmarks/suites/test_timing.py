@@ -10,9 +10,10 @@ import pytest
 
 import clusterwise as cw
 from benchmarks.suite import find_suite
-from benchmarks.suites import timing
-from benchmarks.suites.timing import batched, busy_cores, draw_blobs, draw_ten_features, exponent, n_threads
-from benchmarks.summary import Rows
+from benchmarks.suites import growth, timing
+from benchmarks.suites.growth import draw_blobs, draw_ten_features, n_threads
+from benchmarks.suites.timing import batched, busy_cores
+from benchmarks.summary import Rows, exponent
 
 
 def test_blobs_are_far_apart_and_of_equal_size() -> None:
@@ -30,7 +31,7 @@ def test_blobs_are_far_apart_and_of_equal_size() -> None:
 def test_ten_features() -> None:
     case = draw_ten_features(500, 1)
     assert case.points.shape == (500, 10)
-    assert len(np.unique(case.references[0])) <= timing.N_CLUSTERS
+    assert len(np.unique(case.references[0])) <= growth.N_CLUSTERS
 
 
 @pytest.mark.parametrize("slope", [0.0, 1.0, 1.7])
@@ -74,20 +75,20 @@ def test_growth_leaves_sizes_out_at_which_k_was_missed() -> None:
         for data, status, k in (("a", "ok", "10"), ("b", "ok", "13"), ("c", "timeout", ""))
         for i, seconds in enumerate(("1.0", "3.0", "2.0"))
     )
-    assert timing._points(rows, sizes, 0) == [
-        (100.0, (1.0, 2.0, 3.0), True),
-        (1000.0, (1.0, 2.0, 3.0), False),
+    assert growth._points(rows, sizes, 0) == [
+        ((100.0, 2.0, 1.0, 3.0), True),
+        ((1000.0, 2.0, 1.0, 3.0), False),
     ]
 
 
 def test_methods_that_grow_are_given_up_and_only_races_have_rivals() -> None:
-    growth, speed = find_suite("growth"), find_suite("dp-speed")
-    assert growth.patience == speed.patience == 1
-    assert growth.too_long < growth.time_limit
-    assert {data.group for data in growth.data} == {"N", "K"}
+    grown, speed = find_suite("growth"), find_suite("dp-speed")
+    assert grown.patience == speed.patience == 1
+    assert grown.too_long < grown.time_limit
+    assert {data.group for data in grown.data} == {"N", "K"}
     *others, race = speed.data
     assert race.methods is None
-    assert all(data.methods == (timing.ONE_CHAIN,) for data in others)
+    assert all(data.methods == (growth.ONE_CHAIN,) for data in others)
 
 
 def test_busy_methods_have_the_threads_of_their_libraries() -> None:

@@ -19,7 +19,7 @@ class Arrangement(NamedTuple):
     fewest: int
     most: int
     weight: float
-    least_clarity: float  # with less nobody sees it
+    least_clarity: float  # with less it cannot be seen
 
 
 ARRANGEMENTS: dict[str, Arrangement] = {

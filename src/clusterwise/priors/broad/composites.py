@@ -1,4 +1,4 @@
-"""Tables of unlike parts: a pair of rings here, three blobs there, stripes beside them."""
+"""Tables of unlike parts: a pair of rings here, three blobs there, stripes next to them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clusterwise.priors.broad.sizes import draw_sizes, log_uniform
 
 __all__ = ["draw_composite"]
 
-_ROWS_FOR_ARRANGEMENT = 40  # for each cluster, or nobody could see its form
+_ROWS_FOR_ARRANGEMENT = 40  # for each cluster, or its form could not be seen
 
 
 def _draw_part(rng: np.random.Generator, n: int, k: int, ease: float) -> tuple[np.ndarray, np.ndarray]:

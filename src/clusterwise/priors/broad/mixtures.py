@@ -107,7 +107,7 @@ def draw_grid(rng: np.random.Generator, sizes: np.ndarray, d: int, ease: float =
 def draw_densities(rng: np.random.Generator, sizes: np.ndarray, d: int, ease: float = 1.0) -> np.ndarray:
     """Round clusters of very different widths near or inside each other; shape (n, d).
 
-    Each cluster after the first lies near an earlier, wider one: beside it, or as a dense core within it.
+    Each cluster after the first lies near an earlier, wider one: next to it, or as a dense core within it.
     """
     k = len(sizes)
     widths = np.sort(np.exp(rng.uniform(-rng.uniform(1.2, 3.0), 0.0, k)))[::-1]

@@ -57,7 +57,7 @@ class BroadPrior:
 
     Embeddings, which are wide by nature, have up to ``most_embedding_features`` features, all other tables
     up to ``most_features``. In a share ``uneven`` of the tables that are no arrangement, clusters may be
-    a handful of rows beside a thousand.
+    a handful of rows next to a thousand.
 
     >>> table = BroadPrior().draw_table(np.random.default_rng(0), n_rows=200)
     >>> len(table.points) == len(table.labels) == 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import time
 from pathlib import Path
 from types import ModuleType
@@ -10,11 +11,16 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from benchmarks import process
-from benchmarks.memory import peak_memory_mb, reset_peak_memory
-from benchmarks.process import Processes, ThisProcess, thread_environment
+from benchmarks import processes
+from benchmarks.processes import (
+    Processes,
+    ThisProcess,
+    limited_threads,
+    measure,
+    peak_memory_mb,
+    reset_peak_memory,
+)
 from benchmarks.suite import Case, Method, Outcome, Run
-from benchmarks.worker import measure
 
 
 def test_only_those_who_may_see_the_truth(planted: ModuleType) -> None:
@@ -34,12 +40,12 @@ def test_only_those_who_may_see_the_truth(planted: ModuleType) -> None:
 
 
 def test_a_method_that_cannot_travel_says_so_at_once(planted: ModuleType) -> None:
-    processes = Processes()
+    running = Processes()
     method = Method("here only", lambda: lambda case: Outcome(case.references[0]))
-    first = processes.run(method, planted.few(0), 1.0)
+    first = running.run(method, planted.few(0), 1.0)
     assert first.status.startswith("error: ")
     assert "lambda" in first.status
-    assert processes.run(method, planted.few(1), 1.0) is first
+    assert running.run(method, planted.few(1), 1.0) is first
 
 
 def test_what_comes_after_the_partition_is_not_timed() -> None:
@@ -64,12 +70,13 @@ def test_what_comes_after_the_partition_is_not_timed() -> None:
 
 def test_threads_are_the_same_for_all_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    monkeypatch.setenv("SOMETHING_ELSE", "kept")
-    limited, free = thread_environment(3), thread_environment(None)
-    assert {value for name, value in limited.items() if name.endswith("_THREADS")} == {"3"}
-    assert limited["OMP_NUM_THREADS"] == "3"
-    assert "OMP_NUM_THREADS" not in free
-    assert limited["SOMETHING_ELSE"] == free["SOMETHING_ELSE"] == "kept"
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+    with limited_threads(3):
+        assert os.environ["OMP_NUM_THREADS"] == os.environ["MKL_NUM_THREADS"] == "3"
+    with limited_threads(None):
+        assert "OMP_NUM_THREADS" not in os.environ
+    assert os.environ["OMP_NUM_THREADS"] == "7"
+    assert "MKL_NUM_THREADS" not in os.environ
 
 
 def hanging() -> Run:
@@ -82,14 +89,14 @@ def hanging() -> Run:
 
 
 def test_a_process_that_does_nothing_is_ended_by_the_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "PATIENCE", 1.0)
+    monkeypatch.setattr(processes, "PATIENCE", 1.0)
     monkeypatch.syspath_prepend(Path(__file__).parent)
-    processes = process.Processes()
-    method = Method("hanging", importlib.import_module("test_process").hanging)
+    running = Processes()
+    method = Method("hanging", importlib.import_module("test_processes").hanging)
     try:
-        reply = processes.run(method, Case(np.zeros((100, 2))), 1.0)
+        reply = running.run(method, Case(np.zeros((100, 2))), 1.0)
     finally:
-        processes.close()
+        running.close()
     assert (reply.status, reply.cpu_seconds) == ("timeout", 1.0)
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import csv
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from benchmarks.calibration import (
+import clusterwise as cw
+from benchmarks.runner import run_suite
+from benchmarks.suite import find_suite
+from benchmarks.suites.calibration import (
     N_BINS,
     Record,
     bin_sums,
@@ -18,6 +25,7 @@ from benchmarks.calibration import (
     k_sums,
     membership_brier_score,
     pooled_curve,
+    record_of,
     wilson_errors,
 )  # fmt: skip
 from clusterwise.metrics import matched_points
@@ -51,10 +59,10 @@ def test_sums_give_the_error_of_all_decisions() -> None:
     confidence, right = (np.concatenate(parts) for parts in zip(*sets, strict=True))
     assert calibration_error(sums.sum(axis=0)) == pytest.approx(obvious_error(confidence, right))
     np.testing.assert_allclose(calibration_error(sums), [obvious_error(*one) for one in sets])
-    curve, _ = pooled_curve(sums)
-    assert curve.counts.sum() == 231
-    assert curve.counts @ curve.confidence == pytest.approx(confidence.sum())
-    assert curve.counts @ curve.accuracy == pytest.approx(right.sum())
+    stated, accuracy, counts, _ = pooled_curve(sums)
+    assert counts.sum() == 231
+    assert counts @ stated == pytest.approx(confidence.sum())
+    assert counts @ accuracy == pytest.approx(right.sum())
 
 
 def test_probabilities_a_rounding_error_above_one_count_as_one() -> None:
@@ -98,7 +106,7 @@ def test_standard_errors_are_the_spread_over_repeated_experiments(name: str) -> 
 def test_errors_of_a_curve_count_data_sets_not_points() -> None:
     """Points of a data set are right or wrong together: ten copies of each point change nothing."""
     sums = np.stack([r.membership_sums for r in records(np.random.default_rng(4), 40)])
-    np.testing.assert_allclose(pooled_curve(sums)[1], pooled_curve(10 * sums)[1])
+    np.testing.assert_allclose(pooled_curve(sums)[3], pooled_curve(10 * sums)[3])
 
 
 def test_one_data_set_has_figures_without_errors() -> None:
@@ -141,3 +149,27 @@ def test_wilson_intervals_cover() -> None:
     drawn = rng.binomial(n, truth, 2000) / n
     down, up = wilson_errors(drawn, np.full(2000, n))
     assert 0.92 < np.mean((drawn - down <= truth) & (truth <= drawn + up)) < 0.98
+
+
+def test_rows_are_the_estimators_probabilities(tmp_path: Path) -> None:
+    whole = find_suite("calibration", quick=True)
+    chosen = [method for method in whole.methods if method.name in ("AMCP", "GaussianSearch")]
+    data = [replace(one, n_sets=3) for one in whole.data if one.name == "crp (200, 4) at NCP's scale"]
+    suite = replace(whole, data=data, methods=chosen)
+    page = run_suite("calibration", tmp_path, suite=suite, here=True, write=lambda line: None)
+    with page.with_suffix(".csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * 3
+    assert {row["status"] for row in rows} == {"ok"}
+    for row in rows:
+        case = data[0].draw(int(row["index"]))
+        record = record_of(row)
+        assert record.true_k == 4
+        assert record.membership_sums[0].sum() == len(case.points)
+        model = getattr(cw, row["method"])(random_state=int(row["index"])).fit(case.points)
+        assert record.k_posterior == model.k_posterior_
+        np.testing.assert_allclose(record.membership_sums[1].sum(), model.probabilities_.sum())
+    value = figures([record_of(row) for row in rows if row["method"] == "AMCP"])["true k on top"].value
+    table = page.read_text().split("## Number of clusters")[1].split("##")[0]
+    assert next(line for line in table.splitlines() if " AMCP |" in line).count(f"{value:.3f}")
+    assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
