@@ -57,7 +57,7 @@ def warped(quick: bool) -> Suite:
         REFERENCES["spectral clustering (true k)"],
         REFERENCES["k-means (true k)"],
     ]
-    comparison = Comparison(title, data, methods, METRICS, reference="spectral clustering (true k)")
+    comparison = Comparison(methods, METRICS, reference="spectral clustering (true k)")
 
     def report(rows: Rows, page: Path) -> list[str]:
         lines = [
