@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -9,6 +10,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from clusterwise.estimators.amortized import AmortizedClusterer
 from clusterwise.exceptions import ClusterwiseError, WeightsFileError
+from clusterwise.pipeline.fitting import Pipeline
 from clusterwise.pipeline.refine import Refine
 from clusterwise.posterior import PartitionPosterior
 from clusterwise.pretrained import Weights
@@ -41,8 +43,9 @@ class DAC(AmortizedClusterer):
         Whether a pass picks the cluster that it finds easiest, or that of a random row (the anchor). By
         default as the weights do it; without ``weights`` the minimum loss.
     refine : {"auto", "search", "em"} or None
-        As for :class:`AMCP`. "auto" is "search" for clusters that are Gaussians and None for flows: a search
-        for Gaussians would cut bent clusters into pieces.
+        As for :class:`AMCP`. "auto" is "search" for clusters that are Gaussians. For flows, of which a search
+        for Gaussians would make pieces, it leaves out clusters without which the others describe the rows
+        nearly as well, and labels all rows by the densities of the others.
     weights, projection, scaling, max_clusters, max_network_points, random_state, verbose, device
         As for :class:`AMCP`; ``weights=None`` stands for those shipped for this filtering. For flows
         ``max_network_points=None`` is 1,024.
@@ -127,6 +130,9 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
                 f"{self._weights().name!r} by Gaussians, which they are not; pass refine=None or 'auto'."
             )
         return self.refine
+
+    def _pipeline(self) -> Pipeline:
+        return replace(super()._pipeline(), weigh_flows=str(self.refine) == "auto" and self._has_flows())
 
     def _max_shown(self) -> int:
         if self.max_network_points is None and self._has_flows():
