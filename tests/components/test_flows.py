@@ -86,6 +86,16 @@ def test_far_rows_have_finite_memberships_and_distances() -> None:
     assert (found.nearest_distances(far) > found.nearest_distances(found.means).max()).all()
 
 
+def test_weighing_leaves_out_a_cluster_that_is_there_twice() -> None:
+    flow, contexts = bent()
+    twice = flow.given(8 * contexts[[0, 1, 0]])
+    rng = np.random.default_rng(5)
+    points = np.concatenate([twice.points(rng.standard_normal((600, 2)), k) for k in range(3)])
+    found = FlowClusters.of(twice, points, np.repeat([0, 1, 2], 600)).weighed(points)
+    assert found.n_clusters == 2
+    np.testing.assert_allclose(np.sort(found.proportions), [1 / 3, 2 / 3], atol=0.05)
+
+
 def test_moments_are_those_of_the_members() -> None:
     points = np.random.default_rng(0).normal(size=(60, 2))  # as in ``clusters``
     found = clusters()

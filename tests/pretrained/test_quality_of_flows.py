@@ -53,27 +53,6 @@ def test_it_has_learned_to_cluster(sets: list[LabelledSet]) -> None:
     assert control < trained - 0.3
 
 
-def test_the_density_is_higher_than_that_of_gaussians(sets: list[LabelledSet]) -> None:
-    """With as many Gaussians as there are arcs, and on rows that neither has seen."""
-    gains = []
-    for one in sets:
-        seen, unseen = one.points[::2], one.points[1::2]
-        flows = cw.DAC(weights=NAME, random_state=0).fit(seen)
-        labels = flows.labels_
-        gaussians = 0.0
-        density = np.zeros(len(unseen))
-        for k in range(flows.n_clusters_):
-            mine = seen[labels == k]
-            covariance = np.cov(mine.T) + 1e-3 * np.eye(2) if len(mine) > 2 else np.eye(2)
-            offsets = unseen - mine.mean(axis=0)
-            exponent = -0.5 * np.einsum("na,ab,nb->n", offsets, np.linalg.inv(covariance), offsets)
-            height = 2 * np.pi * np.sqrt(np.linalg.det(covariance))
-            density += len(mine) / len(seen) * np.exp(exponent) / height
-        gaussians = float(np.log(density + 1e-300).mean())
-        gains.append(flows.score(unseen) - gaussians)
-    assert np.mean(gains) > 0
-
-
 def test_new_rows_are_labelled_like_those_of_fit(fitted: cw.DAC, sets: list[LabelledSet]) -> None:
     assert adjusted_rand_score(fitted.predict(sets[0].points), fitted.labels_) > 0.9
     assert not fitted.gaussian_

@@ -23,6 +23,8 @@ FARTHEST = 1e3
 # Chosen on validation sets of the prior, see recipes/LOG.md.
 PARAMETERS = 32
 SHARE_STEPS = 5
+# Added to the variances of a cluster's rows: two of them have none in one direction.
+LEAST_VARIANCE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -171,10 +173,16 @@ class FlowClusters:
     def nearest_distances(self, points: np.ndarray) -> np.ndarray:
         """Squared distance of each point to the nearest cluster in its standard deviations, (n,).
 
-        That of u from the origin: chi-squared, as for a Gaussian. Clusters of one point do not count.
+        That of u from the origin: chi-squared, as for a Gaussian. Far from its cluster a flow is what the
+        network never saw, so that the distance in the standard deviations of the rows counts if it is
+        larger. Clusters of one point do not count.
         """
-        shared = self.counts > 1
         distances = self._compare(points)[1]
+        for k in range(self.n_clusters):
+            root = np.linalg.cholesky(self.covariances[k] + LEAST_VARIANCE * np.eye(points.shape[1]))
+            offsets = np.linalg.solve(root, (np.clip(points, -FARTHEST, FARTHEST) - self.means[k]).T)
+            distances[:, k] = np.maximum(distances[:, k], np.square(offsets).sum(axis=0))
+        shared = self.counts > 1
         return np.asarray(distances[:, shared if shared.any() else slice(None)].min(axis=1))
 
     def sample(self, rng: np.random.Generator, n_samples: int) -> tuple[np.ndarray, np.ndarray]:
