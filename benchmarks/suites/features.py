@@ -51,17 +51,13 @@ UMAP_SETS = tuple(name for name in SETS if "ImageNet" not in name)
 QUICK_ROWS = 1_000
 
 
-def _rows_of(file: str, n: int | None, seed: int) -> Case:
-    return load_case(file, n, seed)
-
-
 def _same_rows(file: str, n: int | None, seed: int) -> Case:
     """The same rows for all seeds, which only the methods use."""
     return replace(load_case(file, n), seed=seed)
 
 
 def _sets(names: Iterable[str], n: int | None, seeds: int) -> list[Data]:
-    return [Data(name, partial(_rows_of, SETS[name][0], n), seeds) for name in names]
+    return [Data(name, partial(load_case, SETS[name][0], n), seeds) for name in names]
 
 
 def _once(*methods: Method) -> list[Method]:
@@ -232,7 +228,7 @@ def features(quick: bool) -> Suite:
         ours("DeepDPM, no feature learning", "DeepDPM", covariance_type="diag", scaling="joint"),
         REFERENCES["k-means (true k)"],
     ]
-    data = [Data("MNIST, pixels", partial(_rows_of, "images/mnist", n), seeds)]
+    data = [Data("MNIST, pixels", partial(load_case, "images/mnist", n), seeds)]
     return _suite(
         "DeepDPM on raw images, with feature learning",
         data,
@@ -264,7 +260,7 @@ def growth(quick: bool) -> Suite:
         )
         return [introduction, f"![Growth]({page.stem}.png)", markdown_table(["method", *sizes], lines)]
 
-    data = [Data(name, partial(_rows_of, "umap/mnist_umap10", n), group="rows") for name, n in sizes.items()]
+    data = [Data(name, partial(load_case, "umap/mnist_umap10", n), group="rows") for name, n in sizes.items()]
     return _suite("Growth of DeepDPM's time with the rows", data, methods, report, patience=1)
 
 

@@ -34,7 +34,20 @@ from clusterwise.priors.correlated import CorrelatedComponents, CorrelatedGaussi
 from clusterwise.priors.crp import ChineseRestaurantMixture
 from clusterwise.priors.gaussians import MixtureOfGaussians
 
-__all__ = ["ABLATIONS", "CRP", "METHODS", "MOG", "NETWORKS", "SUITES", "draw_crp", "draw_mog", "slow_methods"]
+__all__ = [
+    "ABLATIONS",
+    "ABLATION_SETS",
+    "CRP",
+    "METHODS",
+    "METRICS",
+    "MOG",
+    "NETWORKS",
+    "SUITES",
+    "ablation_case",
+    "draw_crp",
+    "draw_mog",
+    "slow_methods",
+]
 
 METRICS = ("ARI", "NMI (geometric)", "NMI (arithmetic)", "accuracy", "k error", "log-likelihood")
 
@@ -55,6 +68,8 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "AMCP*, Sinkhorn, balanced": {"e_step": "sinkhorn", "proportions": "balanced"},
     "AMCP, no update": {"update": False},
     "AMCP*, k-means first": {"first_cluster": "k-means"},
+    "AMCP*, no InterCC": {"coupling": False},
+    "AMCP*, no splits and merges": {"revise": False},
 }
 # NCP as it is printed: every point, in S random orders whose labels are drawn; S of DAC's Table 5.
 ORDERS = {f"NCP, S = {n}, as printed": n for n in (1, 10, 50)}
@@ -309,7 +324,7 @@ ABLATION_SETS: dict[str, Callable[[np.random.Generator], LabelledSet]] = {
 }
 
 
-def _ablation_case(setting: str, index: int) -> Case:
+def ablation_case(setting: str, index: int) -> Case:
     rng = generator_of(Word.ABLATIONS, list(ABLATION_SETS).index(setting), index)
     return case_of(ABLATION_SETS[setting](rng), index)
 
@@ -318,7 +333,7 @@ def amcp_ablations(quick: bool) -> Suite:
     """Which choices in AMCP matter."""
     names = ("oracle", alone("AMCP"), *ABLATIONS, with_search("AMCP"))
     title = "AMCP with one choice changed at a time"
-    data = _kinds(_ablation_case, ABLATION_SETS, 5 if quick else 100)
+    data = _kinds(ablation_case, ABLATION_SETS, 5 if quick else 100)
     return _suite(title, data, names, {}, reference=BASE)
 
 

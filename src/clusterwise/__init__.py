@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from clusterwise.posterior import PartitionPosterior
     from clusterwise.pretrained import list_weights
     from clusterwise.tables import TablePreparation
-    from clusterwise.training import read_recipe, train
+    from clusterwise.training import read_recipe, train, train_from_labels
 
 __version__ = "0.1.0"  # the only place; pyproject.toml reads it from here
 
@@ -59,6 +59,7 @@ __all__ = [
     "read_recipe",
     "report",
     "train",
+    "train_from_labels",
 ]
 
 # Names are loaded on first use: importing torch takes seconds, and `clusterwise --help` needs none of it.
@@ -71,6 +72,7 @@ _MODULE_OF = {
     "list_weights": "clusterwise.pretrained",
     "read_recipe": "clusterwise.training",
     "train": "clusterwise.training",
+    "train_from_labels": "clusterwise.training",
 }
 _SUBMODULES = {"datasets", "metrics", "plotting", "pretrained", "report"}
 

@@ -70,6 +70,22 @@ def test_a_bad_partition_is_named() -> None:
         cw.GaussianSearch().fit(frames.from_delayed(pieces, meta=meta, verify_meta=False))
 
 
+@pytest.mark.parametrize("name", ["GaussianSearch", "Clusterer"])
+def test_a_partition_of_another_kind_is_named(name: str) -> None:
+    X = mixture(600)
+    whole = frames.from_pandas(pandas.DataFrame(X, columns=["a", "b"]), npartitions=3)
+
+    def changed(part: pandas.DataFrame, kind: str, partition_info: dict | None = None) -> pandas.DataFrame:
+        if partition_info is None or partition_info["number"] != 1:
+            return part
+        return part.assign(b="word") if kind == "words" else part.rename(columns={"b": "z"})
+
+    for kind, message in (("words", "column 'b' of partition 1 holds"), ("columns", "partition 1 cannot be")):
+        strange = whole.map_partitions(changed, kind, meta=whole._meta)
+        with pytest.raises(InvalidDataError, match=message):
+            getattr(cw, name)().fit(strange)
+
+
 def test_inputs_that_are_no_tables() -> None:
     with pytest.raises(InvalidDataError, match="3 dimensions"):
         cw.GaussianSearch().fit(arrays.zeros((3, 3, 3)))

@@ -10,17 +10,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from clusterwise.models.amcp import (
-    AMCP,
-    AMCPConfig,
-    Decoder,
-    Encoded,
-    Mixing,
-    Options,
-    random_state,
+from clusterwise.models.amcp import AMCP, Decoder, Encoded, Mixing
+from clusterwise.models.amcp_loop import (
+    first_by_k_means,
+    seed_logits,
+    similarity_in_torch,
+    similarity_to_assigned,
 )
-from clusterwise.models.amcp_loop import first_by_k_means, seed_logits, similarity_to_assigned
-from clusterwise.models.amcp_mixing import ABSENT, UNASSIGNED, Encodings, IntraCM
+from clusterwise.models.amcp_mixing import ABSENT, UNASSIGNED, Encodings, IntraCM, SeedWeights
+from clusterwise.models.amcp_options import AMCPConfig, Options
+from clusterwise.models.amcp_states import random_state
 from clusterwise.models.base import TrainingTask
 
 SMALL = AMCPConfig(
@@ -71,23 +70,26 @@ def test_regular_e_step_is_bayes_rule_point_by_point() -> None:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("proportions", ["free", "balanced"])
-def test_columns_of_the_transport_plan(proportions: Any) -> None:
-    """They are equal, or the proportions that Bayes' rule gives."""
-    model = build(n_em_steps=1)
-    x, _ = model.encode(heaps()[0], None)
+def test_transport_is_another_e_step() -> None:
+    """Columns as in the step before hold where they are asked for strictly, and Bayes' rule does not."""
     columns, mask = np.full((2, 36), UNASSIGNED), np.ones((2, 36), dtype=bool)
     columns[:, :10], columns[:, 12:18], mask[1, 20:] = 0, 1, False
     columns[~mask] = ABSENT
-    shares = {}
-    for e_step in ("regular", "sinkhorn"):
-        intra = IntraCM(model, Options(e_step, None, proportions, sinkhorn_iterations=5000))
+    model, shares, plans = build(n_em_steps=1, e_step="sinkhorn"), {}, {}
+    x, _ = model.encode(heaps()[0], None)
+    for e_step, strictness in (("regular", None), ("sinkhorn", 1.0), ("sinkhorn", 0.0)):
+        intra = IntraCM(model, Options(e_step, strictness=strictness, sinkhorn_iterations=5000))
         points = Encodings.of(x.numpy(), mask, intra.precision)
         plan = intra.run(points, columns, np.array([11, 19]), 2).plan
         np.testing.assert_allclose(plan.sum(1), 1.0)
-        shares[e_step] = (plan * mask[:, None]).sum(2) / mask.sum(1, keepdims=True)
-    expected = np.full((2, 4), 0.25) if proportions == "balanced" else shares["regular"]
-    np.testing.assert_allclose(shares["sinkhorn"], expected, atol=1e-5)
+        plans[strictness] = plan * mask[:, None]
+        shares[strictness] = plans[strictness].sum(2) / mask.sum(1, keepdims=True)
+    # 10 and 6 points were assigned, and what is left is half the new cluster's.
+    left = (mask.sum(1) - 16) / 2
+    asked = np.stack([np.full(2, 10.0), np.full(2, 6.0), left, left], axis=1) / mask.sum(1, keepdims=True)
+    np.testing.assert_allclose(shares[1.0], asked, atol=1e-5)
+    assert np.abs(shares[None] - asked).max() > 0.05
+    np.testing.assert_allclose(plans[0.0], plans[None])
 
 
 def test_closed_form_m_step_is_the_weighted_mean() -> None:
@@ -127,12 +129,13 @@ def test_em_steps_raise_the_evidence(decoder: Any) -> None:
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("e_step", ["regular", "sinkhorn"])
 @pytest.mark.parametrize("n_em_steps", [1, 5])
 @pytest.mark.parametrize("decoder", ["linear", "mlp"])
 @pytest.mark.parametrize("n_sets", [1, 3])
-def test_the_loop_mixes_as_training_does(n_sets: int, decoder: Any, n_em_steps: int) -> None:
+def test_the_loop_mixes_as_training_does(n_sets: int, decoder: Any, n_em_steps: int, e_step: Any) -> None:
     """Numpy for the paths of the loop, torch for the states of a training step: the same EM steps."""
-    model = build(decoder=decoder, n_em_steps=n_em_steps)
+    model = build(decoder=decoder, n_em_steps=n_em_steps, e_step=e_step)
     x, _ = model.encode(heaps(n_sets)[0], None)
     # Three paths with two clusters so far: both have points, one lost all of them, almost nothing is left.
     columns, mask = torch.full((3, 36), UNASSIGNED), torch.ones(n_sets, 36, dtype=torch.bool)
@@ -166,6 +169,8 @@ def test_column_sums_of_the_similarity_without_the_matrix() -> None:
         rows = projected / np.linalg.norm(projected, axis=1, keepdims=True)
         matrix = rows[assigned[p]] @ rows.T  # M of Eq 9, every point as a column
         np.testing.assert_allclose(found[p], matrix.mean(0))
+    tensors = (torch.from_numpy(array) for array in (plan.transpose(0, 2, 1), centres, assigned))
+    np.testing.assert_allclose(similarity_in_torch(*tensors), found)
 
 
 def test_points_in_the_middle_of_the_cube_have_no_direction() -> None:
@@ -179,11 +184,12 @@ def test_points_in_the_middle_of_the_cube_have_no_direction() -> None:
 def test_seeds_are_unassigned_and_unlike_what_is_assigned() -> None:
     similarity = np.array([[0.9, 0.1, -0.5, 0.9]])
     unassigned = np.array([[True, True, False, True]])
-    logits = seed_logits(similarity, np.zeros((1, 4)), unassigned)
+    weights = SeedWeights(10.0, 2.0)
+    logits = seed_logits(similarity, np.zeros((1, 4)), unassigned, weights)
     assert logits.argmax() == 1
     assert logits[0, 2] == -np.inf
     # A point that is expected to lead to a bad cluster is a worse seed.
-    worse = seed_logits(similarity, np.array([[0.0, 1.0, 0.0, 0.0]]), unassigned)
+    worse = seed_logits(similarity, np.array([[0.0, 1.0, 0.0, 0.0]]), unassigned, weights)
     assert worse[0, 1] < logits[0, 1]
 
 
@@ -208,17 +214,80 @@ def test_states_are_ones_that_the_loop_can_be_in() -> None:
     assert seen_missed
 
 
-def test_gradient_of_the_loss() -> None:
+def test_states_in_which_two_clusters_are_one() -> None:
+    generator = torch.Generator().manual_seed(0)
+    points, labels = heaps(4, 10)
+    points[:, 10:20] *= 0.3  # the second heap lies beside the first
+    for _ in range(20):
+        state = random_state(labels, torch.full((4,), 3), generator, points, revising=1.0)
+        for columns, target, seed in zip(state.columns, state.target, state.seeds, strict=True):
+            assert columns.max() < state.k - 1  # nothing is left
+            assert columns.unique().numel() == 2
+            own = target == state.k - 1
+            assert own.sum() == 10
+            assert own[seed]
+            taker = columns[seed]  # a neighbour's column; nobody else's has changed
+            assert (columns[own] == taker).all()
+            assert (columns[~own] == target[~own]).all()
+
+
+def test_the_choice_of_seeds_is_trained() -> None:
+    """A step along the gradient makes seeds in clusters that are not taken likelier."""
+    model = build(n_states=1)
+    points, labels = heaps(2, 12)
+    encoded, expected = Encoded.of(model.encode(points, None)[0].detach()), torch.zeros(2, 36).double()
+    columns = torch.where(labels == 0, 0, 2)
+    columns[:, :3] = 2  # of the cluster that is taken some were missed
+    new = labels > 0
+
+    def chance() -> Tensor:
+        return torch.exp(model.log_seed_probabilities(encoded, expected, columns, 2))[new].sum()
+
+    before = chance()
+    assert 0 < before.item() < 2
+    (gradient,) = torch.autograd.grad(before, model.log_weight_of_dissimilarity)
+    assert gradient != 0
+    with torch.no_grad():
+        model.log_weight_of_dissimilarity += 0.1 * torch.sign(gradient)
+    assert chance() > before
+
+
+def test_the_loop_chooses_seeds_as_training_does() -> None:
+    model = build()
+    points, labels = heaps(1, 12)
+    with torch.no_grad():
+        x, expected = model.encode(points, None)
+        columns = np.where(labels == 0, 0, UNASSIGNED)
+        encoded, of_training = Encoded.of(x), torch.where(labels == 0, 0, 2)
+        log_seeds = model.log_seed_probabilities(encoded, expected, of_training, 2)
+        mass, means = model._of_columns(encoded, of_training, 2)
+        mixing = Mixing(means, encoded.log_shares(mass), torch.empty(0))
+        plan = torch.exp(model.e_step(encoded, mixing)).transpose(1, 2).numpy()
+        similarity = similarity_to_assigned(plan, means.numpy(), columns >= 0)
+    logits = seed_logits(similarity, expected.numpy(), columns < 0, IntraCM(model, Options()).seed_weights)
+    chances = np.exp(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True))
+    np.testing.assert_allclose(np.exp(log_seeds.numpy()), chances, atol=1e-12)
+
+
+@pytest.mark.parametrize("e_step", ["regular", "sinkhorn"])
+def test_gradient_of_the_loss(e_step: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unrolled EM steps and all: the derivative of the loss along a random direction."""
-    model = build(decoder="mlp", n_states=2)
+    model = build(decoder="mlp", n_states=2, e_step=e_step)
     points, labels = heaps(2, 5)
     task = TrainingTask(points, labels, torch.tensor([3, 3]))
 
     def loss() -> Tensor:
         return model.loss(task, torch.Generator().manual_seed(3))
 
+    # The head reads the encoding but does not shape it: it must say the same whatever changes.
+    with torch.no_grad():
+        for parameter in model.log_seed_loss[-1].parameters():
+            parameter.zero_()
+    monkeypatch.setattr("clusterwise.models.amcp.HEAD_WEIGHT", 0.0)
     loss().backward()
-    parameters = [p for name, p in model.named_parameters() if not name.startswith("log_seed_loss")]
+    # What the loss takes as given: the head's target and its forecast, and the width in the bound.
+    given = ("log_seed_loss", "log_sd")
+    parameters = [p for name, p in model.named_parameters() if not name.startswith(given)]
     torch.manual_seed(1)
     direction = [torch.randn_like(p) for p in parameters]
     slope = sum(float((p.grad * d).sum()) for p, d in zip(parameters, direction, strict=True))
@@ -227,22 +296,8 @@ def test_gradient_of_the_loss() -> None:
         with torch.no_grad():
             for p, d in zip(parameters, direction, strict=True):
                 p += sign * d
-        values.append(_without_head(model, task))
+        values.append(float(loss().detach()))
     assert (values[0] - values[1]) / 2e-6 == pytest.approx(slope, rel=1e-3)
-
-
-def _without_head(model: AMCP, task: TrainingTask) -> float:
-    """The loss with the head's own part replaced by what its gradient says: nothing."""
-    # The head's loss depends on the other parameters through its detached inputs only.
-    from torch.nn import functional
-
-    original = functional.mse_loss
-    functional.mse_loss = lambda *args, **kwargs: torch.zeros((), dtype=torch.float64)  # type: ignore[assignment]
-    try:
-        with torch.no_grad():
-            return float(model.loss(task, torch.Generator().manual_seed(3)))
-    finally:
-        functional.mse_loss = original
 
 
 @pytest.mark.parametrize("update", [True, False])

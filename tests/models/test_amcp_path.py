@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from clusterwise.models.amcp import AMCP, AMCPConfig, Options
+from clusterwise.models.amcp import AMCP
 from clusterwise.models.amcp_encoding import NumpyEncoding
 from clusterwise.models.amcp_loop import Loop, uniform_numbers
 from clusterwise.models.amcp_mixing import Encodings, IntraCM
+from clusterwise.models.amcp_options import AMCPConfig, Options
 from clusterwise.models.amcp_path import compiled_inference
 from clusterwise.pretrained import get_weights
 from clusterwise.priors import make_prior
@@ -34,14 +35,16 @@ def encodings_of(network: AMCP, n: int, k: int = 6) -> tuple[np.ndarray, np.ndar
     return x.numpy(), expected.numpy()
 
 
-@pytest.mark.parametrize("options", [Options(), Options(update=False), Options(n_em_steps=5)])
+@pytest.mark.parametrize("options", [Options(), Options(update=False, revise=False), Options(n_em_steps=5)])
 @pytest.mark.parametrize("cap", [100, 2])
 def test_agreement_with_numpy(network: AMCP, options: Options, cap: int) -> None:
     x, expected = encodings_of(network, 200)
     present, numbers = np.ones((1, 200), dtype=bool), uniform_numbers(3, 4, cap)
     intra = IntraCM(network, options)
-    loop = Loop(intra, Encodings.of(x, present, intra.precision), present, expected, numbers, options.update)
+    loop = Loop(intra, Encodings.of(x, present, intra.precision), present, expected, numbers)
     loop.run(None)
+    if options.revise:
+        loop.revise()
     slow = loop.inference(0, CPU)
     quick = compiled_inference(intra, x[0], expected[0], present[0], numbers)
     assert quick.cap_reached == slow.cap_reached

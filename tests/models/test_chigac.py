@@ -188,7 +188,7 @@ def test_nothing_but_stragglers_teaches_to_stop() -> None:
     assert 0 < int(prefix.is_over.sum()) < 40
     generator = torch.Generator().manual_seed(2)
     candidates = model.candidates(model.encode(task.points, None), prefix, generator)
-    bound = model.bounds(candidates._replace(of_pioneer=torch.zeros(40, 2)), prefix, generator)
+    bound = model.objectives(candidates._replace(of_pioneer=torch.zeros(40, 2)), prefix, generator)
     assert torch.equal(bound[prefix.is_over], torch.zeros_like(bound[prefix.is_over]))
     assert bool((bound[~prefix.is_over] < 0).all())
     over = candidates.of_pioneer[prefix.is_over]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from clusterwise.exceptions import RecipeError
 from clusterwise.models.registry import JUDGES, make_model
 from clusterwise.priors import make_prior
 from clusterwise.training import read_recipe
+from clusterwise.training.labelled import LabelledSource
+from clusterwise.training.labelled_files import LABELLED
 from clusterwise.training.recipe import OptimizerOptions, Recipe, SizeOptions, recipe_from_dict
 from clusterwise.training.tasks import draw_task
 
@@ -117,6 +120,17 @@ def test_there_are_recipes() -> None:
     assert {path.stem for path in RECIPES} >= {"dac-minimum-loss-2d", "dac-anchored-2d", "act-st-2d"}
 
 
+def _check_labelled(recipe: Recipe) -> None:
+    """The data are the user's: rows of the right shape stand in for them."""
+    assert recipe.encoder is not None
+    rows = np.random.default_rng(0).normal(size=(200, int(np.prod(recipe.encoder["image_shape"]))))
+    recipe = dataclasses.replace(recipe, encoder={**recipe.encoder, "n_features": rows.shape[1]})
+    source = LabelledSource(recipe, rows, np.arange(200) // 10, np.arange(200) // 40)
+    model = make_model(recipe.method, recipe.model, recipe.encoder)
+    source.start(model)
+    assert model.loss(source.task(0), torch.Generator()).isfinite()
+
+
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_recipes_build(path: Path) -> None:
     """Each parses, is called as its file is, and its network takes what its prior draws."""
@@ -124,6 +138,9 @@ def test_recipes_build(path: Path) -> None:
     assert isinstance(recipe, Recipe)
     assert recipe.name == path.stem
     assert recipe.description
+    if recipe.prior["name"] == LABELLED:
+        _check_labelled(recipe)
+        return
     model = make_model(recipe.method, recipe.model)
     if recipe.method in JUDGES:
         assert recipe.prior["name"] == "broad"

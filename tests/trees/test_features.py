@@ -5,8 +5,7 @@ import pytest
 
 from clusterwise.trees.features import (
     N_RANGE_FEATURES,
-    features_of_pairs,
-    features_of_ranges,
+    features_of_clusters,
     measure,
     nodes_of,
 )
@@ -67,7 +66,7 @@ def test_ranges_against_the_obvious() -> None:
     labels = (points[:, 0] > points[:, 0].mean()).astype(int)
     order = np.argsort(labels, kind="stable")
     middle = int((labels == 0).sum())
-    features = features_of_ranges(measure(near), order, np.array([0, middle]), np.array([middle, 150]))
+    features, _ = features_of_clusters(measure(near), order, np.array([0, middle, 150]), np.array([[0, 1]]))
     assert features.shape == (2, N_RANGE_FEATURES)
     for c in (0, 1):
         mine = labels == c
@@ -83,8 +82,20 @@ def test_pairs_are_the_split_of_their_union() -> None:
     measured = measure(near)
     (tree,) = trees_of(near, ("ward",))
     nodes = nodes_of(measured, tree)
-    left, right = tree.children[nodes.nodes[0]]
-    found = features_of_pairs(measured, [tree.rows(left), tree.rows(right)], [(0, 1)])
+    left = tree.children[nodes.nodes[0], 0]
+    bounds = np.array([0, tree.sizes[left], 150])
+    _, found = features_of_clusters(measured, tree.order, bounds, np.array([[0, 1]]))
     own = nodes.features[0, N_RANGE_FEATURES:].copy()
     own[20] = 0  # the ratio of heights, which two clusters do not have
     np.testing.assert_allclose(found[0], own, atol=1e-9)
+
+
+def test_pairs_need_not_stand_side_by_side() -> None:
+    near = neighbourhood_of(heaps())
+    measured = measure(near)
+    rows = np.array_split(np.random.default_rng(7).permutation(150), 3)
+    bounds = np.array([0, 50, 100, 150])
+    _, apart = features_of_clusters(measured, np.concatenate(rows), bounds, np.array([[0, 2]]))
+    other = np.concatenate([rows[0], rows[2], rows[1]])
+    _, together = features_of_clusters(measured, other, bounds, np.array([[0, 1]]))
+    np.testing.assert_allclose(apart, together, atol=1e-9)

@@ -28,6 +28,17 @@ def test_every_tree_holds_every_row_once(near: Neighbourhood, kind: str) -> None
         assert tree.parents[left] == tree.parents[right] == node
 
 
+@pytest.mark.parametrize("f", [1, 3])
+def test_trees_leave_the_rows_as_they_are(f: int) -> None:
+    points = np.random.default_rng(4).standard_normal((30, f))
+    near = neighbourhood_of(points.copy())
+    assert near.distances is not None
+    distances = near.distances.copy()
+    trees_of(near)
+    np.testing.assert_array_equal(near.points, points)
+    np.testing.assert_array_equal(near.distances, distances)
+
+
 def partition_of(merges: np.ndarray, m: int, k: int) -> set[frozenset[int]]:
     """Clusters after all but the last k - 1 merges."""
     members = {i: frozenset([i]) for i in range(m)}
@@ -44,6 +55,14 @@ def test_a_threshold_of_one_is_single_linkage(near: Neighbourhood) -> None:
     assert partition_of(merges, 120, 5) == {
         frozenset(np.flatnonzero(labels == c).tolist()) for c in np.unique(labels)
     }
+
+
+@pytest.mark.parametrize("kind", ["ward", "average"])
+def test_linkages_of_distances_against_scipy(near: Neighbourhood, kind: str) -> None:
+    ours = LINKAGES[kind](near)
+    reference = linkage(near.points, kind)
+    np.testing.assert_array_equal(ours[0], reference[:, :2])
+    np.testing.assert_allclose(ours[1], reference[:, 2], rtol=1e-5)  # single precision
 
 
 def slow_gini(ends: np.ndarray, lengths: np.ndarray, threshold: float) -> list[set[frozenset[int]]]:
@@ -86,7 +105,7 @@ def test_paris_against_scikit_network() -> None:
     weights += weights.T
     np.fill_diagonal(weights, 0)
     reference = np.asarray(Paris().fit_transform(csr_matrix(weights)))
-    merges, heights = paris_linkage(weights.copy())
+    merges, heights = paris_linkage(csr_matrix(weights))
     np.testing.assert_allclose(heights, reference[:, 2], rtol=1e-5)
     for k in range(1, 30):
         assert partition_of(merges, 30, k) == partition_of(reference[:, :2].astype(int), 30, k)
@@ -96,6 +115,6 @@ def test_parts_without_an_edge_are_joined_last() -> None:
     adjacency = np.zeros((6, 6))
     for a, b in ((0, 1), (1, 2), (3, 4), (4, 5)):
         adjacency[a, b] = adjacency[b, a] = 1.0
-    merges, heights = paris_linkage(adjacency)
+    merges, heights = paris_linkage(csr_matrix(adjacency))
     assert partition_of(merges, 6, 2) == {frozenset({0, 1, 2}), frozenset({3, 4, 5})}
     assert heights[-1] > heights[-2]

@@ -120,18 +120,53 @@ def cluster(
 
 @app.command()
 def train(
-    recipe: Annotated[Path, typer.Argument(help="A TOML file; see recipes/ for examples.")],
+    recipe: Annotated[
+        Path | None, typer.Argument(help="A TOML file; see recipes/ for examples.", show_default=False)
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint in DIR.")] = False,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where weights and checkpoint go.")] = Path(
-        "trained"
-    ),
-    minutes: Annotated[float | None, typer.Option(min=0, help="Stop after this time; resume later.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Where weights and checkpoint go: a folder or, with --labels, the weights file."),
+    ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(min=0, help="Stop after this time, and resume later; with --labels: train this long."),
+    ] = None,
+    labels: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Learn from the labelled rows of a table instead.")
+    ] = None,
+    label_column: Annotated[str | None, typer.Option(metavar="A", help="The column of the labels.")] = None,
+    group_column: Annotated[
+        str | None, typer.Option(metavar="A", help="The column that says where rows come from.")
+    ] = None,
+    drop: Annotated[str | None, typer.Option(metavar="A,B", help="Leave these columns out.")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="With --labels: amcp, dac, dac-anchored, chigac, ncp or act-st.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="With --labels: train this many steps.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="With --labels: the same seed, the same weights.")] = 0,
 ) -> None:
-    """Train the network that RECIPE describes and write its weights file."""
+    """Train the network that RECIPE describes, or one for data like those of --labels; write its weights."""
     with one_line_errors("interrupted; resume with --resume"), one_line_warnings():
+        if labels is not None:
+            from clusterwise.cli.training import train_labels
+
+            train_labels(
+                labels,
+                label_column,
+                group_column,
+                _names(drop) or (),
+                out or Path(f"{labels.name.partition('.')[0]}.safetensors"),
+                method=method or "amcp",
+                minutes=minutes,
+                steps=steps,
+                seed=seed,
+                other=recipe,
+            )
+            return
         from clusterwise.cli.training import train_recipe
 
-        train_recipe(recipe, out, resume, minutes)
+        train_recipe(recipe, out or Path("trained"), resume, minutes)
 
 
 @app.command()

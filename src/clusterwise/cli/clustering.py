@@ -14,7 +14,8 @@ from clusterwise.cli.large import cluster_large, open_large
 from clusterwise.cli.messages import one_line_warnings, options_in_remedies
 from clusterwise.cli.methods import choose_method, make_estimator, require_method
 from clusterwise.cli.results import STDIN, result_table
-from clusterwise.cli.tables import Choice, choose_features
+from clusterwise.cli.tables import Choice
+from clusterwise.cli.weights import choose_for, read_weights
 from clusterwise.datasets import format_of, output_format_of, read_table, write_table
 from clusterwise.exceptions import ClusterwiseError
 
@@ -97,8 +98,10 @@ def cluster_file(
         table = read_table(file)
         started = time.perf_counter()
         with options_in_remedies():
-            chosen = choose_features(table, choice)
-            estimator = make_estimator(choose_method(method, options), seed, options)
+            known = read_weights(options.get("weights"))
+            chosen = choose_for(table, choice, known)
+            options = known.options_with(options)
+            estimator = make_estimator(choose_method(method or known.method, options), seed, options)
             estimator.fit(chosen.features)
         seconds = time.perf_counter() - started
         for note in chosen.notes:

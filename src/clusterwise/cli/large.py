@@ -15,7 +15,8 @@ from clusterwise.cli.messages import options_in_remedies
 from clusterwise.cli.methods import choose_method, make_estimator
 from clusterwise.cli.progress import progress_bar
 from clusterwise.cli.results import add_results
-from clusterwise.cli.tables import Choice, choose_features
+from clusterwise.cli.tables import Choice
+from clusterwise.cli.weights import choose_for, read_weights
 from clusterwise.datasets.writing import write_batches
 from clusterwise.estimators.progress import heard_by
 from clusterwise.pipeline.batches import survey
@@ -86,9 +87,11 @@ def cluster_large(
         started = time.perf_counter()
         sample = survey(source, None, ROWS_OF_PREPARATION, seed, progress)
         with options_in_remedies():
-            chosen = choose_features(sample.data, choice)
+            known = read_weights(options.get("weights"))
+            chosen = choose_for(sample.data, choice, known)
+            options = known.options_with(options)
             features = PreparedSource(source, chosen.transform, chosen.features.shape[1])
-            estimator = make_estimator(choose_method(method, options), seed, options)
+            estimator = make_estimator(choose_method(method or known.method, options), seed, options)
             estimator.fit(features)
         seconds = time.perf_counter() - started
         for note in chosen.notes:

@@ -13,7 +13,7 @@ import scipy.sparse
 from clusterwise.cli.messages import in_words_of_the_command_line
 from clusterwise.exceptions import InvalidDataError
 
-__all__ = ["Choice", "Chosen", "choose_features"]
+__all__ = ["Choice", "Chosen", "choose_features", "features_as_trained"]
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,32 @@ def choose_features(table: Any, choice: Choice) -> Chosen:
         notes = tuple(note for note in notes if "set aside" in note)
     in_use = None if sparse else table.select(preparation.used_)
     return Chosen(features, names, notes, id_name, in_use, transform)
+
+
+def features_as_trained(table: Any, choice: Choice, columns: Sequence[str]) -> Chosen:
+    """The columns that weights were trained on, in their own units; nothing is scaled or filled in."""
+    from clusterwise.tables.choice import choose
+    from clusterwise.tables.columns import read_columns
+
+    if scipy.sparse.issparse(table):
+        raise InvalidDataError("these weights take a table with named columns, not a sparse matrix.")
+    missing = [name for name in columns if name not in table.column_names]
+    if missing:
+        raise InvalidDataError(
+            f"the weights were trained on a column {missing[0]!r}, which is not there; there are "
+            f"{', '.join(map(repr, table.column_names[:20]))}."
+        )
+    id_name = choice.id
+    if id_name is None:
+        aside = choose(read_columns(table), None, (), ())[1]
+        like = [name for name, reason in aside.items() if "like an id" in reason and name not in columns]
+        id_name = like[0] if like else None
+    others = [name for name in table.column_names if name not in columns and name != id_name]
+    notes = [f"not used, as in training: {', '.join(map(repr, others))}."] if others else []
+    transform = partial(_numbers_as_they_are, used=tuple(columns))
+    return Chosen(
+        transform(table), tuple(columns), tuple(notes), id_name, table.select(list(columns)), transform
+    )
 
 
 def _numbers_as_they_are(table: Any, used: Sequence[str]) -> np.ndarray:

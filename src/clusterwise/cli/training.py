@@ -11,11 +11,14 @@ from types import FrameType
 import typer
 
 from clusterwise import training
+from clusterwise.cli.messages import in_words_of_the_command_line
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.training.callbacks import Callback
 from clusterwise.training.checkpoint import TrainingState
+from clusterwise.training.from_labels import train_on_table
+from clusterwise.training.labelled_files import read_labelled
 
-__all__ = ["train_recipe"]
+__all__ = ["train_labels", "train_recipe"]
 
 
 class _StopWhenAsked(Callback):
@@ -51,8 +54,46 @@ def _stop_on_interrupt() -> Iterator[_StopWhenAsked]:
         restore()
 
 
-def train_recipe(recipe: Path, out: Path, resume: bool, minutes: float | None) -> None:
+def train_labels(
+    file: Path,
+    label_column: str | None,
+    group_column: str | None,
+    drop: tuple[str, ...],
+    out: Path,
+    *,
+    method: str,
+    minutes: float | None,
+    steps: int | None,
+    seed: int,
+    other: Path | None = None,
+) -> None:
+    """Train on the labelled rows of a table, and say how well classes that were held out are found."""
+    if other is not None:
+        raise ClusterwiseError(f"--labels trains without a recipe; leave out {other}.")
+    if label_column is None:
+        raise ClusterwiseError("--labels needs --label-column, the name of the column with the labels.")
+    if out.suffix != ".safetensors":
+        raise ClusterwiseError(f"--out {out} must end in .safetensors; that is what weights are saved as.")
+    table = read_labelled(file, label_column, group_column, drop)
+    for note in table.notes:
+        typer.echo(f"note: {in_words_of_the_command_line(note)}", err=True)
+    n_classes = len(set(table.y.tolist()))
+    typer.echo(f"{len(table.y):,} rows, {table.rows.shape[1]} columns, {n_classes} classes", err=True)
+    weights = train_on_table(table, method=method, minutes=minutes, steps=steps, seed=seed, name=out.stem)
+    weights.save(out)
+    last = weights.facts["history"][-1]
+    typer.echo(
+        f"on {weights.facts['held_out']} that were held out: NMI {last['nmi']:.3f}, "
+        f"error of k {last['k_mae']:.1f}"
+    )
+    typer.echo(f"weights: {out}")
+    typer.echo(f"use them: clusterwise cluster NEW.csv --weights {out}")
+
+
+def train_recipe(recipe: Path | None, out: Path, resume: bool, minutes: float | None) -> None:
     """Train, and say where the weights are or how to go on."""
+    if recipe is None:
+        raise ClusterwiseError("name a recipe, or a table of labelled rows with --labels; see --help.")
     plan = training.read_recipe(recipe)
     checkpoint = out / f"{plan.name}.checkpoint.safetensors"
     if checkpoint.exists() and not resume:

@@ -45,7 +45,10 @@ def nearest_pairs(means: np.ndarray, n_neighbours: int = NEIGHBOURS) -> np.ndarr
 def pairs_of(distances: np.ndarray, n_neighbours: int) -> np.ndarray:
     """Pairs (P, 2) by distances (K, K) with infinity on the diagonal, as in ``nearest_pairs``."""
     k = len(distances)
-    nearest = np.argsort(distances, axis=1, kind="stable")[:, : min(n_neighbours, k - 1)]
+    if k > n_neighbours:  # in any order
+        nearest = np.argpartition(distances, n_neighbours - 1, axis=1)[:, :n_neighbours]
+    else:
+        nearest = np.argsort(distances, axis=1, kind="stable")[:, : k - 1]
     near = np.zeros((k, k), dtype=bool)
     near[np.arange(k)[:, None], nearest] = True
     pairs = np.argwhere(np.triu(near | near.T))

@@ -8,9 +8,8 @@ from typing import Any, ClassVar, Literal
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from clusterwise.estimators.amortized import AmortizedClusterer
-from clusterwise.models.amcp import Options
-from clusterwise.pipeline.refine import Refine
+from clusterwise.estimators.amortized import AmortizedClusterer, RefineOption
+from clusterwise.models.amcp_options import Options
 from clusterwise.pretrained import Weights
 
 __all__ = ["AMCP"]
@@ -26,17 +25,24 @@ class AMCP(AmortizedClusterer):
 
     Parameters
     ----------
-    e_step : {"regular", "sinkhorn"}
+    e_step : {"regular", "sinkhorn"} or None
         How rows are divided among the clusters inside a step: each by itself, or by optimal
-        transport to the clusters' proportions.
+        transport to the clusters' proportions in the step before. None stands for what the weights were
+        trained with, here as below.
     n_em_steps : int or None
-        EM steps per cluster (T in the paper); None stands for the number that the weights were trained with.
-    proportions : {"free", "balanced"}
+        EM steps per cluster (T in the paper).
+    proportions : {"free", "balanced"} or None
         Whether the clusters' shares are estimated or held equal, as in the paper.
     update : bool
         Whether a step revises the clusters found before it (AMCP* in the paper).
     first_cluster : {"learned", "k-means"}
         Whether the first cluster comes from the network's own step or from k-means, as in the paper.
+    coupling : bool or None
+        Whether the next cluster starts at a row unlike those assigned so far (InterCC in the paper).
+    revise : bool or None
+        Whether clusters are split and merged by the bound of the network's own mixture when no row is left.
+        None: unless a search follows, which does the same and more, or the weights come with an encoder of
+        their own, for whose scale the prices were not chosen.
     n_draws : int
         Further paths whose starting rows are drawn at random; the best of all is the answer, and memberships
         are averages over what all of them lead to. 0 takes the likeliest path alone, which is quick;
@@ -59,7 +65,7 @@ class AMCP(AmortizedClusterer):
         Cap on the number of clusters; a warning says when it was reached.
     max_network_points : int or None
         The network sees at most this many rows, spread over the data; None stands for 128 if a search
-        follows, which finds the rest, else for 256. Up to 10,000 rows take part in refining, and all are
+        follows, which finds the rest, else for 1024. Up to 10,000 rows take part in refining, and all are
         labelled by the clusters.
     random_state : int, RandomState or None
         Seed of what the network draws, of the choice of rows, and of ``sample``.
@@ -105,27 +111,32 @@ class AMCP(AmortizedClusterer):
     """
 
     _method = "amcp"
+    _rows_alone = 1024
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **AmortizedClusterer._parameter_constraints,
-        "e_step": [StrOptions({"regular", "sinkhorn"})],
+        "e_step": [StrOptions({"regular", "sinkhorn"}), None],
         "n_em_steps": [Interval(Integral, 1, None, closed="left"), None],
-        "proportions": [StrOptions({"free", "balanced"})],
+        "proportions": [StrOptions({"free", "balanced"}), None],
         "update": ["boolean"],
         "first_cluster": [StrOptions({"learned", "k-means"})],
+        "coupling": ["boolean", None],
+        "revise": ["boolean", None],
         "n_draws": [Interval(Integral, 0, None, closed="left")],
     }
 
     def __init__(
         self,
         *,
-        e_step: Literal["regular", "sinkhorn"] = "regular",
+        e_step: Literal["regular", "sinkhorn"] | None = None,
         n_em_steps: int | None = None,
-        proportions: Literal["free", "balanced"] = "free",
+        proportions: Literal["free", "balanced"] | None = None,
         update: bool = True,
         first_cluster: Literal["learned", "k-means"] = "learned",
+        coupling: bool | None = None,
+        revise: bool | None = None,
         n_draws: int = 0,
         weights: str | Path | Weights | None = None,
-        refine: Refine | None = "search",
+        refine: RefineOption | None = "auto",
         projection: Literal["pca"] | None = None,
         scaling: Literal["joint", "feature"] = "joint",
         max_clusters: int = 100,
@@ -139,6 +150,8 @@ class AMCP(AmortizedClusterer):
         self.proportions = proportions
         self.update = update
         self.first_cluster = first_cluster
+        self.coupling = coupling
+        self.revise = revise
         self.n_draws = n_draws
         super().__init__(
             weights=weights,
@@ -153,5 +166,15 @@ class AMCP(AmortizedClusterer):
         )
 
     def _options(self) -> dict[str, Any]:
-        names = (self.e_step, self.n_em_steps, self.proportions, self.update, self.first_cluster)
-        return {"options": Options(*names)}
+        names = (
+            self.e_step,
+            self.n_em_steps,
+            self.proportions,
+            self.update,
+            self.first_cluster,
+            self.coupling,
+        )
+        revise = self.revise
+        if revise is None:
+            revise = self._how() != "search" and "encoder" not in self._weights().recipe
+        return {"options": Options(*names, revise=revise)}

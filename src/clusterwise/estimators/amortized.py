@@ -18,8 +18,8 @@ from clusterwise.estimators.validation import require_width
 from clusterwise.exceptions import OutsidePriorWarning
 from clusterwise.pipeline.describe import Description
 from clusterwise.pipeline.features import fit_feature_map
-from clusterwise.pipeline.fitting import Pipeline
-from clusterwise.pipeline.network import NetworkProposer
+from clusterwise.pipeline.fitting import Pipeline, Stages
+from clusterwise.pipeline.network import NetworkProposer, on_device
 from clusterwise.pipeline.prepare import Prepared
 from clusterwise.pipeline.propose import Proposal
 from clusterwise.pipeline.refine import Refine
@@ -28,21 +28,29 @@ from clusterwise.sources import RowSource
 
 if TYPE_CHECKING:
     from clusterwise.models.base import AmortizedModel
+    from clusterwise.models.encoded import EncodedModel
 
-__all__ = ["AmortizedClusterer"]
+__all__ = ["AmortizedClusterer", "RefineOption"]
 
-# Rows that a network sees. A search finds what too few of them did not show, the network alone cannot.
-ROWS_OF_NETWORK, ROWS_BEFORE_SEARCH = 256, 128
+# "auto": what the weights were found to do best with, "search" unless they say something else.
+RefineOption = Literal["auto", "search", "em"]
+
+# Rows that a network sees before a search, which finds what too few of them did not show.
+ROWS_BEFORE_SEARCH = 128
+# Those of a network behind an encoder: it is to find dozens of clusters by itself.
+ROWS_OF_ENCODED = 1024
 
 
 class AmortizedClusterer(PipelinedClusterer):
     """Base of the estimators whose network was trained beforehand. Not for direct use."""
 
     _method: ClassVar[str]
+    # Rows that the network sees where its own answer counts.
+    _rows_alone: ClassVar[int] = 256
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "weights": [str, Path, Weights, None],
-        "refine": [StrOptions({"search", "em"}), None],
+        "refine": [StrOptions({"auto", "search", "em"}), None],
         "projection": [StrOptions({"pca"}), None],
         "scaling": [StrOptions({"joint", "feature"})],
         "max_clusters": [Interval(Integral, 1, None, closed="left")],
@@ -56,7 +64,7 @@ class AmortizedClusterer(PipelinedClusterer):
         self,
         *,
         weights: str | Path | Weights | None = None,
-        refine: Refine | None = "search",
+        refine: RefineOption | None = "auto",
         projection: Literal["pca"] | None = None,
         scaling: Literal["joint", "feature"] = "joint",
         max_clusters: int = 100,
@@ -94,14 +102,22 @@ class AmortizedClusterer(PipelinedClusterer):
         """Number of rows that the network may see."""
         if self.max_network_points is not None:
             return self.max_network_points
-        return ROWS_BEFORE_SEARCH if self._how() == "search" else ROWS_OF_NETWORK
+        if "encoder" in self._weights().recipe:
+            return ROWS_OF_ENCODED
+        return ROWS_BEFORE_SEARCH if self._how() == "search" else self._rows_alone
 
     def _how(self) -> Refine | None:
-        """How the network's partition is refined."""
-        return self.refine
+        """What "auto" stands for with these weights, or what was asked for."""
+        if self.refine != "auto":
+            return self.refine
+        how = self._weights().facts.get("refine", "search")
+        return None if how == "none" else cast("Refine", how)
 
     def _pipeline(self) -> Pipeline:
-        model = cast("AmortizedModel", self._weights().model)
+        weights = self._weights()
+        if "encoder" in weights.recipe:
+            return self._encoded_pipeline(weights)
+        model = cast("AmortizedModel", weights.model)
         return Pipeline(
             partial(fit_feature_map, n_features=model.n_features, scaling=self.scaling),
             NetworkProposer(model, self.max_clusters, self._options(), self.device),
@@ -111,16 +127,36 @@ class AmortizedClusterer(PipelinedClusterer):
             n_draws=self._n_draws(),
         )
 
+    def _encoded_pipeline(self, weights: Weights) -> Pipeline:
+        """Stages in the space of the encoder that comes before the network."""
+        from clusterwise.pipeline.contexts import ContextsPipeline
+        from clusterwise.pipeline.encoded import EncodedSpace
+
+        model = cast("EncodedModel", on_device(cast("AmortizedModel", weights.model), self.device))
+        space = EncodedSpace(model.encoder)
+        return ContextsPipeline(
+            lambda points: space,
+            NetworkProposer(model.network, self.max_clusters, self._options(), self.device),
+            how=self._how(),
+            covariance_type="spherical",
+            max_clusters=self.max_clusters,
+            max_shown=self._max_shown(),
+            n_draws=self._n_draws(),
+            most_at_once=self._max_shown(),
+        )
+
     def _points(self, X: Any, name: str = "X") -> np.ndarray:
         points, weights = super()._points(X, name), self._weights()
-        if self.projection is None:
-            require_width(points.shape[1], weights.model.n_features, weights.name, name)
+        self._require_width(points.shape[1], weights, name)
         return points
 
+    def _require_width(self, width: int, weights: Weights, name: str = "X") -> None:
+        encoded = "encoder" in weights.recipe
+        if self.projection is None or encoded:
+            require_width(width, weights.model.n_features, weights.name, name, encoded)
+
     def _set_columns(self, source: RowSource) -> None:
-        weights = self._weights()
-        if self.projection is None:
-            require_width(source.n_features, weights.model.n_features, weights.name)
+        self._require_width(source.n_features, self._weights())
         super()._set_columns(source)
 
     def _store_proposal(
@@ -139,6 +175,11 @@ class AmortizedClusterer(PipelinedClusterer):
                 f"{far_rows} the data that the weights {weights.name!r} were trained on; remove extreme rows "
                 "or transform the features (log, ranks).",
             )
+
+    def _find_misfits(self, prepared: Prepared, description: Description, pipeline: Stages) -> list[str]:
+        if "encoder" in self._weights().recipe:  # classes, not Gaussians, are what the network was taught
+            return []
+        return super()._find_misfits(prepared, description, pipeline)
 
     def _draws_of_posterior(self) -> int:
         return self._n_draws() or super()._draws_of_posterior()

@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from clusterwise.components.clusters import Clusters
 from clusterwise.components.order import in_input_order
-from clusterwise.estimators.amortized import AmortizedClusterer
-from clusterwise.pipeline.refine import Refine
+from clusterwise.estimators.amortized import AmortizedClusterer, RefineOption
 from clusterwise.pretrained import Weights
 
 __all__ = ["CHiGac"]
@@ -82,7 +81,7 @@ proportions_, network_labels_, weights_name_, cap_reached_, n_network_points_
         recentre: int = 2,
         n_draws: int = 0,
         weights: str | Path | Weights | None = None,
-        refine: Refine | None = "search",
+        refine: RefineOption | None = "auto",
         projection: Literal["pca"] | None = None,
         scaling: Literal["joint", "feature"] = "joint",
         max_clusters: int = 100,

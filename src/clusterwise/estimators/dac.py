@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from sklearn.utils._param_validation import StrOptions
 
-from clusterwise.estimators.amortized import AmortizedClusterer
+from clusterwise.estimators.amortized import AmortizedClusterer, RefineOption
 from clusterwise.exceptions import ClusterwiseError, WeightsFileError
 from clusterwise.pipeline.fitting import Pipeline
 from clusterwise.pipeline.refine import Refine
@@ -74,7 +74,6 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **AmortizedClusterer._parameter_constraints,
         "filtering": [StrOptions({"minimum-loss", "anchored"}), None],
-        "refine": [StrOptions({"auto", "search", "em"}), None],
     }
 
     def __init__(
@@ -82,7 +81,7 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
         filtering: Literal["minimum-loss", "anchored"] | None = None,
         *,
         weights: str | Path | Weights | None = None,
-        refine: Literal["auto"] | Refine | None = "auto",
+        refine: RefineOption | None = "auto",
         projection: Literal["pca"] | None = None,
         scaling: Literal["joint", "feature"] = "joint",
         max_clusters: int = 100,
@@ -94,7 +93,7 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
         self.filtering = filtering
         super().__init__(
             weights=weights,
-            refine=refine,  # type: ignore[arg-type]  # only ``_how`` reads it
+            refine=refine,
             projection=projection,
             scaling=scaling,
             max_clusters=max_clusters,
@@ -121,18 +120,17 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
         return bool(self._weights().model.config.density == "flow")
 
     def _how(self) -> Refine | None:
-        has_flows = self._has_flows()
-        if str(self.refine) == "auto":
-            return None if has_flows else "search"
-        if self.refine is not None and has_flows:
+        if not self._has_flows():
+            return super()._how()
+        if self.refine not in ("auto", None):
             raise ClusterwiseError(
                 f"refine={self.refine!r} would describe the clusters of the weights "
                 f"{self._weights().name!r} by Gaussians, which they are not; pass refine=None or 'auto'."
             )
-        return self.refine
+        return None
 
     def _pipeline(self) -> Pipeline:
-        return replace(super()._pipeline(), weigh_flows=str(self.refine) == "auto" and self._has_flows())
+        return replace(super()._pipeline(), weigh_flows=self.refine == "auto" and self._has_flows())
 
     def _max_shown(self) -> int:
         if self.max_network_points is None and self._has_flows():

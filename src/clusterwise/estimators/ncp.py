@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Literal
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from clusterwise.estimators.amortized import AmortizedClusterer
-from clusterwise.pipeline.refine import Refine
+from clusterwise.estimators.amortized import AmortizedClusterer, RefineOption
 from clusterwise.pretrained import Weights
 
 __all__ = ["NCP"]
@@ -74,7 +73,7 @@ weights_name_, cap_reached_, n_network_points_
         n_orders: int = 50,
         greedy: bool = False,
         weights: str | Path | Weights | None = None,
-        refine: Refine | None = "search",
+        refine: RefineOption | None = "auto",
         projection: Literal["pca"] | None = None,
         scaling: Literal["joint", "feature"] = "joint",
         max_clusters: int = 100,

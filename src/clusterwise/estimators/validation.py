@@ -145,8 +145,18 @@ def require_features(points: np.ndarray | RowSource, estimator: Any, detail: str
         )
 
 
-def require_width(width: int, n_features: int, weights_name: str, name: str = "X") -> None:
-    """Raise an error if the data have another number of features than the weights take."""
+def require_width(
+    width: int, n_features: int, weights_name: str, name: str = "X", from_labels: bool = False
+) -> None:
+    """Raise an error if the data have another number of features than the weights take.
+
+    Weights that were trained ``from_labels`` know what each column means; no projection will do.
+    """
+    if width != n_features and from_labels:
+        raise FeatureCountError(
+            f"{name} has {width} features, but the weights {weights_name!r} were trained on {n_features}; "
+            "pass the columns that they were trained on, in the same order."
+        )
     if width != n_features:
         raise FeatureCountError(
             f"{name} has {width} features, but the weights {weights_name!r} take {n_features}; "

@@ -27,6 +27,7 @@ __all__ = ["DaskSource", "as_source", "map_sets"]
 
 Result = TypeVar("Result")
 Task = Callable[[Batch], Any]
+LACKS_PACKAGE = "a dask worker cannot import clusterwise; install the same version of it on all workers."
 
 
 def as_source(X: Any) -> DaskSource | None:
@@ -43,8 +44,28 @@ def as_source(X: Any) -> DaskSource | None:
         names = tuple(map(str, X.columns))
         # Of files the first column alone tells how many rows there are.
         counted = X[[X.columns[0]]] if len(set(names)) == len(names) > 1 else X
-        return DaskSource(list(X.to_delayed()), len(names), names, None, list(counted.to_delayed()))
+        numeric = tuple(name for name, kind in zip(names, X.dtypes, strict=True) if _is_numeric(kind))
+        parts = [_checked_part(part, index, numeric) for index, part in enumerate(X.to_delayed())]
+        return DaskSource(parts, len(names), names, None, list(counted.to_delayed()))
     return None
+
+
+def _is_numeric(kind: Any) -> bool:
+    from pandas.api.types import is_numeric_dtype
+
+    return bool(is_numeric_dtype(kind))
+
+
+@dask.delayed(pure=True)  # type: ignore[untyped-decorator]
+def _checked_part(part: Any, index: int, numeric: tuple[str, ...]) -> Any:
+    """Run on a worker: a partition of a data frame, whose numeric columns hold numbers."""
+    for name, kind in zip(part.columns, part.dtypes, strict=True):
+        if str(name) in numeric and not _is_numeric(kind):
+            raise InvalidDataError(
+                f"column {str(name)!r} of partition {index} holds {kind}, but numbers in other partitions; "
+                "make it the same type everywhere."
+            )
+    return part
 
 
 class DaskSource(RowSource):
@@ -69,7 +90,7 @@ class DaskSource(RowSource):
         """Number of rows n; unknown lengths are counted once, where the partitions are."""
         if self.lengths is None:
             count = dask.delayed(len)
-            with _clear_errors():
+            with self._clear_errors():
                 self.lengths = list(dask.compute(*[count(part) for part in self.counted]))
         return sum(self.lengths)
 
@@ -80,6 +101,7 @@ class DaskSource(RowSource):
 
     def _calls(self, function: Callable[..., Any], task: Task) -> list[Any]:
         """``function`` of the task, each partition, its number and its first row; not computed yet."""
+        _require_package()
         call, shared = dask.delayed(function, pure=True), dask.delayed(task)
         starts = self._starts()
         return [
@@ -90,7 +112,7 @@ class DaskSource(RowSource):
     def map(self, task: Callable[[Batch], Result]) -> Iterator[Result]:
         """See ``RowSource``; all partitions are computed before the first result comes without a client."""
         assert self.n_rows >= 0  # row numbers must be known before
-        with _clear_errors():
+        with self._clear_errors():
             for results in _computed(self._calls(_run, task)):
                 yield from results
 
@@ -110,13 +132,40 @@ class DaskSource(RowSource):
         assert self.n_rows >= 0
         assert self.lengths is not None
         calls, client = self._calls(_stacked, features), _client()
-        with _clear_errors():
+        with self._clear_errors():
             if client is None:
                 names = [f"partition {index}" for index in range(len(calls))]
                 return spooled(zip(names, _computed(calls), strict=True), sample)
             block_of, place_of = places_of(sample, self.lengths)
             samples = [place_of[block_of == block] for block in range(len(calls))]
             return Held(DaskBlocks(client, client.compute(calls), self.lengths, samples), block_of, place_of)
+
+    @contextmanager
+    def _clear_errors(self) -> Iterator[None]:
+        """Name the partition that cannot be computed, if it was one."""
+        try:
+            with _clear_errors():
+                yield
+        except (ClusterwiseError, GeneratorExit):
+            raise
+        except Exception as error:
+            place = self._broken()
+            if place is None:
+                raise
+            text = " ".join(str(error).split())
+            raise InvalidDataError(
+                f"partition {place} cannot be computed ({type(error).__name__}: {text}); all partitions must "
+                "be readable, with the same columns."
+            ) from error
+
+    def _broken(self) -> int | None:
+        """The first partition that cannot be computed by itself."""
+        for place, part in enumerate(self.parts):
+            try:
+                dask.delayed(len)(part).compute()
+            except Exception:
+                return place
+        return None
 
 
 class DaskBlocks(Blocks):
@@ -192,6 +241,20 @@ def _client() -> Any:
         return None
 
 
+def _require_package() -> None:
+    """Raise an error if a worker lacks our package: it would end on the first task, and leave us waiting."""
+    client = _client()
+    if client is None:
+        return
+    # A lambda travels with its code; a function would be looked for in the package. Workers that are just
+    # being lost do not matter.
+    found = client.run(
+        lambda: __import__("importlib.util").util.find_spec("clusterwise") is not None, on_error="return"
+    )
+    if any(one is False or isinstance(one, ModuleNotFoundError) for one in found.values()):
+        raise MissingDependencyError(LACKS_PACKAGE)
+
+
 def _batches(data: Any, index: int, start: int, n_features: int) -> Iterator[Batch]:
     """Cut a partition in batches of bounded size."""
     size, place = rows_at_once(n_features), f"partition {index}"
@@ -224,9 +287,7 @@ def _clear_errors() -> Iterator[None]:
                 "partitions smaller or give workers more memory."
             ) from error
         if _lacks_package(error):
-            raise MissingDependencyError(
-                "a dask worker cannot import clusterwise; install the same version of it on all workers."
-            ) from error
+            raise MissingDependencyError(LACKS_PACKAGE) from error
         raise
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -58,7 +58,13 @@ def candidates_of(points: np.ndarray, judge: NodeJudge) -> Candidates:
             origins.append(ORIGINS.index(origin))
             from_trees.append(tree)
     return Candidates(
-        near, measured, trees, scores, tuple(labels.values()), np.array(origins), np.array(from_trees)
+        replace(near, distances=None),
+        measured,
+        trees,
+        scores,
+        tuple(labels.values()),
+        np.array(origins),
+        np.array(from_trees),
     )
 
 

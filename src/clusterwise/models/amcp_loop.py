@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from clusterwise.models.amcp_mixing import ABSENT, UNASSIGNED, Encodings, IntraCM
+from clusterwise.models.amcp_mixing import ABSENT, UNASSIGNED, Encodings, IntraCM, SeedWeights
+from clusterwise.models.amcp_revision import revised
 from clusterwise.models.base import Inference, Step
 from clusterwise.models.paths import drawn_points
 
@@ -21,13 +22,11 @@ __all__ = [
     "first_by_k_means",
     "seed_logits",
     "shared_out",
+    "similarity_in_torch",
     "similarity_to_assigned",
     "uniform_numbers",
 ]
 
-# Temperatures of Eq 10: of the dissimilarity to what is assigned, and of the log loss expected from a seed.
-SIMILARITY_TEMPERATURE = 0.1
-SEED_TEMPERATURE = 0.5
 # Projections nearer to the middle of the cube than rounding tells count as this near.
 SMALLEST_SQUARE = 1e-6
 
@@ -46,6 +45,17 @@ def similarity_to_assigned(plan: np.ndarray, centres: np.ndarray, assigned: np.n
     sums = plan @ (assigned * inverse_norms)[..., None]  # of the r_a, in terms of the centres, (P, J, 1)
     similarity = ((products @ sums).transpose(0, 2, 1) @ plan)[:, 0] * inverse_norms
     return similarity / np.maximum(assigned.sum(axis=1, keepdims=True, dtype=plan.dtype), 1)
+
+
+def similarity_in_torch(plan: Tensor, centres: Tensor, assigned: Tensor) -> Tensor:
+    """``similarity_to_assigned`` with gradients: ``plan`` (B, N, J), ``centres`` (B, J, D), (B, N)."""
+    centred = centres - 0.5
+    products = centred @ centred.transpose(1, 2)  # (B, J, J)
+    projected = plan @ products  # (B, N, J)
+    inverse_norms = (projected * plan).sum(2).clamp(min=SMALLEST_SQUARE).rsqrt()
+    sums = (assigned * inverse_norms).unsqueeze(1) @ plan  # (B, 1, J)
+    similarity = (projected @ sums.transpose(1, 2)).squeeze(2) * inverse_norms
+    return similarity / assigned.sum(1, keepdim=True).clamp(min=1)
 
 
 def uniform_numbers(seed: int, n_draws: int, n_steps: int) -> np.ndarray:
@@ -80,9 +90,11 @@ def first_by_k_means(points: Tensor, mask: Tensor, k: int = 8, steps: int = 10) 
     return (members[rows, :, spread.argmin(1)] > 0) & mask
 
 
-def seed_logits(similarity: np.ndarray, log_seed_loss: np.ndarray, unassigned: np.ndarray) -> np.ndarray:
-    """Logits of Eq 10 over the points, (P, N): dissimilar to what is assigned, and a good seed."""
-    logits = (1 - similarity) / SIMILARITY_TEMPERATURE - log_seed_loss / SEED_TEMPERATURE
+def seed_logits(
+    similarity: np.ndarray, log_seed_loss: np.ndarray, unassigned: np.ndarray, weights: SeedWeights
+) -> np.ndarray:
+    """Logits of Eq 10 for all points (P, N), -inf for those that are not ``unassigned``."""
+    logits = (1 - similarity) * weights.dissimilarity - log_seed_loss * weights.expected_loss
     logits[~unassigned] = -np.inf
     return logits
 
@@ -106,10 +118,10 @@ class Loop:
         mask: np.ndarray,
         log_seed_loss: np.ndarray,
         uniform: np.ndarray,
-        update: bool,
     ) -> None:
         """``mask`` and ``log_seed_loss`` are (S, N), ``uniform`` (P, steps)."""
-        self.intra, self.points, self.update, self.uniform = intra, points, update, uniform
+        self.intra, self.points, self.uniform = intra, points, uniform
+        self.update = intra.options.update
         self.shared, shape = len(mask) == 1, (len(uniform), mask.shape[1])
         self.log_seed_loss = np.broadcast_to(log_seed_loss, shape)
         self.absent = None if mask.all() else np.broadcast_to(~mask, shape)
@@ -143,13 +155,24 @@ class Loop:
             self.columns[path] = shared_out(x, self.columns[path])
         self.capped[paths[left]] = True
 
+    def revise(self) -> None:
+        """Split and merge the clusters of all paths that came to an end; see ``amcp_revision``."""
+        for path in np.flatnonzero(~self.capped):
+            x = self.points.x[0 if self.shared else path]
+            present = self.columns[path] != ABSENT
+            columns = self.columns[path, present]
+            found = revised(x[present], columns, self.intra.precision, self.uniform.shape[1])
+            self.columns[path, present] = found
+
     def _step(self, points: Encodings, paths: np.ndarray, k: int) -> np.ndarray:
         """InterCC and IntraCM for cluster number k (from 0) of some paths; return which have points left."""
         # Most often all paths go on, and nothing needs to be copied.
         rows = slice(None) if len(paths) == len(self.columns) else paths
         before = self.columns[rows]
         unassigned = before == UNASSIGNED
-        logits = seed_logits(self.similarity[rows], self.log_seed_loss[rows], unassigned)
+        logits = seed_logits(
+            self.similarity[rows], self.log_seed_loss[rows], unassigned, self.intra.seed_weights
+        )
         seeds = drawn_points(logits, self.uniform[rows, k])
         mixed = self.intra.run(points, before, seeds, k)
         clusters, rest = mixed.scores[:, :-1], mixed.scores[:, -1]

@@ -18,9 +18,10 @@ from torch import Tensor
 from clusterwise.nn.sinkhorn import sinkhorn
 
 if TYPE_CHECKING:
-    from clusterwise.models.amcp import AMCP, Options
+    from clusterwise.models.amcp import AMCP
+    from clusterwise.models.amcp_options import Options
 
-__all__ = ["ABSENT", "NEVER", "UNASSIGNED", "Encodings", "IntraCM", "Mixed"]
+__all__ = ["ABSENT", "NEVER", "UNASSIGNED", "Encodings", "IntraCM", "Mixed", "SeedWeights"]
 
 # Log of "never": finite, so that no gradient is NaN.
 NEVER = -1e4
@@ -80,12 +81,27 @@ class Mixed(NamedTuple):
     plan: np.ndarray  # q, (P, J, N), sums to one over the components
 
 
+class SeedWeights(NamedTuple):
+    """How much a seed's chance depends on what is assigned, and on the loss expected of it (Eq 10)."""
+
+    dissimilarity: float
+    expected_loss: float
+
+
 class IntraCM:
     """The EM steps with the parameters of a network."""
 
     def __init__(self, model: AMCP, options: Options) -> None:
+        options = options.of_network(model.config)
         self.options, self.decoder, self.device = options, model.decoder, model.log_sd.device
         self.n_steps = options.n_em_steps or model.config.n_em_steps
+        epsilon, strictness = model.of_transport()
+        self.epsilon = epsilon if options.epsilon is None else options.epsilon
+        self.strictness = strictness if options.strictness is None else options.strictness
+        self.seed_weights = SeedWeights(
+            math.exp(model.log_weight_of_dissimilarity.item()) if options.coupling else 0.0,
+            math.exp(model.log_weight_of_expected_loss.item()),
+        )
         self.precision = math.exp(-2 * model.log_sd.item())
         self.log_density_of_rest = model.log_density_of_rest.item()
 
@@ -115,7 +131,7 @@ class IntraCM:
         mass[:, k:] = 0.5 * mass[:, -1:]
         references = means if self.decoder.kind == "linear" else self._in_torch(self.decoder.start, means)
         if self.options.proportions == "balanced":
-            return references, np.full_like(mass, -math.log(k + 2))
+            return references, np.full_like(mass, -math.log(k + 2))  # of the clusters, the new one, the rest
         return references, points.log_shares(mass)
 
     def _e_step(
@@ -130,13 +146,10 @@ class IntraCM:
         offsets = log_proportions[:, :-1] - 0.5 * self.precision * np.vecdot(centres, centres)
         joint[:, :-1] += offsets[..., None]
         np.add(points.rest, log_proportions[:, -1:] + self.log_density_of_rest, out=joint[:, -1])
-        plan = _softmax(joint)
         if self.options.e_step == "regular":
-            return joint, plan
-        if self.options.proportions == "free":
-            # The columns are the proportions that this very step re-estimates.
-            log_proportions = points.log_shares(points.sums(plan)[0])
-        log_plan = self._transport(points, joint, log_proportions)
+            return joint, _softmax(joint)
+        # The kernel is without the proportions, which are the columns: those of the step before.
+        log_plan = self._transport(points, joint - log_proportions[..., None], log_proportions)
         return log_plan, np.exp(log_plan)
 
     def _m_step(
@@ -153,19 +166,22 @@ class IntraCM:
             return means, log_proportions
         return self._in_torch(self.decoder.m_step, references, means), log_proportions
 
-    def _transport(self, points: Encodings, joint: np.ndarray, log_columns: np.ndarray) -> np.ndarray:
+    def _transport(self, points: Encodings, kernel: np.ndarray, log_columns: np.ndarray) -> np.ndarray:
         """Log of the Sinkhorn plan, (P, J, N)."""
         present = points.extended[..., -1] > 0
         log_rows = np.where(present, -np.log(points.n_points), -np.inf)
-        log_rows = np.broadcast_to(log_rows, (len(joint), joint.shape[2])).copy()
+        log_rows = np.broadcast_to(log_rows, (len(kernel), kernel.shape[2])).copy()
 
         def log_plan(log_kernel: Tensor, log_rows: Tensor, log_columns: Tensor) -> Tensor:
             options = self.options
-            plan = sinkhorn(log_kernel, log_rows, log_columns, options.epsilon, options.sinkhorn_iterations)
+            assert options.sinkhorn_iterations is not None
+            plan = sinkhorn(
+                log_kernel, log_rows, log_columns, self.epsilon, options.sinkhorn_iterations, self.strictness
+            )
             absent = torch.isneginf(log_rows).unsqueeze(-1)
             return torch.log_softmax(plan.masked_fill(absent, 0.0), dim=-1).transpose(1, 2)
 
-        return self._in_torch(log_plan, joint.transpose(0, 2, 1), log_rows, log_columns)
+        return self._in_torch(log_plan, kernel.transpose(0, 2, 1), log_rows, log_columns)
 
     def _in_torch(self, function: Callable[..., Tensor], *arrays: np.ndarray) -> np.ndarray:
         """What is rarely asked for exists in torch alone."""

@@ -15,19 +15,13 @@ import torch
 from torch import Tensor
 
 from clusterwise._compiled import compiled
-from clusterwise.models.amcp_loop import (
-    SEED_TEMPERATURE,
-    SIMILARITY_TEMPERATURE,
-    SMALLEST_SQUARE,
-    shared_out,
-)
-from clusterwise.models.amcp_mixing import NEVER, UNASSIGNED, IntraCM
+from clusterwise.models.amcp_loop import SMALLEST_SQUARE, shared_out
+from clusterwise.models.amcp_mixing import UNASSIGNED, IntraCM, SeedWeights
+from clusterwise.models.amcp_revision import revised
+from clusterwise.models.amcp_steps import e_step, log_shares_of, m_step
 from clusterwise.models.base import Inference, Step
 
 __all__ = ["Path", "compiled_inference", "walk"]
-
-# Compared with one, the exponential of anything below is lost in single precision.
-LOG_OF_NOTHING = -25.0
 
 
 class Path(NamedTuple):
@@ -71,10 +65,13 @@ def compiled_inference(
             log_density_of_rest=intra.log_density_of_rest,
             n_em_steps=intra.n_steps,
             update=intra.options.update,
+            seed_weights=intra.seed_weights,
         )
         columns = path.columns
         if columns.min() == UNASSIGNED:
             columns, capped = shared_out(x, columns), capped or row == 0
+        elif intra.options.revise:
+            columns = revised(x, columns, intra.precision, len(uniform))
         name = np.cumsum(np.bincount(columns) > 0) - 1  # of the clusters in use, from 0 on
         labels.append(at_their_places(name[columns]))
         if row == 0:
@@ -94,6 +91,7 @@ def walk(
     log_density_of_rest: float,
     n_em_steps: int,
     update: bool,
+    seed_weights: SeedWeights,
 ) -> Path:
     """Generate clusters of encodings (N, D) until no point is left, or ``uniform`` (steps,) is used up.
 
@@ -101,7 +99,8 @@ def walk(
     cumulative probability, -1 takes the likeliest.
     """
     scaled = np.multiply(x.T, precision, order="C")
-    return Path(*_walk(x, scaled, log_seed_loss, uniform, precision, log_density_of_rest, n_em_steps, update))
+    arrays = (x, scaled, log_seed_loss, uniform)
+    return Path(*_walk(*arrays, precision, log_density_of_rest, n_em_steps, update, *seed_weights))
 
 
 @compiled
@@ -114,6 +113,8 @@ def _walk(
     log_density_of_rest: float,
     n_em_steps: int,
     update: bool,
+    of_dissimilarity: float,
+    of_expected_loss: float,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     n, most = len(x), len(uniform)
     rest = np.empty(n, x.dtype)
@@ -128,13 +129,13 @@ def _walk(
         if k == len(members):  # twice the room
             members = np.concatenate((members, np.zeros_like(members)))
             probabilities = np.concatenate((probabilities, np.zeros_like(probabilities)))
-        seed = _seed(similarity, log_seed_loss, columns, uniform[k])
+        seed = _seed(similarity, log_seed_loss, columns, uniform[k], of_dissimilarity, of_expected_loss)
         seeds[k] = seed
         centres, log_shares = _start(x, columns, seed, k)
-        scores, plan = _e_step(scaled, rest, centres, log_shares, precision, log_density_of_rest)
+        scores, plan = e_step(scaled, rest, centres, log_shares, precision, log_density_of_rest)
         for _ in range(n_em_steps - 1):
-            centres, log_shares = _m_step(x, plan, centres)
-            scores, plan = _e_step(scaled, rest, centres, log_shares, precision, log_density_of_rest)
+            centres, log_shares = m_step(x, plan, centres)
+            scores, plan = e_step(scaled, rest, centres, log_shares, precision, log_density_of_rest)
         n_left = 0
         for i in range(n):
             best = 0
@@ -160,13 +161,20 @@ def _walk(
 
 
 @compiled
-def _seed(similarity: np.ndarray, log_seed_loss: np.ndarray, columns: np.ndarray, uniform: float) -> int:
+def _seed(
+    similarity: np.ndarray,
+    log_seed_loss: np.ndarray,
+    columns: np.ndarray,
+    uniform: float,
+    of_dissimilarity: float,
+    of_expected_loss: float,
+) -> int:
     """Eq 10: the point that makes the best seed among the unassigned, or one that is drawn."""
     n = len(columns)
     logits = np.full(n, -np.inf)
     for i in range(n):
         if columns[i] == UNASSIGNED:
-            logits[i] = (1 - similarity[i]) / SIMILARITY_TEMPERATURE - log_seed_loss[i] / SEED_TEMPERATURE
+            logits[i] = (1 - similarity[i]) * of_dissimilarity - log_seed_loss[i] * of_expected_loss
     likeliest = int(np.argmax(logits))
     if uniform < 0:
         return likeliest
@@ -177,15 +185,6 @@ def _seed(similarity: np.ndarray, log_seed_loss: np.ndarray, columns: np.ndarray
         if so_far > threshold:
             return i
     return likeliest
-
-
-@compiled
-def _log_shares(mass: np.ndarray, n: int) -> np.ndarray:
-    """Log proportions (J,) of components with this mass; one without any gets no point ever."""
-    shares = np.empty_like(mass)
-    for j in range(len(mass)):
-        shares[j] = math.log(max(mass[j], 1e-9) / n) if mass[j] > 0 else NEVER
-    return shares
 
 
 @compiled
@@ -203,56 +202,7 @@ def _start(x: np.ndarray, columns: np.ndarray, seed: int, k: int) -> tuple[np.nd
     centres[k] = x[seed]
     # What is unassigned is half the new cluster's until the first E-step says more.
     mass[k] = mass[k + 1] = 0.5 * mass[k + 1]
-    return centres, _log_shares(mass, n)
-
-
-@compiled
-def _e_step(
-    scaled: np.ndarray,
-    rest: np.ndarray,
-    centres: np.ndarray,
-    log_shares: np.ndarray,
-    precision: float,
-    log_density_of_rest: float,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Scores and plan of Eq 4, (J, N); see ``IntraCM``."""
-    k, n = len(centres) - 1, len(rest)
-    scores = np.empty((k + 1, n), scaled.dtype)
-    scores[:k] = np.dot(centres[:k], scaled)
-    for j in range(k):
-        offset = log_shares[j] - 0.5 * precision * np.dot(centres[j], centres[j])
-        for i in range(n):
-            scores[j, i] += offset
-    offset = log_shares[k] + log_density_of_rest
-    for i in range(n):
-        scores[k, i] = rest[i] + offset
-    plan = np.empty_like(scores)
-    for i in range(n):
-        largest = scores[0, i]
-        for j in range(1, k + 1):
-            largest = max(largest, scores[j, i])
-        total = 0.0
-        for j in range(k + 1):
-            gap = scores[j, i] - largest
-            weight = math.exp(gap) if gap > LOG_OF_NOTHING else 0.0
-            plan[j, i] = weight
-            total += weight
-        for j in range(k + 1):
-            plan[j, i] /= total
-    return scores, plan
-
-
-@compiled
-def _m_step(x: np.ndarray, plan: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Closed form of Eq 7 for a linear decoder, (J, D), and the mean of q for the log proportions, (J,)."""
-    means = np.dot(plan, x)
-    mass = plan.sum(axis=1)
-    for j in range(len(means)):
-        if mass[j] > 1e-3:
-            means[j] /= mass[j] + 1e-6
-        else:  # a component that no point wants stays where it is
-            means[j] = centres[j]
-    return means, _log_shares(mass, len(x))
+    return centres, log_shares_of(mass, n)
 
 
 @compiled

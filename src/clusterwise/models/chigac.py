@@ -2,10 +2,13 @@
 
 An encoder runs once per data set. Step k of the cluster-wise loop (``chigac_loop``) then draws a pioneer I
 among the unassigned points S_k, a cluster vector z given the pioneer, and the membership h_i of every point
-given both, until no point is left. Training raises a bound on log p(C_k | C_1:k-1, S_k) (Eq 8), by one of
+given both, until no point is left. The paper raises a bound on log p(C_k | C_1:k-1, S_k) (Eq 8), by one of
 five strategies (``chigac_inference``):
 
     E_q(z) [log p(h | z)] - KL(q(z), p(z)) - KL(q(I), p(I))
+
+What ``CHiGac.loss`` raises is this and, with ``hybrid``, log p(h | z) at a draw of the prior, and the last
+term is weighted by how easy a cluster is (6): an objective for training, no bound any more.
 
 ==================  ====================================================  ========================
 symbol              meaning                                               here
@@ -15,7 +18,8 @@ e_i                 its representation on the unit sphere in R^D1         ``Enco
 m^k, s_j            prototype of step k, scores of pioneers (Eq 11)       ``CHiGac.prototypes``
 p(z | S_I)          prior of the cluster vector (Eq 12)                   ``CHiGac.prior``
 p(h_i | z, S_I)     decoder (Eq 13)                                       ``Scene.logits``
-q(I), q(z | h)      encoder (Eq 14)                                       ``CHiGac.posterior``
+q(I)                pioneers among the members: central ones              ``central_scores``
+q(z | h)            encoder (Eq 14)                                       ``CHiGac.posterior``
 ==================  ====================================================  ========================
 
 Corrections of the paper and readings of ours.
@@ -34,8 +38,10 @@ Corrections of the paper and readings of ours.
     to prefer those whose members the network finds easily.
 (7) A few points of assigned clusters are missed, as at test time. One more choice beside the pioneers says
     that only such stragglers are left; the paper would open a cluster for each.
-(8) Pioneers of Eq 11 tend to lie at the rim of their clusters, so a cluster is generated again from its most
-    central member (``chigac_loop``).
+(8) A q(I) of the same architecture as p(I) has only to agree with it, and both end at outlying points, which
+    are easy to name and lead to worse clusters. Here q(I) has no parameters and prefers central members; p(I)
+    learns to name these. A cluster may also be generated again from its most central member
+    (``chigac_loop``).
 """
 
 from __future__ import annotations
@@ -59,6 +65,8 @@ __all__ = ["CHiGac", "CHiGacConfig", "Candidates", "Context", "Encoded"]
 
 # Temperature of the Gumbel-Softmax that draws pioneers in training.
 GUMBEL_TEMPERATURE = 0.5
+# How much pioneers are central members: at twice the usual squared distance the chance is exp(-2) as large.
+CENTRALITY = 2.0
 # How much pioneers of easy clusters are preferred: a power of their likelihood.
 EASE = 0.2
 # Weight of the printed second term of Eq 11, which pushes prototypes apart.
@@ -155,7 +163,7 @@ class CHiGac(AmortizedModel):
         self.out = nn.Parameter(torch.randn(config.n_hidden) * 0.1)
         self.scale = nn.Parameter(torch.tensor(2.0))
         # phi
-        self.posterior_prototype = perceptron(3 * width, d)
+        self.pioneer_to_members = MultiheadAttentionBlock(width, heads)
         self.to_posterior = perceptron(width + d, 2 * d)
         if config.inference == "iterative":
             self.update = perceptron(4 * d, 2 * d)
@@ -206,9 +214,19 @@ class CHiGac(AmortizedModel):
     # -- phi -------------------------------------------------------------------------------------
 
     def posterior(self, encoded: Encoded, members: Tensor, w_pioneer: Tensor) -> Gaussian:
-        """q(z | h, S_I) of Eq 14 for clusters with ``members`` (R, S, N)."""
+        """q(z | h, S_I) of Eq 14 for clusters with ``members`` (R, S, N).
+
+        The pioneer's context ``w_pioneer`` (R, S, width) comes from V_1 .. V_k-1 and U_k; here it attends to
+        every point of V_k, too.
+        """
+        n_states = members.shape[1]
+        everyone = encoded.h.repeat_interleave(n_states, dim=0)
+        w = self.pioneer_to_members(
+            w_pioneer.detach().flatten(0, 1).unsqueeze(1), everyone, members.flatten(0, 1) > 0
+        )
         pooled = members @ encoded.sphere / members.sum(-1, keepdim=True).clamp(min=1)
-        raw_mean, b = self.to_posterior(torch.cat([w_pioneer.detach(), pooled], dim=-1)).chunk(2, dim=-1)
+        known = torch.cat([w.unflatten(0, (-1, n_states)).squeeze(2), pooled], dim=-1)
+        raw_mean, b = self.to_posterior(known).chunk(2, dim=-1)
         return Gaussian(functional.normalize(functional.normalize(pooled, dim=-1) + raw_mean, dim=-1), b)
 
     def learned_update(self, psi: Gaussian, gradient: Gaussian) -> Gaussian:
@@ -220,16 +238,16 @@ class CHiGac(AmortizedModel):
     # -- training --------------------------------------------------------------------------------
 
     def loss(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
-        """The negative bound per point at random states of the loop."""
+        """The negative objective per point at random states of the loop."""
         encoded = self.encode(task.points, None)
         prefix = random_prefix(task.labels, task.n_clusters, self.config.n_states, generator)
         candidates = self.candidates(encoded, prefix, generator)
-        bound = self.bounds(candidates, prefix, generator)
+        value = self.objectives(candidates, prefix, generator)
         n_points = task.points.shape[1]
-        return -bound.mean() / n_points + SEPARATION_WEIGHT * candidates.regularizer
+        return -value.mean() / n_points + SEPARATION_WEIGHT * candidates.regularizer
 
-    def bounds(self, candidates: Candidates, prefix: Prefix, generator: torch.Generator) -> Tensor:
-        """Bounds of log p(C_k | C_1:k-1, S_k) for the candidates, (R, S), as the strategy prescribes."""
+    def objectives(self, candidates: Candidates, prefix: Prefix, generator: torch.Generator) -> Tensor:
+        """What is raised for each of the candidates, (R, S), as the strategy prescribes."""
         config, scene, psi = self.config, candidates.scene, candidates.psi
         n_states = prefix.members.shape[1]
         shape = (config.n_inner_steps + 2, *psi.mean.shape)
@@ -253,12 +271,7 @@ class CHiGac(AmortizedModel):
         scores = scores.masked_fill(~prefix.left, NEVER)
         log_p = torch.log_softmax(torch.cat([scores, nobody.unsqueeze(1)], dim=1), dim=1)  # (R, N + 1)
 
-        # q(I): the same architecture, which knows the members and chooses among them.
-        around = torch.cat([_mean(h, ~prefix.left), _mean(h, prefix.left)], dim=-1).unsqueeze(1)
-        mean_members = members @ h / members.sum(-1, keepdim=True).clamp(min=1)
-        known = torch.cat([around.expand(-1, members.shape[1], -1), mean_members], dim=-1)
-        own = functional.normalize(self.posterior_prototype(known), dim=-1)
-        own_scores = (own @ encoded.pioneering.transpose(1, 2) / TAU).masked_fill(~prefix.members, NEVER)
+        own_scores = central_scores(h, members)
         log_q = torch.log_softmax(own_scores, dim=-1)
         of_pioneer = (torch.exp(log_q) * members * (log_p[:, None, :-1] - log_q)).sum(-1)
         # Where only stragglers are left, the one thing to learn is that nobody is a pioneer.
@@ -324,6 +337,19 @@ def _mean(values: Tensor, mask: Tensor) -> Tensor:
     """Mean of values (R, N, .) where mask (R, N) is true; zero where it never is."""
     weights = mask.to(values.dtype)
     return (weights.unsqueeze(1) @ values).squeeze(1) / weights.sum(1, keepdim=True).clamp(min=1)
+
+
+@torch.no_grad()
+def central_scores(h: Tensor, members: Tensor) -> Tensor:
+    """Scores of q(I), (R, S, N): the nearer to the mean of the ``members`` (R, S, N) in h, the higher.
+
+    Squared distances are in units of the cluster's own mean one; points of other clusters are never drawn.
+    """
+    sizes = members.sum(-1, keepdim=True).clamp(min=1)
+    means = members @ h / sizes
+    apart = torch.cdist(means, h).square()  # (R, S, N)
+    spread = (members * apart).sum(-1, keepdim=True) / sizes
+    return (-CENTRALITY * apart / spread.clamp(min=1e-9)).masked_fill(members == 0, NEVER)
 
 
 def _gumbel_softmax(scores: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from clusterwise.exceptions import RecipeError
 from clusterwise.priors.options import check_options
@@ -39,16 +39,42 @@ def model_class(method: str) -> type[TrainedModel]:
     return model
 
 
-def make_model(method: str, options: Mapping[str, Any]) -> TrainedModel:
-    """Build an untrained network from the name of its method and the options of its config."""
+def make_model(
+    method: str, options: Mapping[str, Any], encoder: Mapping[str, Any] | None = None
+) -> TrainedModel:
+    """Build an untrained network from the name of its method and the options of its config.
+
+    With options of an ``encoder`` it stands behind one, and takes as many features as come out of that.
+    """
+    if encoder is not None:
+        return _make_encoded(method, options, encoder)
     model = model_class(method)
-    known = [f.name for f in dataclasses.fields(model.config_class)]
+    return cast("TrainedModel", _built(model, model.config_class, options, method))
+
+
+def _make_encoded(method: str, options: Mapping[str, Any], encoder: Mapping[str, Any]) -> TrainedModel:
+    from clusterwise.models.base import AmortizedModel
+    from clusterwise.models.encoded import EncodedModel
+    from clusterwise.nn.feature_encoder import EncoderConfig, FeatureEncoder
+
+    before: FeatureEncoder = _built(FeatureEncoder, EncoderConfig, encoder, "[encoder]")
+    network = make_model(method, {**options, "n_features": before.config.n_out})
+    if not isinstance(network, AmortizedModel):
+        raise RecipeError(f"{method} takes no [encoder]; it judges the proposals of others.")
+    return EncodedModel(before, network)
+
+
+def _built(kind: Any, config_class: Any, options: Mapping[str, Any], name: str) -> Any:
+    """Check options against the fields of a config, and build what it is of."""
+    known = [f.name for f in dataclasses.fields(config_class)]
     unknown = sorted(set(options) - set(known))
     if unknown:
-        raise RecipeError(f"{method} has no option {unknown[0]!r}; it takes {', '.join(known)}.")
-    config = model.config_class(**options)
-    check_options(config, f"of {method}")
+        raise RecipeError(f"{name} has no option {unknown[0]!r}; it takes {', '.join(known)}.")
     try:
-        return model(config)
+        config = config_class(**{k: tuple(v) if isinstance(v, list) else v for k, v in options.items()})
+        check_options(config, f"of {name}")
+        return kind(config)
+    except RecipeError:
+        raise
     except ValueError as error:  # options that do not go together
-        raise RecipeError(f"{method} cannot be built: {error}.") from error
+        raise RecipeError(f"{name} cannot be built: {error}.") from error

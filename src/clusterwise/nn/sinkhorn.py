@@ -20,8 +20,9 @@ def sinkhorn(
     log_kernel: Tensor,
     log_rows: Tensor,
     log_columns: Tensor,
-    epsilon: float,
+    epsilon: float | Tensor,
     iterations: int = 10,
+    strictness: float | Tensor = 1.0,
 ) -> Tensor:
     """Return the log of the plan that solves entropic optimal transport, shape (B, N, K).
 
@@ -33,6 +34,10 @@ def sinkhorn(
     iterations, while the columns hold in the limit. With no iteration, g is ``log_columns``: for
     epsilon = 1 that is the regular E-step with mixing proportions ``log_columns``. The smaller epsilon, the
     crisper is the plan, and the more iterations are needed until the columns hold.
+
+    ``strictness`` below 1 is unbalanced transport (Chizat et al. 2018): columns may differ from what was
+    asked at a price, rho times their Kullback-Leibler divergence, with strictness = rho / (rho + epsilon). At
+    0 nothing holds them, and g stays ``log_columns``. Both it and epsilon may be learned.
 
     ``log_kernel`` (B, N, K) is minus the cost, ``log_rows`` (B, N) the log mass of each point, -inf for a
     masked one, whose row of the plan is then 0, and ``log_columns`` (B, K) that of each component, of which
@@ -52,7 +57,8 @@ def sinkhorn(
     log_plan = _share_out(scores, log_rows, potentials)
     for _ in range(iterations):
         lacking = log_columns - torch.logsumexp(log_plan, 1)
-        potentials = potentials + lacking.masked_fill(~correctable, 0.0)
+        wanted = potentials - log_columns + lacking.masked_fill(~correctable, 0.0)
+        potentials = log_columns + strictness * wanted
         log_plan = _share_out(scores, log_rows, potentials)
     return log_plan.masked_fill(~pairs, -torch.inf)
 

@@ -44,8 +44,10 @@ class AveragedClusters:
 
     def memberships(self, points: np.ndarray) -> np.ndarray:
         """Probability of each cluster for each point, (n, K), averaged over the beliefs; rows sum to one."""
-        averages = np.take(self._averages(points), self.kept, axis=1)
-        total = averages.sum(axis=1, keepdims=True)
+        of_all = self._averages(points)
+        # In the answer's own order: a sum in another one may differ in its last digit.
+        total = np.take(of_all, np.sort(self.kept), axis=1).sum(axis=1, keepdims=True)
+        averages = np.take(of_all, self.kept, axis=1)
         lost = total[:, 0] == 0  # far points that only clusters wanted which are not kept
         if lost.any():
             averages[lost], total[lost] = self.clusters.memberships(points[lost]), 1.0

@@ -208,6 +208,7 @@ def fit_batches(
     weights: np.ndarray | None = None
     added: list[Strata] = []
     for round_number in range(MOST_ROUNDS):
+        progress("clustering a sample", 0, len(sample))
         fitted = fit(sample.data, weights)
         reviewed = _review(source, fitted, weights, seed + 1, progress)
         if len(sample) >= source.n_rows or round_number == MOST_ROUNDS - 1:

@@ -21,28 +21,90 @@ N_NEIGHBOURS = 2
 FEWEST_MEMBERS = 5
 
 
-@compiled
 def valley(values: np.ndarray) -> float:
     """Depth of the deepest valley of a density of values (n,), as a share of the lower of the two peaks.
 
     1 if there is no valley; valleys that cut off less than 5 % of the values do not count.
     """
-    n = len(values)
-    low, high, spread = values.min(), values.max(), values.std()
-    quarter, three_quarters = n // 4, (3 * n) // 4
-    upper = np.partition(values, three_quarters)
-    between = upper[three_quarters] - np.partition(upper[: three_quarters + 1], quarter)[quarter]
+    return float(_valley(values, len(values), np.empty(len(values)), np.empty((5, N_BINS))))
+
+
+def groups_without_gap(rows: np.ndarray, bounds: np.ndarray, no_gap: float) -> np.ndarray:
+    """Number of the group of each cluster, (K,), where neighbours without a gap are in the same group.
+
+    There is no gap where the density never falls below the share ``no_gap`` of the lower peak.
+    """
+    k, f = len(bounds) - 1, rows.shape[1]
+    means, scatters, group = np.zeros((k, f)), np.zeros((k, f, f)), np.arange(k)
+    spare, axis = np.empty((2, len(rows))), np.empty((f + 1, f))
+    _group(rows, bounds, no_gap, means, scatters, axis, spare, np.empty((5, N_BINS)), group)
+    return np.unique(group, return_inverse=True)[1].reshape(-1)
+
+
+# Plain loops from here on, and room from the caller: numpy's functions take seconds to compile.
+
+
+@compiled
+def _select(values: np.ndarray, n: int, rank: int) -> float:
+    """The value of this rank, from 0 on, among the first n values, which change their order."""
+    low, high = 0, n - 1
+    while low < high:
+        pivot = values[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if rank <= j:
+            high = j
+        elif rank >= i:
+            low = i
+        else:
+            break
+    return values[rank]
+
+
+@compiled
+def _valley(values: np.ndarray, n: int, spare: np.ndarray, bins: np.ndarray) -> float:
+    """See ``valley``, of the first n values; ``spare`` (n,) and ``bins`` (5, N_BINS) are room."""
+    counts, density, kernel, from_left, from_right = bins[0], bins[1], bins[2], bins[3], bins[4]
+    low, high, mean, square = values[0], values[0], 0.0, 0.0
+    for i in range(n):
+        spare[i] = values[i]
+        low, high = min(low, values[i]), max(high, values[i])
+        mean += values[i]
+    mean /= n
+    for i in range(n):
+        square += (values[i] - mean) ** 2
+    spread = math.sqrt(square / n)
+    upper = _select(spare, n, (3 * n) // 4)
+    between = upper - _select(spare, (3 * n) // 4 + 1, n // 4)
     if between > 0:
         spread = min(spread, between / 1.349)
-    if not 0 < spread < np.inf or high - low > 1e6 * spread:
+    if not 0 < spread < math.inf or high - low > 1e6 * spread:
         return 1.0
     width = 1.06 * spread * n**-0.2  # Silverman's rule
     step = (high - low + 2 * width) / (N_BINS - 1)
-    counts = np.zeros(N_BINS)
-    for value in values:
-        counts[min(max(int((value - low + width) / step + 0.5), 0), N_BINS - 1)] += 1
-    density = _smoothed(counts, width / step)
-    from_left, from_right = np.empty(N_BINS), np.empty(N_BINS)
+    for i in range(N_BINS):
+        counts[i] = density[i] = 0.0
+    for i in range(n):
+        counts[min(max(int((values[i] - low + width) / step + 0.5), 0), N_BINS - 1)] += 1
+    # the counts spread out by a Gaussian
+    width /= step
+    reach = min(math.ceil(3 * width), N_BINS // 2 - 1)
+    total = 0.0
+    for i in range(2 * reach + 1):
+        kernel[i] = math.exp(-0.5 * ((i - reach) / max(width, 0.5)) ** 2)
+        total += kernel[i]
+    for i in range(N_BINS):
+        if counts[i] > 0:
+            for j in range(max(0, i - reach), min(N_BINS, i + reach + 1)):
+                density[j] += counts[i] * kernel[j - i + reach] / total
     highest = 0.0
     for i in range(N_BINS):
         highest = max(highest, density[i])
@@ -60,55 +122,81 @@ def valley(values: np.ndarray) -> float:
 
 
 @compiled
-def _smoothed(counts: np.ndarray, width: float) -> np.ndarray:
-    """Counts (N_BINS,) spread out by a Gaussian of this width, in bins."""
-    reach = min(math.ceil(3 * width), N_BINS // 2 - 1)
-    kernel = np.empty(2 * reach + 1)
-    for i in range(2 * reach + 1):
-        kernel[i] = math.exp(-0.5 * ((i - reach) / max(width, 0.5)) ** 2)
-    kernel /= kernel.sum()
-    density = np.zeros(N_BINS)
-    for i in range(N_BINS):
-        if counts[i] > 0:
-            for j in range(max(0, i - reach), min(N_BINS, i + reach + 1)):
-                density[j] += counts[i] * kernel[j - i + reach]
-    return density
+def _group(
+    rows: np.ndarray,
+    bounds: np.ndarray,
+    no_gap: float,
+    means: np.ndarray,
+    scatters: np.ndarray,
+    axis: np.ndarray,
+    spare: np.ndarray,
+    bins: np.ndarray,
+    group: np.ndarray,
+) -> None:
+    """Write the ``group`` (K,) of each cluster, named by its first one; see ``groups_without_gap``.
 
-
-@compiled
-def groups_without_gap(rows: np.ndarray, bounds: np.ndarray, no_gap: float) -> np.ndarray:
-    """Number of the group of each cluster, (K,), where neighbours without a gap are in the same group.
-
-    There is no gap where the density never falls below the share ``no_gap`` of the lower peak.
+    ``means`` (K, f) and ``scatters`` (K, f, f) are zeros; ``axis`` (f + 1, f), ``spare`` (2, n) and ``bins``
+    (5, N_BINS) are room.
     """
-    k, f = len(bounds) - 1, rows.shape[1]
-    means, scatters = np.empty((k, f)), np.empty((k, f, f))
+    k, f = means.shape
+    root, line, both = axis[:f], axis[f], spare[0]
     for j in range(k):
-        members = rows[bounds[j] : bounds[j + 1]]
-        means[j] = members.sum(axis=0) / len(members)
-        centred = members - means[j]
-        scatters[j] = np.dot(centred.T, centred)
-    group = np.arange(k)
+        for r in range(bounds[j], bounds[j + 1]):
+            for a in range(f):
+                means[j, a] += rows[r, a]
+        for a in range(f):
+            means[j, a] /= bounds[j + 1] - bounds[j]
+        for r in range(bounds[j], bounds[j + 1]):
+            for a in range(f):
+                gap = rows[r, a] - means[j, a]
+                for b in range(a + 1):
+                    scatters[j, a, b] += gap * (rows[r, b] - means[j, b])
     for i in range(k):
-        distances = np.empty(k)
-        for j in range(k):
-            distances[j] = np.inf if i == j else np.square(means[i] - means[j]).sum()
-        for j in np.argsort(distances, kind="mergesort")[: min(N_NEIGHBOURS, k - 1)]:
+        last, last_distance = -1, -1.0
+        for _ in range(min(N_NEIGHBOURS, k - 1)):
+            j, shortest = -1, math.inf  # the next one by distance, of equals by number
+            for other in range(k):
+                distance = 0.0
+                for a in range(f):
+                    distance += (means[i, a] - means[other, a]) ** 2
+                after = distance > last_distance or (distance == last_distance and other > last)
+                if other != i and after and (distance < shortest or j < 0):
+                    j, shortest = other, distance
+            if j < 0:
+                break
+            last, last_distance = j, shortest
             n_i, n_j = bounds[i + 1] - bounds[i], bounds[j + 1] - bounds[j]
             if group[i] == group[j] or min(n_i, n_j) < FEWEST_MEMBERS:
                 continue
-            pooled = (scatters[i] + scatters[j]) / (n_i + n_j)
-            least = 1e-9 * max(1.0, np.trace(pooled))
+            # the line that parts them best: pooled covariance^-1 (mean_j - mean_i), by Cholesky
+            trace = 0.0
             for a in range(f):
-                pooled[a, a] += least
-            axis = np.linalg.solve(pooled, means[j] - means[i])
-            both = np.empty(n_i + n_j)
-            both[:n_i] = np.dot(rows[bounds[i] : bounds[i + 1]], axis)
-            both[n_i:] = np.dot(rows[bounds[j] : bounds[j + 1]], axis)
-            if valley(both) > no_gap:
+                trace += (scatters[i, a, a] + scatters[j, a, a]) / (n_i + n_j)
+            least = 1e-9 * max(1.0, trace)
+            for a in range(f):
+                line[a] = means[j, a] - means[i, a]
+                for b in range(a + 1):
+                    value = (scatters[i, a, b] + scatters[j, a, b]) / (n_i + n_j)
+                    for c in range(b):
+                        value -= root[a, c] * root[b, c]
+                    root[a, b] = math.sqrt(max(value + least, 1e-300)) if a == b else value / root[b, b]
+                for b in range(a):
+                    line[a] -= root[a, b] * line[b]
+                line[a] /= root[a, a]
+            for a in range(f - 1, -1, -1):
+                for b in range(a + 1, f):
+                    line[a] -= root[b, a] * line[b]
+                line[a] /= root[a, a]
+            for t in range(n_i + n_j):
+                r = bounds[i] + t if t < n_i else bounds[j] + t - n_i
+                both[t] = 0.0
+                for a in range(f):
+                    both[t] += rows[r, a] * line[a]
+            if _valley(both, n_i + n_j, spare[1], bins) > no_gap:
                 first, second = min(group[i], group[j]), max(group[i], group[j])
-                group[group == second] = first
-    return np.searchsorted(np.unique(group), group)
+                for c in range(k):
+                    if group[c] == second:
+                        group[c] = first
 
 
 @compiled

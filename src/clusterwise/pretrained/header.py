@@ -32,6 +32,18 @@ class Weights:
     # Steps done, seconds, validation figures, the range of the training data.
     facts: dict[str, Any] = field(repr=False)
 
+    def save(self, path: str | Path) -> Path:
+        """Write a ``.safetensors`` file that estimators take by its path; return the path."""
+        from clusterwise.pretrained.weights_file import save_weights  # torch: only when it is needed
+
+        path = Path(path)
+        if path.suffix != ".safetensors":
+            raise WeightsFileError(
+                f"weights are saved as .safetensors; call the file {path.stem}.safetensors."
+            )
+        save_weights(path, self)
+        return path
+
 
 @dataclass(frozen=True)
 class Header:

@@ -90,7 +90,9 @@ def describe(weights: str | Path) -> dict[str, Any]:
     header, n_parameters = read_header(path)
     with fits_this_version(path):
         method, options = header.recipe["method"], header.recipe["model"]
-        if method in JUDGES:
+        if "encoder" in header.recipe:
+            options = options | {"n_features": header.recipe["encoder"]["n_features"]}
+        elif method in JUDGES:
             options = options | {"n_features": None}
         elif "n_features" not in options:  # a recipe may leave it to the network's default
             options = options | {"n_features": model_class(method).config_class().n_features}

@@ -76,7 +76,7 @@ def _build(recipe: Mapping[str, Any], seed: int = 0) -> TrainedModel:
     """Build the network of a recipe, ready for inference; the user's random numbers stay as they are."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = make_model(recipe["method"], recipe["model"])
+        model = make_model(recipe["method"], recipe["model"], recipe.get("encoder"))
     return model.eval().requires_grad_(False)
 
 
@@ -95,8 +95,16 @@ def load_weights(path: str | Path) -> Weights:
 
 
 def load_untrained(path: str | Path, seed: int) -> Weights:
-    """Build the network of a file with freshly drawn parameters in place of the trained ones."""
+    """Build the network of a file with freshly drawn parameters in place of the trained ones.
+
+    Scales that were learned from the training table are not drawn; without them nothing could be compared.
+    """
     header, _ = read_header(path)
     with fits_this_version(path):
         model = _build(header.recipe, seed)
+        if "encoder" in header.recipe:
+            tensors, _ = read_tensors(path)
+            model.load_state_dict(
+                {k: tensors[k] for k, _ in model.named_buffers() if k in tensors}, strict=False
+            )
     return Weights(f"{header.name}, untrained, seed {seed}", model, header.recipe, header.facts)

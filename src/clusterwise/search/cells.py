@@ -13,6 +13,7 @@ import numpy as np
 from scipy.cluster.vq import kmeans2
 from scipy.special import gammaln
 
+from clusterwise._compiled import compiled
 from clusterwise.components.moves import NEIGHBOURS
 from clusterwise.components.niw import sum_by_label
 from clusterwise.search.evidence import Sample, hyper_of, judge
@@ -28,16 +29,45 @@ def cells(points: np.ndarray, k: int) -> np.ndarray:
     # The points are sorted: evenly spaced ones are spread over the first feature, and of these the ones far
     # from all others so far, not the farthest, which would be outliers, over the other features too.
     some = points[:: max(1, len(points) // (8 * k))]
-    start = [int(np.square(some).sum(axis=1).argmin())]
-    nearest = np.square(some - some[start[0]]).sum(axis=1)
-    rank = max(0, len(some) - 1 - max(1, len(some) // (4 * k)))
-    for _ in range(min(k, len(some)) - 1):
-        start.append(int(np.argpartition(nearest, rank)[rank]))
-        np.minimum(nearest, np.square(some - some[start[-1]]).sum(axis=1), out=nearest)
+    rank = min(max(1, len(some) // (4 * k)), len(some) - 1)
+    start = np.empty(min(k, len(some)), dtype=np.int64)
+    start[0] = np.square(some).sum(axis=1).argmin()
+    _far_points(np.ascontiguousarray(some.T), rank, start, np.full(len(some), np.inf), np.empty(rank + 1))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # cells may come out empty
         labels = kmeans2(points, some[start], iter=LLOYD_STEPS, minit="matrix")[1]
     return np.unique(labels, return_inverse=True)[1]
+
+
+@compiled
+def _far_points(
+    columns: np.ndarray, rank: int, chosen: np.ndarray, nearest: np.ndarray, largest: np.ndarray
+) -> None:
+    """After the first of the ``chosen`` points (k,) choose those that are far from all chosen so far.
+
+    ``columns`` (d, n) are the coordinates of the points. Of each round it is the point with ``rank`` others
+    that are farther away. ``nearest`` (n,), infinite, and ``largest`` (rank + 1,) are room.
+    """
+    d, n = columns.shape
+    for i in range(1, len(chosen)):
+        last = chosen[i - 1]
+        for place in range(rank + 1):
+            largest[place] = -1.0
+        for j in range(n):
+            square = 0.0
+            for a in range(d):
+                gap = columns[a, j] - columns[a, last]
+                square += gap * gap
+            nearest[j] = min(nearest[j], square)
+            if nearest[j] > largest[rank]:
+                place = rank
+                while place > 0 and largest[place - 1] < nearest[j]:
+                    largest[place] = largest[place - 1]
+                    place -= 1
+                largest[place] = nearest[j]
+        chosen[i] = 0
+        while nearest[chosen[i]] != largest[rank]:
+            chosen[i] += 1
 
 
 def put_together(sample: Sample, labels: np.ndarray) -> list[tuple[float, np.ndarray]]:

@@ -20,39 +20,150 @@ __all__ = ["first_sides", "log_p_gaussian", "projections"]
 # Edges of the eighths of a Gaussian, and how many points each should have for a chi-squared test to hold.
 EIGHTHS = norm.ppf(np.arange(1, 8) / 8)
 POINTS_PER_EIGHTH = 5
+# Jacobi's method squares the error in each sweep; so many are never needed.
+MOST_SWEEPS = 50
 
 
-@compiled
 def projections(points: np.ndarray, weights: np.ndarray, most: int) -> np.ndarray:
     """Projections (m, n), m <= ``most``, of weighted points (n, d) on the least Gaussian directions.
 
     They have mean zero and unit variance.
     """
-    n, count = len(points), weights.sum()
-    by_column = weights.reshape(-1, 1)
-    centred = points - np.dot(weights, points) / count
-    variances, axes = np.linalg.eigh(np.dot((centred * by_column).T, centred) / count)
-    wide = variances > 1e-10 * max(variances[-1], 1e-300)
-    if not wide.any():
-        return np.empty((0, n))
-    white = np.dot(centred, axes[:, wide] / np.sqrt(variances[wide]))
-    f = white.shape[1]
-    if f == 1:
-        return white.reshape(1, n)
-    lengths = np.empty(n)
-    for i in range(n):
-        square = 0.0
+    n, d = points.shape
+    white, projected, matrices = np.empty((n, d)), np.zeros((max(most, 1), n)), np.empty((2, d, d))
+    count = _project(
+        points, weights, white, np.empty(n), matrices, np.empty((max(most, 1) + 2, d)), projected
+    )
+    return projected[:count]
+
+
+# Plain loops, and room from the caller: numpy's functions take seconds to compile.
+
+
+@compiled
+def _scatter(rows: np.ndarray, f: int, weights: np.ndarray, count: float, out: np.ndarray) -> None:
+    """Weighted mean of x x' over rows (n, f at least), to ``out`` (f, f at least)."""
+    for a in range(f):
+        for b in range(f):
+            out[a, b] = 0.0
+    for i in range(len(weights)):
         for a in range(f):
-            square += white[i, a] * white[i, a]
-        lengths[i] = square * weights[i]
-    fourth, directions = np.linalg.eigh(np.dot((white * lengths.reshape(-1, 1)).T, white) / count)
-    ranked = np.argsort(-np.abs(fourth - (f + 2)), kind="mergesort")[: most - 1]
-    skew = np.dot(lengths, white)
-    chosen = np.empty((len(ranked) + 1, f))
-    for row, which in enumerate(ranked):
-        chosen[row] = directions[:, which]
-    chosen[-1] = skew / max(math.sqrt(np.dot(skew, skew)), 1e-300)
-    return np.dot(chosen, white.T)
+            factor = weights[i] * rows[i, a] / count
+            for b in range(a + 1):
+                out[a, b] += factor * rows[i, b]
+    for a in range(f):
+        for b in range(a):
+            out[b, a] = out[a, b]
+
+
+@compiled
+def _diagonalize(matrix: np.ndarray, f: int, vectors: np.ndarray) -> None:
+    """Jacobi's method: eigenvalues of a symmetric matrix (f, f), on its diagonal afterwards, and vectors."""
+    for a in range(f):
+        for b in range(f):
+            vectors[a, b] = 1.0 if a == b else 0.0
+    for _ in range(MOST_SWEEPS):
+        beside, on = 0.0, 0.0
+        for a in range(f):
+            on += matrix[a, a] * matrix[a, a]
+            for b in range(a):
+                beside += matrix[a, b] * matrix[a, b]
+        if beside <= 1e-30 * on:
+            break
+        for a in range(f):
+            for b in range(a):
+                if matrix[a, b] == 0.0:
+                    continue
+                ratio = (matrix[b, b] - matrix[a, a]) / (2 * matrix[a, b])
+                tangent = 1.0 / (abs(ratio) + math.sqrt(ratio * ratio + 1))
+                if ratio < 0:
+                    tangent = -tangent
+                cosine = 1.0 / math.sqrt(tangent * tangent + 1)
+                sine = tangent * cosine
+                for c in range(f):
+                    of_a, of_b = matrix[a, c], matrix[b, c]
+                    matrix[a, c], matrix[b, c] = cosine * of_a - sine * of_b, sine * of_a + cosine * of_b
+                for c in range(f):
+                    of_a, of_b = matrix[c, a], matrix[c, b]
+                    matrix[c, a], matrix[c, b] = cosine * of_a - sine * of_b, sine * of_a + cosine * of_b
+                    of_a, of_b = vectors[c, a], vectors[c, b]
+                    vectors[c, a], vectors[c, b] = cosine * of_a - sine * of_b, sine * of_a + cosine * of_b
+
+
+@compiled
+def _project(
+    points: np.ndarray,
+    weights: np.ndarray,
+    white: np.ndarray,
+    lengths: np.ndarray,
+    matrices: np.ndarray,
+    chosen: np.ndarray,
+    out: np.ndarray,
+) -> int:
+    """Write ``projections`` to ``out`` (most, n), zeros; how many there are. The others are room."""
+    (n, d), most = points.shape, len(out)
+    matrix, vectors, row = matrices[0], matrices[1], chosen[most + 1]
+    count = 0.0
+    for i in range(n):
+        count += weights[i]
+    for a in range(d):
+        row[a] = 0.0
+    for i in range(n):
+        for a in range(d):
+            row[a] += weights[i] * points[i, a]
+    for i in range(n):
+        for a in range(d):
+            white[i, a] = points[i, a] - row[a] / count
+    _scatter(white, d, weights, count, matrix)
+    _diagonalize(matrix, d, vectors)
+    largest = 1e-300
+    for a in range(d):
+        largest = max(largest, matrix[a, a])
+    f = 0  # directions with any width come first
+    for a in range(d):
+        if matrix[a, a] > 1e-10 * largest:
+            scale = 1.0 / math.sqrt(matrix[a, a])
+            for b in range(d):
+                vectors[b, f] = vectors[b, a] * scale
+            f += 1
+    for i in range(n):
+        for a in range(f):
+            row[a] = 0.0
+        for b in range(d):
+            for a in range(f):
+                row[a] += white[i, b] * vectors[b, a]
+        lengths[i] = 0.0
+        for a in range(f):
+            white[i, a] = row[a]
+            lengths[i] += row[a] * row[a] * weights[i]
+    if f <= 1:
+        for i in range(n):
+            out[0, i] = white[i, 0] if f == 1 else 0.0
+        return f
+    _scatter(white, f, lengths, count, matrix)
+    _diagonalize(matrix, f, vectors)
+    n_chosen = min(f, most - 1)
+    for which in range(n_chosen):
+        best = 0
+        for a in range(1, f):
+            if abs(matrix[a, a] - (f + 2)) > abs(matrix[best, best] - (f + 2)):
+                best = a
+        matrix[best, best] = f + 2.0  # not again
+        for a in range(f):
+            chosen[which, a] = vectors[a, best]
+    square = 0.0  # the most skew direction
+    for a in range(f):
+        chosen[n_chosen, a] = 0.0
+        for i in range(n):
+            chosen[n_chosen, a] += lengths[i] * white[i, a]
+        square += chosen[n_chosen, a] ** 2
+    for a in range(f):
+        chosen[n_chosen, a] /= max(math.sqrt(square), 1e-300)
+    for which in range(n_chosen + 1):
+        for i in range(n):
+            for a in range(f):
+                out[which, i] += chosen[which, a] * white[i, a]
+    return n_chosen + 1
 
 
 def log_p_gaussian(projected: np.ndarray, weights: np.ndarray) -> float:

@@ -23,6 +23,7 @@ __all__ = ["FIGURES", "Callback", "Checkpoint", "Measured", "Progress", "TimeLim
 
 # How figures of a validation are called; those that are none.
 FIGURES = {
+    "nmi": "NMI",
     "ari": "ARI",
     "best_ari": "best ARI",
     "k_mae": "k-MAE",

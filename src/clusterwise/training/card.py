@@ -21,7 +21,7 @@ def card_text(weights: Weights) -> str:
         f"{recipe['description'] or recipe['method']}. {facts['n_parameters']:,} parameters.",
         "",
         f"Trained for {facts['steps']:,} steps with seed {recipe['seed']}, {facts['seconds'] / 60:.0f} "
-        "minutes of training time on one thread. Train it again with",
+        f"minutes of training time on one thread{_origin(facts)}. Train it again with",
         "",
         f"    clusterwise train recipes/{weights.name}.toml",
         "",
@@ -43,6 +43,19 @@ def card_text(weights: Weights) -> str:
         lines += ["", f"### {section}", "", "| option | value |", "|---|---|"]
         lines += [f"| {name} | {value} |" for name, value in recipe[section].items()]
     return "\n".join(lines) + "\n"
+
+
+def _origin(facts: Mapping[str, Any]) -> str:
+    """What a training began with, and by which code it was done, as far as the file says so."""
+    said = ""
+    start = facts.get("start")
+    if start is not None:
+        said += f", from the weights {start['name']} on ({start['steps']:,} steps, "
+        said += f"{start['seconds'] / 60:.0f} minutes)"
+    versions = facts.get("versions")
+    if versions is not None:
+        said += " (" + ", ".join(f"{name} {version}" for name, version in versions.items()) + ")"
+    return said
 
 
 def _history(history: Sequence[Mapping[str, float]]) -> Iterator[str]:

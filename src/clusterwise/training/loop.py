@@ -23,11 +23,13 @@ from clusterwise.priors import Prior, make_prior
 from clusterwise.training.callbacks import Callback, Checkpoint, Progress, TimeLimit, Validation
 from clusterwise.training.card import card_text
 from clusterwise.training.checkpoint import TrainingState, load_checkpoint
+from clusterwise.training.labelled_files import LABELLED, source_of_file
+from clusterwise.training.provenance import begin_with, versions
 from clusterwise.training.recipe import OptimizerOptions, Recipe, read_recipe
 from clusterwise.training.sources import Source, source_of_tables
 from clusterwise.training.tasks import LOSS, VALIDATION, draw_task, rng_of_step, task_of_step
 
-__all__ = ["PriorSource", "learning_rate_at", "train", "train_steps"]
+__all__ = ["PriorSource", "learning_rate_at", "train", "train_steps", "train_weights"]
 
 
 def learning_rate_at(step: int, options: OptimizerOptions) -> float:
@@ -96,6 +98,8 @@ def _source(
     """Where the data come from; None if they are made beforehand, and time was up before they were."""
     if not isinstance(model, AmortizedModel):
         return source_of_tables(recipe, directory / f"{recipe.name}-tables", verbose, is_over)
+    if recipe.encoder is not None:
+        raise RecipeError("an [encoder] goes with [prior] name = 'labelled'; leave it out.")
     prior = make_prior(**recipe.prior)
     if prior.n_features != model.n_features:
         raise RecipeError(
@@ -124,31 +128,73 @@ def train(
     if not isinstance(recipe, Recipe):
         recipe = read_recipe(recipe)
     directory = Path(directory)
+    labelled = None
+    if recipe.prior["name"] == LABELLED:
+        recipe, labelled = source_of_file(recipe)
+    weights = train_weights(
+        recipe,
+        directory,
+        lambda model, is_over: labelled or _source(recipe, model, directory, verbose, is_over),
+        resume=resume,
+        minutes=minutes,
+        checkpoint_every=checkpoint_every,
+        callbacks=callbacks,
+        verbose=verbose,
+    )
+    if weights is None:
+        return None
+    path = directory / f"{recipe.name}.safetensors"
+    save_weights(path, weights)
+    with whole_or_nothing(path.with_suffix(".md")) as card:
+        card.write_text(card_text(weights), encoding="utf-8")
+    return path
+
+
+def train_weights(
+    recipe: Recipe,
+    directory: Path | None,
+    find_source: Callable[[nn.Module, Callable[[], bool]], Source | None],
+    *,
+    resume: bool = False,
+    minutes: float | None = None,
+    checkpoint_every: int = 500,
+    callbacks: Sequence[Callback] = (),
+    verbose: bool = True,
+) -> Weights | None:
+    """Train a network on what ``find_source`` gives; None if time was up before the last step.
+
+    Checkpoints go to the ``directory``, if there is one.
+    """
     deadline = None if minutes is None else time.monotonic() + 60 * minutes
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
-        model = make_model(recipe.method, recipe.model)
+        model = make_model(recipe.method, recipe.model, recipe.encoder)
+    origin: dict[str, Any] = {"versions": versions()}
+    if recipe.start:
+        origin["start"] = begin_with(model, recipe.start, directory)
 
     def is_over() -> bool:
         late = deadline is not None and time.monotonic() > deadline
         return late or any([callback.is_over() for callback in callbacks])
 
-    source = _source(recipe, model, directory, verbose, is_over)
+    source = find_source(model, is_over)
     if source is None:
         return None
     source.start(model)
     averaged = copy.deepcopy(model).eval().requires_grad_(False)
     optimizer = torch.optim.AdamW(model.parameters(), weight_decay=recipe.optimizer.weight_decay)
     state = TrainingState(model, averaged, optimizer)
-    checkpoint = directory / f"{recipe.name}.checkpoint.safetensors"
-    if resume and checkpoint.exists():
+    checkpoint = None if directory is None else directory / f"{recipe.name}.checkpoint.safetensors"
+    if resume and checkpoint is not None and checkpoint.exists():
         load_checkpoint(checkpoint, recipe, state)
     everything: list[Callback] = [source.validation()]
     if verbose:
         everything.append(Progress(recipe.optimizer.steps))
     if deadline is not None:
         everything.append(TimeLimit(max(0.0, (deadline - time.monotonic()) / 60)))
-    everything += [*callbacks, Checkpoint(checkpoint, recipe, checkpoint_every)]
+    everything += callbacks
+    if checkpoint is not None:
+        everything.append(Checkpoint(checkpoint, recipe, checkpoint_every))
     train_steps(recipe, state, source, everything)
     # Not after an error or Ctrl-C: a step cut in half must not become the checkpoint.
     for callback in everything:
@@ -160,10 +206,6 @@ def train(
         "seconds": round(state.seconds, 1),
         "n_parameters": sum(p.numel() for p in model.parameters()),
         "history": state.history,
+        **origin,
     } | source.finish(averaged)
-    path = directory / f"{recipe.name}.safetensors"
-    weights = Weights(recipe.name, averaged, recipe.to_dict(), facts)
-    save_weights(path, weights)
-    with whole_or_nothing(path.with_suffix(".md")) as card:
-        card.write_text(card_text(weights), encoding="utf-8")
-    return path
+    return Weights(recipe.name, averaged, recipe.to_dict(), facts)

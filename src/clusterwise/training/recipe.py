@@ -83,14 +83,21 @@ class Recipe:
     prior: dict[str, Any]
     seed: int = 0
     description: str = ""
+    start: str = ""  # weights to begin with; none: freshly drawn parameters
     sizes: SizeOptions = field(default_factory=SizeOptions)
     optimizer: OptimizerOptions = field(default_factory=OptimizerOptions)
     validation: ValidationOptions = field(default_factory=ValidationOptions)
     tables: TableOptions = field(default_factory=TableOptions)
+    encoder: dict[str, Any] | None = (
+        None  # of single rows, before the network; None: it sees them as they are
+    )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the recipe as nested plain values, ready for JSON."""
-        return dataclasses.asdict(self)
+        values = dataclasses.asdict(self)
+        if self.encoder is None:  # as it was before there were encoders
+            del values["encoder"]
+        return values
 
 
 SECTIONS: dict[str, type[Any]] = {
@@ -118,7 +125,7 @@ def _section(kind: type[Options], values: Any, name: str) -> Options:
 
 def _check_entries(values: dict[str, Any]) -> None:
     """Raise an error that names the first entry outside the sections which cannot be used."""
-    for key in ("name", "method", "description"):
+    for key in ("name", "method", "description", "start"):
         if not isinstance(values.get(key, ""), str):
             raise RecipeError(f"{key} in the recipe must be text, got {values[key]!r}.")
     if not values["name"] or Path(values["name"]).name != values["name"]:
@@ -126,8 +133,8 @@ def _check_entries(values: dict[str, Any]) -> None:
     seed = values.get("seed", 0)
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise RecipeError(f"seed in the recipe must be a whole number of at least 0, got {seed!r}.")
-    for key in ("model", "prior"):
-        if not isinstance(values[key], dict):
+    for key in ("model", "prior", "encoder"):
+        if not isinstance(values.get(key) or {}, dict) or (key != "encoder" and values[key] is None):
             raise RecipeError(f"[{key}] in the recipe must be a table of options.")
     if "name" not in values["prior"]:
         raise RecipeError("[prior] in the recipe lacks name, which says what the data are drawn from.")

@@ -9,8 +9,10 @@ communities.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
-from scipy.sparse import coo_matrix, csr_matrix
+from scipy.sparse import csr_matrix
 
 from clusterwise._compiled import compiled
 from clusterwise.trees.linkages import GRAPH_NEIGHBOURS, neighbour_graph
@@ -33,43 +35,134 @@ def communities(near: Neighbourhood) -> list[np.ndarray]:
 
 def leiden(graph: csr_matrix, resolution: float) -> np.ndarray:
     """Labels (m,) of the communities of a symmetric graph (m, m) without loops."""
+    whole = _Graph(
+        graph.indptr.astype(np.int64),
+        graph.indices.astype(np.int64),
+        graph.data.astype(np.float64),
+        np.asarray(graph.sum(axis=1), dtype=np.float64).ravel(),
+    )
     labels = np.arange(graph.shape[0])
-    strengths = np.asarray(graph.sum(axis=1), dtype=np.float64).ravel()
-    if strengths.any():
+    if whole.strengths.any():
         for _ in range(ITERATIONS):
-            labels = _iterate(graph, strengths, labels, resolution)
+            labels = _iterate(whole, labels, resolution)
     return labels
 
 
-def _iterate(graph: csr_matrix, strengths: np.ndarray, labels: np.ndarray, resolution: float) -> np.ndarray:
+@dataclass(frozen=True)
+class _Graph:
+    """A symmetric graph of m nodes without loops; those next to a node are in order."""
+
+    starts: np.ndarray  # (m + 1,) first edge of each node
+    ends: np.ndarray  # (e,)
+    weights: np.ndarray  # (e,)
+    strengths: np.ndarray  # (m,) weight of each node's edges, loops of aggregated ones included
+
+
+def _iterate(graph: _Graph, labels: np.ndarray, resolution: float) -> np.ndarray:
     """Move nodes, refine and aggregate, starting from labels (m,), until nothing can be aggregated."""
-    total = strengths.sum()
+    total = graph.strengths.sum()
     rate, least = resolution / total, LEAST_GAIN * total
     nodes = np.arange(len(labels))  # of the graph as it is aggregated, for each row
     while True:
-        edges = graph.indptr, graph.indices, np.asarray(graph.data, dtype=np.float64)
-        labels = _numbered(_move(*edges, strengths, labels, rate, least))
-        parts = _numbered(_refine(*edges, strengths, labels, rate))
-        if parts.max() + 1 == len(parts):
+        edges = graph.starts, graph.ends, graph.weights, graph.strengths
+        m = len(graph.strengths)
+        numbers, reals = np.zeros((5, m), dtype=np.int64), np.zeros((4, m))
+        labels, parts = labels.copy(), np.empty(m, dtype=np.int64)
+        _move(*edges, labels, rate, least, numbers, reals)
+        _number(labels, numbers)
+        _refine(*edges, labels, rate, parts, numbers, reals)
+        n_parts = _number(parts, numbers)
+        if n_parts == m:
             return labels[nodes]
-        graph, strengths = _aggregated(graph, parts), np.bincount(parts, weights=strengths)
-        of_parts = np.empty(len(strengths), dtype=np.int64)
+        of_parts = np.empty(n_parts, dtype=np.int64)
         of_parts[parts] = labels
         nodes, labels = parts[nodes], of_parts
+        graph = _aggregated(graph, parts, n_parts)
 
 
-def _numbered(labels: np.ndarray) -> np.ndarray:
-    return np.unique(labels, return_inverse=True)[1].reshape(-1)
-
-
-def _aggregated(graph: csr_matrix, parts: np.ndarray) -> csr_matrix:
+def _aggregated(graph: _Graph, parts: np.ndarray, n_parts: int) -> _Graph:
     """The graph of parts (m,): weights between them, without loops."""
-    edges = graph.tocoo()
-    rows, columns = parts[edges.row], parts[edges.col]
-    between = rows != columns
-    n_parts = int(parts.max()) + 1
-    shape = (n_parts, n_parts)
-    return coo_matrix((edges.data[between], (rows[between], columns[between])), shape=shape).tocsr()
+    n_edges = len(graph.ends)
+    starts, ends, weights = (
+        np.zeros(n_parts + 1, dtype=np.int64),
+        np.empty(n_edges, np.int64),
+        np.empty(n_edges),
+    )
+    by_part = np.argsort(parts, kind="stable")
+    sizes = np.bincount(parts, minlength=n_parts)
+    bounds = np.concatenate([[0], sizes.cumsum()])
+    pairs, sums = np.empty((2, n_edges), dtype=np.int64), np.empty(n_edges)
+    found = _aggregate(
+        graph.starts, graph.ends, graph.weights, parts, by_part, bounds,
+        np.zeros(n_parts), pairs, sums, starts, ends, weights,
+    )  # fmt: skip
+    return _Graph(starts, ends[:found], weights[:found], np.bincount(parts, weights=graph.strengths))
+
+
+@compiled
+def _number(labels: np.ndarray, spare: np.ndarray) -> int:
+    """Number labels (m,) from 0 to m - 1 without gaps, in their order; how many there are."""
+    m = len(labels)
+    for c in range(m):
+        spare[0, c] = 0
+    for i in range(m):
+        spare[0, labels[i]] = 1
+    count = 0
+    for c in range(m):
+        if spare[0, c] > 0:
+            spare[0, c] = count
+            count += 1
+    for i in range(m):
+        labels[i] = spare[0, labels[i]]
+    return count
+
+
+@compiled
+def _aggregate(
+    starts: np.ndarray,
+    ends: np.ndarray,
+    weights: np.ndarray,
+    parts: np.ndarray,
+    by_part: np.ndarray,
+    bounds: np.ndarray,
+    links: np.ndarray,
+    pairs: np.ndarray,
+    sums: np.ndarray,
+    new_starts: np.ndarray,
+    new_ends: np.ndarray,
+    new_weights: np.ndarray,
+) -> int:
+    """Sum the weights between parts; returns the number of edges.
+
+    The nodes of part c are ``by_part[bounds[c]:bounds[c + 1]]``.
+    """
+    n_parts, count = len(links), 0
+    for part in range(n_parts):
+        first = count
+        for place in range(bounds[part], bounds[part + 1]):
+            i = by_part[place]
+            for e in range(starts[i], starts[i + 1]):
+                other = parts[ends[e]]
+                if other != part:
+                    if links[other] == 0.0:
+                        pairs[0, count], pairs[1, count] = part, other
+                        count += 1
+                    links[other] += weights[e]
+        for e in range(first, count):
+            sums[e] = links[pairs[1, e]]
+            links[pairs[1, e]] = 0.0
+            new_starts[pairs[1, e] + 1] += 1
+    for part in range(n_parts):
+        new_starts[part + 1] += new_starts[part]
+    # The graph is symmetric: written by their other ends, those next to a part are in order.
+    for e in range(count):
+        place = new_starts[pairs[1, e]]
+        new_ends[place], new_weights[place] = pairs[0, e], sums[e]
+        new_starts[pairs[1, e]] += 1
+    for part in range(n_parts, 0, -1):
+        new_starts[part] = new_starts[part - 1]
+    new_starts[0] = 0
+    return count
 
 
 @compiled
@@ -81,28 +174,32 @@ def _move(
     labels: np.ndarray,
     rate: float,
     least: float,
-) -> np.ndarray:
-    """Move single nodes to the community with the largest gain, until no move gains; labels (m,).
+    numbers: np.ndarray,
+    reals: np.ndarray,
+) -> None:
+    """Move single nodes to the community with the largest gain, until no move gains; changes labels (m,).
 
-    Nodes wait in a queue; the neighbours of one that has moved join it again.
+    Nodes wait in a queue; the neighbours of one that has moved join it again. ``numbers`` (5, m) and
+    ``reals`` (4, m), zeros, are room.
     """
     m = len(strengths)
-    labels = labels.copy()
-    totals, sizes = np.zeros(m), np.zeros(m, dtype=np.int64)
+    queue, waits, sizes, seen, empty = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
+    totals, links = reals[0], reals[1]  # links: from the node to each community
     for i in range(m):
         totals[labels[i]] += strengths[i]
         sizes[labels[i]] += 1
-    empty = [c for c in range(m) if sizes[c] == 0]
-    queue = np.arange(m)
-    waiting = np.ones(m, dtype=np.bool_)
+        queue[i], waits[i] = i, 1
+    n_empty = 0
+    for c in range(m):
+        if sizes[c] == 0:
+            empty[n_empty] = c
+            n_empty += 1
     first, n_waiting = 0, m
-    links = np.zeros(m)  # from the node to each community
-    seen = np.empty(m, dtype=np.int64)
     while n_waiting > 0:
         i = queue[first]
-        first = (first + 1) % m
+        first = first + 1 if first + 1 < m else 0
         n_waiting -= 1
-        waiting[i] = False
+        waits[i] = 0
         own = labels[i]
         n_seen = 0
         for e in range(starts[i], starts[i + 1]):
@@ -117,8 +214,9 @@ def _move(
             gain = links[seen[s]] - rate * strengths[i] * totals[seen[s]]
             if gain > most:
                 best, most = seen[s], gain
-        if most < 0.0 and sizes[own] > 1 and len(empty) > 0:
-            best = empty.pop()
+        if most < 0.0 and sizes[own] > 1 and n_empty > 0:
+            n_empty -= 1
+            best = empty[n_empty]
         for s in range(n_seen):
             links[seen[s]] = 0.0
         totals[best] += strengths[i]
@@ -127,14 +225,15 @@ def _move(
             sizes[own] -= 1
             sizes[best] += 1
             if sizes[own] == 0:
-                empty.append(own)
+                empty[n_empty] = own
+                n_empty += 1
             for e in range(starts[i], starts[i + 1]):
                 j = ends[e]
-                if not waiting[j] and labels[j] != best:
-                    waiting[j] = True
-                    queue[(first + n_waiting) % m] = j
+                if waits[j] == 0 and labels[j] != best:
+                    waits[j] = 1
+                    last = first + n_waiting
+                    queue[last if last < m else last - m] = j
                     n_waiting += 1
-    return labels
 
 
 @compiled
@@ -145,22 +244,29 @@ def _refine(
     strengths: np.ndarray,
     labels: np.ndarray,
     rate: float,
-) -> np.ndarray:
-    """Parts (m,) of the communities: nodes that are well connected join the part with the largest gain."""
+    parts: np.ndarray,
+    numbers: np.ndarray,
+    reals: np.ndarray,
+) -> None:
+    """Parts (m,) of the communities: nodes that are well connected join the part with the largest gain.
+
+    ``numbers`` (5, m) and ``reals`` (4, m) are room.
+    """
     m = len(strengths)
-    of_community = np.zeros(m)
+    alone, seen = numbers[0], numbers[1]
+    of_community, inside, totals, links = reals[0], reals[1], reals[2], reals[3]
+    for i in range(m):
+        of_community[i] = links[i] = 0.0
+        totals[i], alone[i], parts[i] = strengths[i], 1, i
     for i in range(m):
         of_community[labels[i]] += strengths[i]
-    inside = np.zeros(m)  # weight from a part to the rest of its community
-    for i in range(m):
+        inside[i] = 0.0  # weight from a part to the rest of its community
         for e in range(starts[i], starts[i + 1]):
             if labels[ends[e]] == labels[i]:
                 inside[i] += weights[e]
-    parts, totals, alone = np.arange(m), strengths.copy(), np.ones(m, dtype=np.bool_)
-    links, seen = np.zeros(m), np.empty(m, dtype=np.int64)
     for i in range(m):
         whole = of_community[labels[i]]
-        if not alone[i] or inside[i] < rate * strengths[i] * (whole - strengths[i]):
+        if alone[i] == 0 or inside[i] < rate * strengths[i] * (whole - strengths[i]):
             continue
         n_seen = 0
         for e in range(starts[i], starts[i + 1]):
@@ -182,7 +288,6 @@ def _refine(
             totals[best] += strengths[i]
             totals[i] = 0.0
             parts[i] = best
-            alone[i], alone[best] = False, False
+            alone[i] = alone[best] = 0
         for s in range(n_seen):
             links[seen[s]] = 0.0
-    return parts

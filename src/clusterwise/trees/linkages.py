@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from scipy.cluster.hierarchy import linkage
 from scipy.sparse import csr_matrix
 
 from clusterwise._compiled import compiled
+from clusterwise.trees.agglomerative import average_linkage, ward_linkage
 from clusterwise.trees.neighbourhood import Edges, Neighbourhood
 from clusterwise.trees.paris import paris_linkage
 from clusterwise.trees.tree import Tree, tree_of_merges
@@ -19,12 +19,14 @@ __all__ = ["LINKAGES", "gini_linkage", "neighbour_graph", "trees_of"]
 GRAPH_NEIGHBOURS = 15
 
 
-def _of_distances(kind: str) -> Callable[[Neighbourhood], tuple[np.ndarray, np.ndarray]]:
-    def merges(near: Neighbourhood) -> tuple[np.ndarray, np.ndarray]:
-        found = linkage(near.distances, kind)
-        return found[:, :2], found[:, 2]
+def _ward(near: Neighbourhood) -> tuple[np.ndarray, np.ndarray]:
+    return ward_linkage(near.points)
 
-    return merges
+
+def _average(near: Neighbourhood) -> tuple[np.ndarray, np.ndarray]:
+    assert near.distances is not None
+    # Single precision is enough to tell which is nearest, and half the memory to go through.
+    return average_linkage(near.distances.astype(np.float32))
 
 
 def _of_edges(
@@ -34,7 +36,7 @@ def _of_edges(
 
 
 def _paris(near: Neighbourhood) -> tuple[np.ndarray, np.ndarray]:
-    return paris_linkage(neighbour_graph(near, GRAPH_NEIGHBOURS).toarray())
+    return paris_linkage(neighbour_graph(near, GRAPH_NEIGHBOURS))
 
 
 def neighbour_graph(near: Neighbourhood, n_neighbours: int) -> csr_matrix:
@@ -58,8 +60,8 @@ def _reachability(near: Neighbourhood) -> Edges:
 
 
 LINKAGES: Mapping[str, Callable[[Neighbourhood], tuple[np.ndarray, np.ndarray]]] = {
-    "ward": _of_distances("ward"),
-    "average": _of_distances("average"),
+    "ward": _ward,
+    "average": _average,
     "single": _of_edges(_reachability, 1.0),
     "gini-.3": _of_edges(_plain, 0.3),
     "gini-.1-reachability": _of_edges(_reachability, 0.1),

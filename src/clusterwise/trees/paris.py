@@ -2,31 +2,53 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from clusterwise._compiled import compiled
+from clusterwise.trees.agglomerative import named_by_merges
 
 __all__ = ["paris_linkage"]
 
+# Height of the joins between parts without an edge, beside the largest height within a part.
+FARTHER = 10
 
-def paris_linkage(adjacency: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Merges (m - 1, 2) and heights of a graph, symmetric weights (m, m), which is used up.
+
+def paris_linkage(graph: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
+    """Merges (m - 1, 2) and heights of a graph, symmetric weights (m, m), columns of each row in order.
 
     Two clusters a and b are as near as w_ab / (p_a p_b) is large, w the weight of the edges between them and
     p that of all their edges. Parts without an edge between them are joined last, in the order of their
     first nodes.
     """
-    pairs, heights = _chain(adjacency)
+    masses = np.asarray(graph.sum(axis=1), dtype=np.float64).ravel()
+    room = graph.nnz + 1
+    ends, weights = np.empty(2 * room, dtype=np.int64), np.empty(2 * room)
+    ends[: graph.nnz], weights[: graph.nnz] = graph.indices, graph.data
+    starts = graph.indptr.astype(np.int64)
+    pairs, heights = _chain(starts[:-1].copy(), np.diff(starts), ends, weights, masses)
+    finite = heights[np.isfinite(heights)]
+    heights = np.minimum(heights, FARTHER * max(1.0, float(finite.max(initial=0.0))))
     order = np.argsort(heights, kind="stable")
-    return _renamed(pairs[order]), heights[order]
+    return named_by_merges(pairs[order]), heights[order]
 
 
 @compiled
-def _chain(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Merge mutual nearest neighbours, found along chains; a cluster is named by its first node."""
-    m = len(weights)
-    masses = weights.sum(axis=1)
-    total = masses.sum()
+def _chain(
+    starts: np.ndarray, counts: np.ndarray, ends: np.ndarray, weights: np.ndarray, masses: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Merge mutual nearest neighbours, found along chains; a cluster is named by its first node.
+
+    The neighbours of cluster c, in order, are at ``starts[c]`` in ``ends`` and ``weights``, ``counts[c]`` of
+    them. These have twice the room that is needed: a new list goes to the end, and where that is
+    reached all lists move together.
+    """
+    m, last = len(masses), starts[-1] + counts[-1]
+    total = 0.0
+    for mass in masses:
+        total += mass
     alive = np.ones(m, dtype=np.bool_)
     pairs, heights = np.empty((m - 1, 2), dtype=np.int64), np.empty(m - 1)
     chain = np.empty(m, dtype=np.int64)
@@ -40,27 +62,27 @@ def _chain(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         node = chain[length - 1]
         before = chain[length - 2] if length > 1 else -1
         best, nearest = 0.0, -1
-        for other in range(m):
-            if alive[other] and other != node and weights[node, other] > 0:
-                closeness = weights[node, other] / (masses[node] * masses[other])
-                # Of equals the one that the chain came from, or else it would never end.
-                if closeness > best or (closeness == best and other == before):
-                    best, nearest = closeness, other
+        for e in range(starts[node], starts[node] + counts[node]):
+            other = ends[e]
+            closeness = weights[e] / (masses[node] * masses[other])
+            # Of equals the one that the chain came from, or else it would never end.
+            if closeness > best or (closeness == best and other == before):
+                best, nearest = closeness, other
         if nearest < 0:  # nothing is left of this part of the graph
-            nearest = -1
+            unfinished = -1
             for other in range(m):
-                if alive[other] and other != node and _is_finished(weights, alive, other):
-                    nearest = other
-                    break
-            if nearest < 0:  # another part first
-                for other in range(m):
-                    if alive[other] and other != node:
-                        chain[0] = other
-                        length = 1
+                if alive[other] and other != node:
+                    if counts[other] == 0:
+                        nearest = other
                         break
+                    if unfinished < 0:
+                        unfinished = other
+            if nearest < 0:  # another part first
+                chain[0] = unfinished
+                length = 1
                 continue
             length = max(length - 1, 0)
-            heights[merged] = np.inf
+            heights[merged] = math.inf
         elif nearest != before:
             chain[length] = nearest
             length += 1
@@ -71,39 +93,58 @@ def _chain(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         low, high = min(node, nearest), max(node, nearest)
         pairs[merged, 0], pairs[merged, 1] = low, high
         merged += 1
+        if last + counts[low] + counts[high] > len(ends):
+            packed_ends, packed_weights = np.empty(len(ends), dtype=np.int64), np.empty(len(ends))
+            last = 0
+            for c in range(m):
+                if alive[c]:
+                    for e in range(counts[c]):
+                        packed_ends[last + e], packed_weights[last + e] = (
+                            ends[starts[c] + e],
+                            weights[starts[c] + e],
+                        )
+                    starts[c] = last
+                    last += counts[c]
+            ends, weights = packed_ends, packed_weights
         alive[high] = False
         masses[low] += masses[high]
-        for other in range(m):
-            if alive[other] and other != low:
-                joint = weights[low, other] + weights[high, other]
-                weights[low, other] = joint
-                weights[other, low] = joint
-    largest = 1.0
-    for height in heights:
-        if np.isfinite(height):
-            largest = max(largest, height)
-    for i in range(m - 1):
-        if not np.isfinite(heights[i]):
-            heights[i] = 10 * largest
+        # the neighbours of both, in order
+        a, b, new = starts[low], starts[high], last
+        a_end, b_end = a + counts[low], b + counts[high]
+        while a < a_end or b < b_end:
+            if b == b_end or (a < a_end and ends[a] < ends[b]):
+                other, weight = ends[a], weights[a]
+                a += 1
+            elif a == a_end or ends[b] < ends[a]:
+                other, weight = ends[b], weights[b]
+                b += 1
+            else:
+                other, weight = ends[a], weights[a] + weights[b]
+                a += 1
+                b += 1
+            if other != low and other != high:
+                ends[new], weights[new] = other, weight
+                new += 1
+        # in the lists of the neighbours ``low`` takes the place of ``high``
+        for e in range(last, new):
+            other = ends[e]
+            start, end = starts[other], starts[other] + counts[other]
+            place = start
+            while place < end and ends[place] < low:
+                place += 1
+            gone = place
+            while gone < end and ends[gone] < high:
+                gone += 1
+            known = place < end and ends[place] == low
+            if gone < end and ends[gone] == high:
+                if known:
+                    for i in range(gone, end - 1):
+                        ends[i], weights[i] = ends[i + 1], weights[i + 1]
+                    counts[other] -= 1
+                else:
+                    for i in range(gone, place, -1):
+                        ends[i], weights[i] = ends[i - 1], weights[i - 1]
+            ends[place], weights[place] = low, weights[e]
+        starts[low], counts[low] = last, new - last
+        last = new
     return pairs, heights
-
-
-@compiled
-def _is_finished(weights: np.ndarray, alive: np.ndarray, node: int) -> bool:
-    """Whether no edge leads from a cluster to another."""
-    for other in range(len(weights)):
-        if alive[other] and other != node and weights[node, other] > 0:
-            return False
-    return True
-
-
-@compiled
-def _renamed(pairs: np.ndarray) -> np.ndarray:
-    """Name clusters by the merge that made them, in place of their first node."""
-    m = len(pairs) + 1
-    names, merges = np.arange(m), np.empty((m - 1, 2), dtype=np.int64)
-    for i in range(m - 1):
-        low, high = pairs[i, 0], pairs[i, 1]
-        merges[i, 0], merges[i, 1] = names[low], names[high]
-        names[low] = m + i
-    return merges

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
 
 from clusterwise._compiled import compiled
+from clusterwise.components.niw import sum_by_label
+from clusterwise.search.em import expect
 from clusterwise.trees.features import (
     N_RANGE_FEATURES,
     N_SPLIT_FEATURES,
     Measured,
     Nodes,
-    features_of_pairs,
-    features_of_ranges,
+    features_of_clusters,
 )
 
 __all__ = [
@@ -34,7 +34,6 @@ N_CLUSTER_FEATURES = N_RANGE_FEATURES + N_SPLIT_FEATURES + 5
 N_PARTITION_FEATURES = 27
 # Places of the log number of rows, and of the two BICs, among the features of a partition.
 LOG_ROWS, BICS = 7, (22, 26)
-# A cluster is compared with the one that most of its neighbours outside belong to.
 RIDGE = 1e-3
 
 
@@ -58,49 +57,50 @@ def features_of_partition(
     m, k = len(labels), int(labels.max()) + 1
     order = np.argsort(labels, kind="stable")
     sizes = np.bincount(labels, minlength=k)
-    ends = sizes.cumsum()
-    starts = ends - sizes
-    rows = [order[start:end] for start, end in zip(starts, ends, strict=True)]
+    bounds = np.concatenate([[0], sizes.cumsum()])
+    sums = sum_by_label(measured.lifted, labels, k)
+    pairs, border = _neighbouring(measured, labels, sums)
     clusters = np.zeros((k, N_CLUSTER_FEATURES))
-    clusters[:, :N_RANGE_FEATURES] = features_of_ranges(measured, order, starts, ends)
-    clusters[:, N_RANGE_FEATURES:-5] = _borders(measured, labels, rows)
+    clusters[:, :N_RANGE_FEATURES], borders = features_of_clusters(measured, order, bounds, pairs)
+    if k > 1:
+        clusters[:, N_RANGE_FEATURES:-5] = borders[border]
     clusters[:, -5:] = _opinions(labels, trees, scores)
     shares = sizes / m
     return PartitionFeatures(
-        np.clip(np.nan_to_num(clusters), -30, 30), shares, _whole(measured, labels, sizes, clusters)
+        np.clip(np.nan_to_num(clusters), -30, 30), shares, _whole(measured, labels, sums, clusters)
     )
 
 
-def _borders(measured: Measured, labels: np.ndarray, rows: Sequence[np.ndarray]) -> np.ndarray:
-    """Features of each cluster's border to the one that it is most mixed with, (K, N_SPLIT_FEATURES)."""
-    k = len(rows)
+def _neighbouring(measured: Measured, labels: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs (p, 2) of clusters, each with the one that it is most mixed with, and each one's pair, (K,).
+
+    ``sums`` (K, p) are those of T(x) over the rows of each cluster; see ``components.niw``.
+    """
+    k, sizes = len(sums), sums[:, 0]
     if k == 1:
-        return np.zeros((1, N_SPLIT_FEATURES))
-    between = _between(measured.indices, labels, k)
+        return np.empty((0, 2), dtype=np.int64), np.zeros(1, dtype=np.int64)
+    between = np.zeros((k, k))
+    _count_between(measured.indices, labels, between)
     between = between + between.T
-    sizes = np.array([len(of_cluster) for of_cluster in rows])
-    means = np.array([measured.directions[of_cluster].mean(axis=0) for of_cluster in rows])
+    means = sums[:, 1 : measured.directions.shape[1] + 1] / sizes[:, None]
     gaps = np.square(means[:, None] - means).sum(axis=-1)
     # Neighbours in common, for the size of the smaller one; where there are none, the nearest mean.
     mixed = between / np.minimum(sizes[:, None], sizes) - 1e-9 * gaps / max(gaps.max(), 1e-300)
     np.fill_diagonal(mixed, -np.inf)
     partner = mixed.argmax(axis=1)
+    own = np.arange(k)
     # Both halves of a pair have the same features.
-    pairs = sorted({(min(a, int(b)), max(a, int(b))) for a, b in enumerate(partner)})
-    found = features_of_pairs(measured, rows, pairs)
-    index = {pair: i for i, pair in enumerate(pairs)}
-    return found[[index[min(a, int(b)), max(a, int(b))] for a, b in enumerate(partner)]]
+    names, border = np.unique(np.minimum(own, partner) * k + np.maximum(own, partner), return_inverse=True)
+    return np.stack([names // k, names % k], axis=1), border.reshape(-1)
 
 
 @compiled
-def _between(indices: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
+def _count_between(indices: np.ndarray, labels: np.ndarray, counts: np.ndarray) -> None:
     """Edges of the neighbour graph from cluster to cluster, (k, k)."""
-    counts = np.zeros((k, k))
     for r in range(len(labels)):
-        for other in indices[r]:
-            if other >= 0:
-                counts[labels[r], labels[other]] += 1
-    return counts
+        for j in range(indices.shape[1]):
+            if indices[r, j] >= 0:
+                counts[labels[r], labels[indices[r, j]]] += 1
 
 
 def _opinions(labels: np.ndarray, trees: Sequence[Nodes], scores: Sequence[np.ndarray]) -> np.ndarray:
@@ -123,21 +123,30 @@ def most_similar(nodes: Nodes, labels: np.ndarray) -> tuple[np.ndarray, np.ndarr
     """For each cluster of labels (m,) the largest intersection over union with a node, and the node, (K,)."""
     starts = nodes.tree.starts[nodes.nodes]
     k = int(labels.max()) + 1
-    best, node = _most_similar(labels[nodes.tree.order], k, starts, starts + nodes.sizes)
+    best, node = np.zeros(k), np.zeros(k, dtype=np.int64)
+    room = np.empty((len(labels) + 1, k), dtype=np.int32)
+    _find_similar(labels, nodes.tree.order, starts, starts + nodes.sizes, room, best, node)
     return best, node
 
 
 @compiled
-def _most_similar(
-    labels: np.ndarray, k: int, starts: np.ndarray, ends: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _find_similar(
+    labels: np.ndarray,
+    order: np.ndarray,
+    starts: np.ndarray,
+    ends: np.ndarray,
+    before: np.ndarray,
+    best: np.ndarray,
+    node: np.ndarray,
+) -> None:
     """For each cluster the range with the largest intersection over union, and that."""
-    m = len(labels)
-    before = np.zeros((m + 1, k))
+    m, k = len(labels), len(best)
+    for c in range(k):
+        before[0, c] = 0
     for r in range(m):
-        before[r + 1] = before[r]
-        before[r + 1, labels[r]] += 1
-    best, node = np.zeros(k), np.zeros(k, dtype=np.int64)
+        for c in range(k):
+            before[r + 1, c] = before[r, c]
+        before[r + 1, labels[order[r]]] += 1
     for i in range(len(starts)):
         size = ends[i] - starts[i]
         for c in range(k):
@@ -145,13 +154,12 @@ def _most_similar(
             overlap = common / (size + before[m, c] - common)
             if overlap > best[c]:
                 best[c], node[c] = overlap, i
-    return best, node
 
 
-def _whole(measured: Measured, labels: np.ndarray, sizes: np.ndarray, clusters: np.ndarray) -> np.ndarray:
+def _whole(measured: Measured, labels: np.ndarray, sums: np.ndarray, clusters: np.ndarray) -> np.ndarray:
     """Features of the partition as a whole, (N_PARTITION_FEATURES,)."""
-    m, k = len(labels), len(sizes)
-    shares = sizes / m
+    m, k = len(labels), len(sums)
+    shares = sums[:, 0] / m
     f = np.zeros(N_PARTITION_FEATURES)
     f[0:3] = k, np.log(k), k / np.sqrt(m)
     f[3:6] = np.log(shares.min()), np.log(np.median(shares)), shares.max()
@@ -161,14 +169,14 @@ def _whole(measured: Measured, labels: np.ndarray, sizes: np.ndarray, clusters: 
     f[11] = clusters[:, 3].min()
     for i, (ends, lengths) in enumerate((measured.plain, measured.reachability)):
         cut = labels[ends[:, 0]] != labels[ends[:, 1]]
-        inside, between = lengths[~cut], lengths[cut]
+        inside, between = lengths[~cut], lengths[cut]  # both grow
         place = 12 + 4 * i
         f[place] = np.log1p(len(between) / max(k - 1, 1))
         if len(between) and len(inside):
             f[place + 1] = between.mean() - inside.mean()
-            f[place + 2] = between.min() - np.quantile(inside, 0.95)
-            f[place + 3] = np.median(between) - np.quantile(inside, 0.9)
-    gaussian = _gaussian(measured.directions, labels, sizes)
+            f[place + 2] = between[0] - _quantile(inside, 0.95)
+            f[place + 3] = _quantile(between, 0.5) - _quantile(inside, 0.9)
+    gaussian = _gaussian(measured, labels, sums)
     f[20:24], f[26] = gaussian[:4], gaussian[4]
     opinions = clusters[:, -5:]
     f[24] = shares @ opinions[:, 3]
@@ -176,47 +184,74 @@ def _whole(measured: Measured, labels: np.ndarray, sizes: np.ndarray, clusters: 
     return np.clip(np.nan_to_num(f), -30, 100)
 
 
-def _gaussian(points: np.ndarray, labels: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def _quantile(grown: np.ndarray, q: float) -> float:
+    """Quantile of numbers that grow, between two of them where it lies there."""
+    place = q * (len(grown) - 1)
+    low = int(place)
+    high = min(low + 1, len(grown) - 1)
+    return float(grown[low] + (place - low) * (grown[high] - grown[low]))
+
+
+def _gaussian(measured: Measured, labels: np.ndarray, sums: np.ndarray) -> np.ndarray:
     """How well Gaussians describe a partition of points (m, q), per row, (5,).
 
     Twice the gain in log density over one Gaussian if rows belong to their cluster alone, the penalty of the
     BIC, both together, a silhouette, and gain and penalty together for the mixture of the Gaussians.
     """
+    points, lifted = measured.directions, measured.lifted
     m, q = points.shape
-    k = len(sizes)
-    base = _log_det(np.cov(points.T, bias=True).reshape(1, q, q), np.ones(1) * m)[0]
-    sums = np.zeros((k, q))
-    np.add.at(sums, labels, points)
-    means = sums / sizes[:, None]
-    centred = points - means[labels]
-    scatters = np.zeros((k, q, q))
-    np.add.at(scatters, labels, centred[:, :, None] * centred[:, None, :])
-    covariances = scatters / sizes[:, None, None]
+    k, sizes = len(sums), sums[:, 0]
+    base = _log_det(_covariances(sums.sum(axis=0, keepdims=True), q), np.full(1, m))[0]
+    means, covariances = sums[:, 1 : q + 1] / sizes[:, None], _covariances(sums, q)
     shares = sizes / m
     fitted = shares @ (_log_det(covariances, sizes) - 2 * np.log(shares))
-    mixed = -2 * logsumexp(_log_joint(points, means, covariances, sizes), axis=1).mean() - q
+    log_density = expect(_log_joint(lifted, means, covariances, sizes))[2]
+    mixed = -2 * log_density.mean() - q
     penalty = (k * (q + q * (q + 1) / 2 + 1) - 1) * np.log(m) / m
-    silhouette = 0.0
-    if k > 1:
-        gaps = np.sqrt(np.square(points[:, None] - means).sum(axis=-1))  # (m, k)
-        own = gaps[np.arange(m), labels]
-        gaps[np.arange(m), labels] = np.inf
-        other = gaps.min(axis=1)
-        silhouette = float(((other - own) / np.maximum(np.maximum(other, own), 1e-300)).mean())
+    silhouette = _silhouette(points, labels, means) if k > 1 else 0.0
     return np.array([fitted - base, penalty, fitted - base + penalty, silhouette, mixed - base + penalty])
 
 
+def _silhouette(points: np.ndarray, labels: np.ndarray, means: np.ndarray) -> float:
+    """Mean silhouette of points (m, q), by their distances to the means (K, q)."""
+    rows = np.arange(len(points))
+    gaps = np.square(means).sum(axis=1)[:, None] - 2 * means @ points.T + np.square(points).sum(axis=1)
+    own = np.sqrt(np.maximum(gaps[labels, rows], 0))
+    gaps[labels, rows] = np.inf
+    other = np.sqrt(np.maximum(gaps.min(axis=0), 0))
+    return float(((other - own) / np.maximum(np.maximum(other, own), 1e-300)).mean())
+
+
+def _covariances(sums: np.ndarray, q: int) -> np.ndarray:
+    """Covariances (K, q, q) of clusters with sums (K, p) of T(x); see ``components.niw``."""
+    moments = sums / sums[:, :1]
+    covariances = np.empty((len(sums), q, q))
+    upper, right = np.triu_indices(q)
+    covariances[:, upper, right] = moments[:, q + 1 :]
+    covariances[:, right, upper] = moments[:, q + 1 :]
+    means = moments[:, 1 : q + 1]
+    return np.asarray(covariances - means[:, :, None] * means[:, None, :])
+
+
 def _log_joint(
-    points: np.ndarray, means: np.ndarray, covariances: np.ndarray, sizes: np.ndarray
+    lifted: np.ndarray, means: np.ndarray, covariances: np.ndarray, sizes: np.ndarray
 ) -> np.ndarray:
-    """Log of share times Gaussian density of each cluster at each point, without constants, (m, K)."""
-    m, q = points.shape
+    """Log of share times Gaussian density of each cluster at each point, without constants, (K, m).
+
+    ``lifted`` (m, p) are the points' T(x); see ``components.niw``.
+    """
+    q = means.shape[1]
     ridged = _ridged(covariances, sizes)
     precisions = np.linalg.inv(ridged)
-    squares = (points[:, :, None] * points[:, None, :]).reshape(m, q * q) @ precisions.reshape(-1, q * q).T
     shifts = np.einsum("kij,kj->ki", precisions, means)
-    distances = squares - 2 * points @ shifts.T + (shifts * means).sum(axis=1)
-    return np.log(sizes / m) - (np.linalg.slogdet(ridged)[1] + np.maximum(distances, 0)) / 2
+    upper, right = np.triu_indices(q)
+    eta = np.empty((len(means), lifted.shape[1]))
+    eta[:, 0] = (
+        np.log(sizes / len(lifted)) - (np.linalg.slogdet(ridged)[1] + (shifts * means).sum(axis=1)) / 2
+    )
+    eta[:, 1 : q + 1] = shifts
+    eta[:, q + 1 :] = precisions[:, upper, right] * np.where(upper == right, -0.5, -1.0)
+    return np.asarray(eta @ lifted.T)
 
 
 def _log_det(covariances: np.ndarray, sizes: np.ndarray) -> np.ndarray:

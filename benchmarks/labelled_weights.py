@@ -1,0 +1,175 @@
+"""Weights that the suites of ``labelled`` need: trained once on the training classes, then kept in a folder.
+
+``python -m benchmarks.labelled_weights NAME ...`` trains some of them beforehand. The folder is the one that
+the environment variable ``CLUSTERWISE_LABELLED`` names, or one among the temporary files.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks.data import data_directory
+from clusterwise.models.encoded import EncodedModel, RowsTask, prototype_loss
+from clusterwise.pretrained import Weights, get_weights
+from clusterwise.training.from_labels import recipe_for
+from clusterwise.training.labelled import LabelledSource
+from clusterwise.training.loop import train_weights
+
+__all__ = ["RUNS", "Labelled", "TrainingRun", "labelled_rows", "weights_of"]
+
+# Shares of the classes that are for training, where a table has no such split of its own.
+TRAINED_SHARE = 0.75
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Labelled rows of a data set, divided by class."""
+
+    rows: np.ndarray
+    y: np.ndarray
+    groups: np.ndarray | None = None
+    image_shape: tuple[int, ...] | None = None
+
+
+def load_arrays(file: str) -> dict[str, np.ndarray]:
+    """All arrays of a file in the data directory."""
+    with np.load(data_directory() / f"{file}.npz", allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+@lru_cache(maxsize=4)
+def labelled_rows(name: str, part: str) -> Labelled:
+    """Rows of the classes for training (``part`` "train") or for the test; no class is in both."""
+    train = part == "train"
+    if name == "omniglot":
+        data = load_arrays("images/omniglot_28x28")
+        kept = data["split"] == (0 if train else 1)
+        return Labelled(data["X"][kept], data["y"][kept].astype(int), data["alphabet"][kept], (28, 28))
+    if name == "mnist":
+        data = load_arrays("images/mnist")
+        kept = (data["split"] == (0 if train else 1)) & (data["y"] % 2 == (0 if train else 1))
+        return Labelled(data["X"][kept], data["y"][kept].astype(int), None, (28, 28))
+    if name == "tiny-imagenet":
+        data = load_arrays("images/tinyimagenet_effnetlite0_pca128")
+        kept = (data["y"] < 100) == train
+        return Labelled(data["X"][kept].astype(np.float32), data["y"][kept].astype(int))
+    file, key = TABLES[name]
+    data = load_arrays(file)
+    y = data["y"].astype(int)
+    # Classes large enough to be drawn from, divided at random by a seed of their own.
+    classes = [c for c in np.unique(y) if (y == c).sum() >= FEWEST_ROWS]
+    order = np.random.default_rng(16).permutation(classes)
+    n_train = round(TRAINED_SHARE * len(order))
+    chosen = order[:n_train] if train else order[n_train:]
+    rows = np.flatnonzero(np.isin(y, chosen))
+    if train:
+        rows = np.random.default_rng(17).permutation(rows)[:MOST_ROWS]
+    return Labelled(data[key][rows].astype(np.float32), y[rows])
+
+
+TABLES = {
+    "letter": ("tabular/letter", "X"),
+    "kidney": ("singlecell/human_kidney", "X_pca50"),
+    "bladder": ("singlecell/mouse_bladder", "X_pca50"),
+}
+FEWEST_ROWS = 40
+MOST_ROWS = 5000
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """How the weights of a name are made."""
+
+    data: str
+    method: str = "amcp"
+    steps: int = 1500
+    metric_alone: bool = False  # the rival: the encoder without the clustering network
+    prior: dict[str, Any] = field(default_factory=dict)
+
+
+CHARACTERS = {"turned_classes": True, "distortion": 0.6}
+RUNS = {
+    "omniglot-metric": TrainingRun(
+        "omniglot", steps=2500, metric_alone=True, prior={"k_max": 50, "within_groups": 0.7, **CHARACTERS}
+    ),
+    "omniglot-dac": TrainingRun(
+        "omniglot", "dac", steps=1500, prior={"k_max": 50, "within_groups": 0.7, **CHARACTERS}
+    ),
+    **{
+        f"{data}-{method}": TrainingRun(data, method, steps, prior=prior)
+        for data, steps, prior in (
+            ("mnist", 1000, CHARACTERS),
+            ("tiny-imagenet", 1500, {"k_max": 20}),
+            ("letter", 1500, {}),
+            ("kidney", 1000, {}),
+            ("bladder", 1000, {}),
+        )
+        for method in ("amcp", "dac")
+    },
+    **{
+        f"{data}-metric": TrainingRun(data, "amcp", steps, metric_alone=True, prior=prior)
+        for data, steps, prior in (("mnist", 1000, CHARACTERS), ("tiny-imagenet", 1500, {"k_max": 20}))
+    },
+}
+
+
+class MetricAlone(EncodedModel):
+    """An encoder that is trained by its metric only; the set network behind it learns nothing."""
+
+    def loss(self, task: Any, generator: torch.Generator) -> Tensor:
+        assert isinstance(task, RowsTask)
+        points = self.encoder(task.rows)[task.index]
+        return prototype_loss(points, task.labels, torch.exp(self.encoder.log_temperature))
+
+
+def _folder() -> Path:
+    named = os.environ.get("CLUSTERWISE_LABELLED")
+    folder = Path(named) if named else Path(tempfile.gettempdir()) / "clusterwise-labelled"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def weights_of(name: str) -> Weights:
+    """The weights of a run, trained now if they are not there yet; or shipped ones."""
+    if name not in RUNS:
+        return get_weights(name)
+    path = _folder() / f"{name}.safetensors"
+    if not path.exists():
+        _train(name, RUNS[name]).save(path)
+    return get_weights(path)
+
+
+def _train(name: str, run: TrainingRun) -> Weights:
+    table = labelled_rows(run.data, "train")
+    recipe = recipe_for(
+        run.method, "auto", table.rows.shape[1], table.image_shape, run.steps, 16, name, run.prior
+    )
+    source = LabelledSource(recipe, table.rows, table.y, table.groups)
+
+    def find_source(model: Any, is_over: Callable[[], bool]) -> LabelledSource:
+        if run.metric_alone:
+            model.__class__ = MetricAlone
+        return source
+
+    weights = train_weights(recipe, _folder(), find_source, resume=True, checkpoint_every=250)
+    assert weights is not None
+    if run.metric_alone:
+        weights.model.__class__ = EncodedModel
+    return weights
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    for each in sys.argv[1:]:
+        print(each, {k: v for k, v in weights_of(each).facts.items() if k != "history"}, flush=True)

@@ -1,0 +1,159 @@
+"""AMCP as printed, with our changes one at a time, and without one of its ideas: every entry is trained.
+
+`amcp-ablations` changes the loop of one trained network. Here each entry has a network of its own, small and
+trained for the same number of steps on the same data with the same seed, so that what is compared is what the
+choice is worth to a network that was trained with it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.comparison import Comparison
+from benchmarks.peers import REFERENCES
+from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
+from benchmarks.suites.mixtures import ABLATION_SETS, METRICS, ablation_case
+
+if TYPE_CHECKING:
+    from clusterwise.pretrained import Weights
+
+__all__ = ["ENTRIES", "SUITES", "Entry", "Plan", "trained", "weights_of"]
+
+# Small enough for a minute of training each at most; all else as in recipes/amcp-2d.toml.
+MODEL: dict[str, Any] = {
+    "n_features": 2, "width": 32, "n_heads": 4, "n_inducing": 16, "n_encoder_blocks": 3, "n_wavelengths": 6,
+    "n_coordinates": 16, "n_em_steps": 3, "n_states": 4,
+}  # fmt: skip
+PRIOR: dict[str, Any] = {
+    "name": "blend",
+    "n_features": 2,
+    "parts": [
+        {"name": "mixture-of-gaussians", "share": 3.0, "k_max": 16, "k_law": "uniform"},
+        {"name": "mixture-of-gaussians", "share": 1.0, "k_max": 4, "k_law": "uniform"},
+        {"name": "crp-mixture", "share": 1.0},
+    ],
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long every network is trained."""
+
+    steps: int = 600
+    n_points: int = 128
+    points_per_batch: int = 1024
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Options of a network that is trained, and of its loop afterwards."""
+
+    model: dict[str, Any] = field(default_factory=dict)
+    loop: dict[str, Any] = field(default_factory=dict)
+
+
+# From what the paper prints to what is shipped, one change after the other.
+AS_PRINTED = {
+    "encoder": "none", "decoder": "mlp", "e_step": "sinkhorn", "proportions": "balanced", "revising": 0.0,
+}  # fmt: skip
+PRINTED_LOOP = {"first_cluster": "k-means", "update": False, "revise": False}
+LEARNED_FIRST = {"update": False, "revise": False}
+UPDATED = {"revise": False}
+FREE = {**AS_PRINTED, "proportions": "free"}
+ENCODED = {**FREE, "encoder": "set"}
+CLOSED = {**ENCODED, "decoder": "linear"}
+REGULAR = {**CLOSED, "e_step": "regular"}
+REVISING = {**REGULAR, "revising": 0.25}
+FULL = "7. clusters split and merged: as shipped"
+ENTRIES: dict[str, Entry] = {
+    "0. as printed": Entry(AS_PRINTED, PRINTED_LOOP),
+    "1. free columns": Entry(FREE, PRINTED_LOOP),
+    "2. an encoder": Entry(ENCODED, PRINTED_LOOP),
+    "3. M-step in closed form": Entry(CLOSED, PRINTED_LOOP),
+    "4. first cluster learned": Entry(CLOSED, LEARNED_FIRST),
+    "5. earlier clusters updated (AMCP*)": Entry(CLOSED, UPDATED),
+    "6. regular E-step": Entry(REGULAR, UPDATED),
+    FULL: Entry(REVISING),
+    "as shipped, but Sinkhorn": Entry({**REVISING, "e_step": "sinkhorn"}),
+    "as shipped, trained without InterCC": Entry({**REVISING, "coupling": False}),
+    "as shipped, InterCC taken out afterwards": Entry(REVISING, {"coupling": False}),
+    "as shipped, but no update": Entry(REVISING, LEARNED_FIRST),
+}
+
+
+@lru_cache(maxsize=16)
+def _trained(plan: Plan, options: tuple[tuple[str, Any], ...]) -> Weights:
+    from clusterwise.pretrained.weights_file import load_weights
+    from clusterwise.training import train
+    from clusterwise.training.recipe import recipe_from_dict
+
+    recipe = {
+        "name": "amcp-trained",
+        "method": "amcp",
+        "seed": plan.seed,
+        "model": {**MODEL, **dict(options)},
+        "prior": PRIOR,
+        "sizes": {"n_points": [plan.n_points], "points_per_batch": plan.points_per_batch},
+        "optimizer": {
+            "steps": plan.steps, "learning_rate": 2e-3, "warm_up": 100, "clip": 1.0, "average_decay": 0.99,
+        },
+        "validation": {"every": plan.steps, "n_sets": 20, "n_points": plan.n_points},
+    }  # fmt: skip
+    with tempfile.TemporaryDirectory() as directory:
+        path = train(recipe_from_dict(recipe), directory, verbose=False)
+        assert path is not None
+        return load_weights(Path(path))
+
+
+def weights_of(plan: Plan, entry: Entry) -> Weights:
+    """The network of an entry; entries that differ in the loop alone share it."""
+    return _trained(plan, tuple(sorted(entry.model.items())))
+
+
+def trained(plan: Plan, name: str) -> Run:
+    """Train the network of an entry at its first data set, then cluster by it alone."""
+    import clusterwise
+
+    entry = ENTRIES[name]
+
+    def run(case: Case) -> Outcome:
+        weights = weights_of(plan, entry)
+        started = time.perf_counter()
+        model = clusterwise.AMCP(weights=weights, refine=None, random_state=case.seed, **entry.loop)
+        labels = model.fit_predict(case.points)
+        seconds = time.perf_counter() - started
+        return Outcome(labels, lambda: float(model.score(case.points)), seconds=seconds)
+
+    return run
+
+
+def amcp_training(quick: bool) -> Suite:
+    """Which of AMCP's ideas, and of our changes, matter to a network that was trained with them."""
+    plan = Plan(steps=30) if quick else Plan()
+    methods = [
+        REFERENCES["oracle"],
+        *(
+            Method(
+                name,
+                partial(trained, plan, name),
+                kind="ours",
+                identity=partial(repr, plan),
+                group="amcp",
+                warm_up=False,
+            )
+            for name in ENTRIES
+        ),
+    ]
+    data = [Data(name, partial(ablation_case, name), 3 if quick else 50) for name in ABLATION_SETS]
+    title = f"AMCP as printed and with our changes, networks trained for {plan.steps:,} steps each"
+    comparison = Comparison(methods, METRICS, reference=FULL)
+    return Suite(title, data, methods, comparison, METRICS, time_limit=1200.0)
+
+
+SUITES = {"amcp-training": amcp_training}

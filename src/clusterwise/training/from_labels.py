@@ -1,0 +1,279 @@
+"""Weights of one's own from labelled rows, with settings that suit most tables and images."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Mapping, Sequence
+from numbers import Integral
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from clusterwise._arrays import require_finite
+from clusterwise._threads import one_thread
+from clusterwise.exceptions import ClusterwiseError, InvalidDataError
+from clusterwise.models.registry import make_model
+from clusterwise.pretrained.header import Weights
+from clusterwise.tables.columns import read_columns
+from clusterwise.training.labelled import LabelledSource
+from clusterwise.training.labelled_files import LABELLED, LabelledTable
+from clusterwise.training.loop import train_weights
+from clusterwise.training.recipe import Recipe, recipe_from_dict
+
+__all__ = ["METHODS", "EncoderKind", "recipe_for", "train_from_labels", "train_on_table"]
+
+EncoderKind = Literal["auto", "identity", "mlp", "convolution"]
+
+# The network of each method behind an encoder: without wavelengths, which are for a few coordinates.
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+    "amcp": ("amcp", {"n_coordinates": 48, "n_encoder_blocks": 3, "n_inducing": 24}),
+    "dac": ("dac", {"density": "none", "width": 96, "n_encoder_blocks": 3, "n_inducing": 24}),
+    "dac-anchored": (
+        "dac",
+        {"filtering": "anchored", "density": "none", "width": 96, "n_encoder_blocks": 3, "n_inducing": 24},
+    ),
+    "chigac": ("chigac", {"n_encoder_blocks": 3}),
+    "ncp": ("ncp", {}),
+    "act-st": ("act-st", {}),
+}
+
+DEFAULT_STEPS = 3000
+# Rows of a step. A convolution takes much longer for a row than all that follows it.
+ROWS_PER_STEP, IMAGES_PER_STEP = 1024, 400
+SIZES = (50, 100, 200, 400)
+MOST_CLUSTERS = 40
+MOST_AT_ONCE = 10  # for ACT-ST, which makes mixtures of all numbers at once
+# The pace is measured over these steps, after one that sets everything up.
+STEPS_TO_MEASURE = 4
+FEWEST_STEPS = 20
+
+
+def train_from_labels(
+    X: Any,
+    y: Any,
+    *,
+    method: str = "amcp",
+    groups: Any = None,
+    encoder: EncoderKind = "auto",
+    minutes: float | None = None,
+    steps: int | None = None,
+    random_state: Any = None,
+    verbose: int = 1,
+) -> Weights:
+    """Learn from labelled rows what a cluster is, for new data with classes that nobody has seen.
+
+    Data sets of a few hundred rows are drawn from X, each with classes and an imbalance of its own, and an
+    encoder and a clustering network learn together to find their classes. Some classes are held out to say
+    how well that works on unseen ones.
+
+    Parameters
+    ----------
+    X : array or data frame of shape (n, d), or images of shape (n, height, width[, colours])
+        Numbers without gaps. New data need the same columns in the same units.
+    y : array of shape (n,)
+        The class of each row, by numbers or words. Ten classes or more are better than two; rows whose class
+        nobody knows must be left out.
+    method : {"amcp", "dac", "dac-anchored", "chigac", "ncp", "act-st"}
+        Which estimator the weights are for.
+    groups : array of shape (n,), optional
+        Where rows come from (an alphabet, a donor, a day). Half of the data sets are drawn within one
+        group, and whole groups are held out for validation.
+    encoder : {"auto", "mlp", "convolution", "identity"}
+        What comes before the clustering network; "auto" is a convolution for images, otherwise an MLP.
+    minutes : float, optional
+        Time to train for; the number of steps follows from the pace of the first ones: two runs differ.
+    steps : int, optional
+        Steps to train for; 3000 if neither is given. The same ``steps`` and ``random_state`` give the same
+        weights.
+    random_state : int, RandomState or None
+        Seed of the split, of the network and of all draws.
+    verbose : int
+        1: a line every ten seconds.
+
+    Returns
+    -------
+    Weights
+        With ``save(path)``. Estimators take it, or the path, as ``weights=``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import clusterwise as cw
+    >>> rng = np.random.default_rng(0)
+    >>> centres = rng.normal(size=(12, 5)) * 4
+    >>> y = rng.integers(12, size=600)
+    >>> X = centres[y] + rng.normal(size=(600, 5))
+    >>> weights = cw.train_from_labels(X, y, steps=2, random_state=0, verbose=0)
+    >>> weights.model.n_features
+    5
+    """
+    rows, shape, columns = _rows_of(X)
+    labels = _of_each_row(y, len(rows), "y")
+    grouping = None if groups is None else _of_each_row(groups, len(rows), "groups")
+    return train_on_table(
+        LabelledTable(rows, labels, grouping, columns or (), image_shape=shape),
+        method=method,
+        encoder=encoder,
+        minutes=minutes,
+        steps=steps,
+        seed=_seed(random_state),
+        verbose=verbose,
+    )
+
+
+def train_on_table(
+    table: LabelledTable,
+    *,
+    method: str = "amcp",
+    encoder: EncoderKind = "auto",
+    minutes: float | None = None,
+    steps: int | None = None,
+    seed: int = 0,
+    verbose: int = 1,
+    name: str = "from-labels",
+) -> Weights:
+    """The same for rows (n, d) that are together with their labels; see ``train_from_labels``."""
+    if steps is not None and (isinstance(steps, bool) or not isinstance(steps, Integral) or steps < 1):
+        raise ClusterwiseError(f"steps must be a whole number of at least 1, got {steps!r}.")
+    if minutes is not None and not (math.isfinite(minutes) and minutes > 0):
+        raise ClusterwiseError(f"minutes must be above 0, got {minutes!r}.")
+    if steps is not None and minutes is not None:
+        raise ClusterwiseError("steps and minutes both say how long to train; give one of them.")
+    facts = {"columns": list(table.columns)} if table.columns else {}
+
+    def plan(n_steps: int) -> tuple[Recipe, LabelledSource]:
+        n_features, shape = table.rows.shape[1], table.image_shape
+        recipe = recipe_for(method, encoder, n_features, shape, n_steps, seed, name)
+        return recipe, LabelledSource(recipe, table.rows, table.y, table.groups, facts)
+
+    with one_thread():
+        started = time.monotonic()
+        recipe, source = plan(int(steps or DEFAULT_STEPS))
+        if minutes is not None:
+            pace = _seconds_per_step(recipe, source)
+            left = 60 * minutes - (time.monotonic() - started)
+            recipe, source = plan(max(FEWEST_STEPS, int(left / pace)))
+        weights = train_weights(recipe, None, lambda model, is_over: source, verbose=bool(verbose))
+    assert weights is not None  # nothing ends it early
+    return weights
+
+
+def recipe_for(
+    method: str,
+    encoder: EncoderKind,
+    n_features: int,
+    image_shape: Sequence[int] | None,
+    steps: int,
+    seed: int,
+    name: str = "from-labels",
+    prior: Mapping[str, Any] | None = None,
+) -> Recipe:
+    """The recipe that ``train_from_labels`` follows; ``prior`` has options of the prior."""
+    if method not in METHODS:
+        raise ClusterwiseError(f"method must be one of {', '.join(METHODS)}, got {method!r}.")
+    if encoder not in ("auto", "identity", "mlp", "convolution"):
+        raise ClusterwiseError(f"encoder must be auto, identity, mlp or convolution, got {encoder!r}.")
+    if encoder == "convolution" and image_shape is None:
+        raise ClusterwiseError("a convolution needs images: pass X with shape (n, height, width).")
+    kind = ("mlp" if image_shape is None else "convolution") if encoder == "auto" else encoder
+    network, options = METHODS[method]
+    before: dict[str, Any] = {"kind": kind, "n_features": n_features}
+    if kind == "mlp":
+        before["n_encoded"] = min(32, max(8, n_features))
+    if image_shape is not None:
+        before |= {"image_shape": list(image_shape), "n_encoded": 64}
+    images = kind == "convolution"
+    return recipe_from_dict(
+        {
+            "name": name,
+            "method": network,
+            "description": f"{network} trained on labelled rows of {n_features} features",
+            "seed": seed,
+            "prior": {
+                "name": LABELLED,
+                "k_max": MOST_CLUSTERS if network != "act-st" else MOST_AT_ONCE,
+                "distortion": 0.5 if images else 0.0,
+                **(prior or {}),
+            },
+            "encoder": before,
+            "model": {"n_wavelengths": 0, **options},
+            "sizes": {
+                "n_points": list(SIZES),
+                "points_per_batch": IMAGES_PER_STEP if images else ROWS_PER_STEP,
+            },
+            "optimizer": {
+                "steps": steps,
+                "warm_up": max(1, min(200, steps // 10)),
+                "clip": 1.0,
+                "average_decay": 0.998,
+            },
+            "validation": {"every": max(1, min(500, steps)), "n_sets": 30, "n_points": 400},
+        }
+    )
+
+
+def _seconds_per_step(recipe: Recipe, source: LabelledSource) -> float:
+    """How long a step takes, by a few of them that train nothing."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        model = make_model(recipe.method, recipe.model, recipe.encoder)
+    source.start(model)
+    model = copy.deepcopy(model)
+    optimizer = torch.optim.AdamW(model.parameters())
+    generator = torch.Generator().manual_seed(0)
+    for step in range(1 + STEPS_TO_MEASURE):
+        if step == 1:
+            started = time.monotonic()
+        optimizer.zero_grad()
+        model.loss(source.task(step), generator).backward()
+        optimizer.step()
+    return (time.monotonic() - started) / STEPS_TO_MEASURE
+
+
+def _rows_of(X: Any) -> tuple[np.ndarray, tuple[int, ...] | None, tuple[str, ...] | None]:
+    """Rows (n, d) of X, the shape of its images, if they are images, and the names of its columns."""
+    shape: tuple[int, ...] | None = None
+    names: tuple[str, ...] | None = None
+    if isinstance(X, np.ndarray) and X.ndim in (3, 4) and X.dtype.kind in "biuf":
+        shape = X.shape[1:]
+        rows = X.reshape(len(X), -1)
+    elif isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf":
+        rows = X
+    else:
+        table = read_columns(X)
+        for column in table.columns:
+            if column.kind != "number":
+                raise InvalidDataError(
+                    f"Column {column.name!r} of X holds no numbers; drop it or turn it into numbers."
+                )
+        numbers = table.numbers()
+        if numbers is None:
+            raise InvalidDataError("X has no columns; it must hold at least one.")
+        rows, names = numbers, tuple(column.name for column in table.columns) if table.named else None
+    if rows.size == 0:
+        raise InvalidDataError("X is empty; it must hold labelled rows.")
+    if rows.dtype.kind == "f":
+        require_finite(rows)
+    return rows, shape, names
+
+
+def _of_each_row(values: Any, n_rows: int, name: str) -> np.ndarray:
+    array = np.asarray(values)
+    if array.ndim != 1 or len(array) != n_rows:
+        raise InvalidDataError(
+            f"{name} must have one entry for each of the {n_rows} rows of X; it has shape {array.shape}."
+        )
+    return array
+
+
+def _seed(random_state: Any) -> int:
+    if isinstance(random_state, Integral):
+        if random_state < 0:
+            raise ClusterwiseError(f"random_state must be at least 0, got {random_state}.")
+        return int(random_state)
+    if random_state is None:
+        return int(np.random.default_rng().integers(2**31 - 1))
+    return int(random_state.randint(2**31 - 1))

@@ -1,0 +1,45 @@
+"""The ladder from AMCP as printed to AMCP as shipped: each rung is one change, and each can be trained."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from benchmarks.suite import find_suite
+from benchmarks.suites.amcp_training import ENTRIES, FULL, Plan, trained, weights_of
+from benchmarks.suites.mixtures import ablation_case
+
+LADDER = [name for name in ENTRIES if name[0].isdigit()]
+DEFAULTS = {"first_cluster": "learned", "update": True, "revise": True, "revising": 0.25}
+
+
+def choices(name: str) -> dict[str, object]:
+    entry = ENTRIES[name]
+    return {**DEFAULTS, **entry.model, **entry.loop}
+
+
+@pytest.mark.parametrize(("lower", "upper"), list(pairwise(LADDER)))
+def test_a_rung_changes_one_thing(lower: str, upper: str) -> None:
+    one, other = choices(lower), choices(upper)
+    changed = {key for key in one | other if one.get(key) != other.get(key)}
+    # The last rung is revision, which is an option of the loop and of the states in training.
+    assert len(changed) == 1 or (upper == FULL and changed == {"revise", "revising"})
+
+
+@pytest.mark.filterwarnings("ignore::clusterwise.exceptions.MisfitWarning")
+@pytest.mark.parametrize("name", [LADDER[0], FULL, "as shipped, but Sinkhorn"])
+def test_entries_can_be_trained(name: str) -> None:
+    plan = Plan(steps=2, n_points=32, points_per_batch=64)
+    case = ablation_case("crp (200, 4)", 0)
+    outcome = trained(plan, name)(case.blind())
+    assert outcome.labels.shape == (200,)
+    config = weights_of(plan, ENTRIES[name]).model.config
+    assert all(getattr(config, key) == value for key, value in ENTRIES[name].model.items())
+    assert np.isfinite(outcome.seconds)
+
+
+def test_all_entries_are_in_the_suite() -> None:
+    names = [method.name for method in find_suite("amcp-training", quick=True).methods]
+    assert names == ["oracle", *ENTRIES]

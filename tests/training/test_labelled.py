@@ -1,0 +1,150 @@
+"""Training on labelled rows: images, tasks that the step decides, bad labels, weights that repeat."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import clusterwise as cw
+from clusterwise.exceptions import ClusterwiseError, InvalidDataError, RecipeError, WeightsFileError
+from clusterwise.pretrained.weights_file import load_weights
+from clusterwise.training import train
+from clusterwise.training.from_labels import METHODS, recipe_for
+from clusterwise.training.images import distorted, turned
+from clusterwise.training.labelled import LabelledSource
+from clusterwise.training.recipe import recipe_from_dict
+
+
+def classes(n_classes: int = 12, each: int = 20, d: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    y = np.repeat(np.arange(n_classes), each)
+    return 5 * rng.normal(size=(n_classes, d))[y] + rng.normal(size=(len(y), d)), y
+
+
+def test_turns_are_the_eight_of_a_square() -> None:
+    image = torch.arange(9.0)[None]
+    found = {tuple(turned(image, torch.tensor([turn]), (3, 3))[0].tolist()) for turn in range(8)}
+    assert len(found) == 8
+    assert all(sorted(one) == image[0].tolist() for one in found)
+    assert torch.equal(turned(image, torch.tensor([0]), (3, 3)), image)
+    oblong = turned(torch.arange(6.0).repeat(8, 1), torch.arange(8), (2, 3))
+    assert len({tuple(row) for row in oblong.tolist()}) == 4
+
+
+def test_no_distortion_leaves_images_alone_and_some_moves_little() -> None:
+    images = torch.zeros(5, 8, 8)
+    images[:, 3:5, 3:5] = 1.0
+    rows = images.flatten(1)
+    generator = torch.Generator().manual_seed(0)
+    torch.testing.assert_close(distorted(rows, 0.0, (8, 8), generator), rows, rtol=0, atol=1e-5)
+    moved = distorted(rows, 0.5, (8, 8), generator)
+    assert not torch.allclose(moved, rows)
+    assert torch.allclose(moved.sum(1), rows.sum(1), atol=2.0)
+
+
+def test_the_step_decides_what_is_drawn() -> None:
+    X, y = classes()
+    recipe = recipe_for("amcp", "auto", 4, None, 5, 3)
+    one, other = LabelledSource(recipe, X, y), LabelledSource(recipe, X, y)
+    one.task(0)
+    first, second = one.task(7), other.task(7)
+    assert torch.equal(first.rows, second.rows)
+    assert torch.equal(first.index, second.index)
+    assert not torch.equal(first.rows, one.task(8).rows)
+    assert len(torch.unique(first.rows, dim=0)) == len(first.rows)  # every row once
+
+
+def test_the_same_seed_gives_the_same_weights(tmp_path: Path) -> None:
+    X, y = classes()
+    one, other = (cw.train_from_labels(X, y, steps=3, random_state=4, verbose=0) for _ in range(2))
+    path = one.save(tmp_path / "own.safetensors")
+    again = load_weights(path)
+    for name, tensor in other.model.state_dict().items():
+        assert torch.equal(tensor, one.model.state_dict()[name]), name
+        assert torch.equal(tensor, again.model.state_dict()[name]), name
+    assert again.facts["held_out"] == "classes"
+    assert again.facts["refine"] in ("none", "em", "search")
+    with pytest.raises(WeightsFileError, match="safetensors"):
+        one.save(tmp_path / "own.bin")
+
+
+def test_minutes_decide_the_number_of_steps() -> None:
+    X, y = classes()
+    weights = cw.train_from_labels(X, y, minutes=1e-6, random_state=0, verbose=0)
+    assert weights.facts["steps"] == 20
+
+
+def test_training_learns_to_find_unseen_classes() -> None:
+    X, y = classes(n_classes=30, each=30, d=6)
+    weights = cw.train_from_labels(X, y, steps=60, random_state=0, verbose=0)
+    assert weights.facts["history"][-1]["nmi"] > 0.8
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (["a"] * 240, "all rows have the same label"),
+        (list(range(240)), "have a single row"),
+        ([None] + ["a", "b"] * 119 + ["a"], "have no label"),
+        (["a", "b"], "one entry for each of the 240 rows"),
+    ],
+)
+def test_labels_that_are_no_use_are_errors(y: list[Any], message: str) -> None:
+    X, _ = classes()
+    with pytest.raises(InvalidDataError, match=message):
+        cw.train_from_labels(X, np.array(y, dtype=object), steps=1, verbose=0)
+
+
+def test_bad_rows_and_options_are_errors() -> None:
+    X, y = classes()
+    broken = X.copy()
+    broken[3, 1] = np.nan
+    with pytest.raises(InvalidDataError, match="row 3 column 1"):
+        cw.train_from_labels(broken, y, steps=1, verbose=0)
+    with pytest.raises(InvalidDataError, match="holds no numbers"):
+        cw.train_from_labels([["a", 1.0]] * 240, y, steps=1, verbose=0)
+    with pytest.raises(InvalidDataError, match="empty"):
+        cw.train_from_labels(np.empty((0, 3)), [], steps=1, verbose=0)
+    for options, message in (
+        ({"steps": 0}, "steps"),
+        ({"minutes": -1.0}, "minutes"),
+        ({"steps": 1, "minutes": 1.0}, "one of them"),
+        ({"method": "k-means"}, "method"),
+        ({"encoder": "convolution"}, "images"),
+        ({"encoder": "deep"}, "encoder"),
+        ({"random_state": -1}, "random_state"),
+    ):
+        with pytest.raises(ClusterwiseError, match=message):
+            cw.train_from_labels(X, y, verbose=0, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_recipes_of_all_methods_are_complete(method: str) -> None:
+    recipe = recipe_for(method, "auto", 64, (8, 8), 10, 0)
+    assert recipe.encoder is not None
+    assert recipe.encoder["kind"] == "convolution"
+    assert recipe_from_dict(recipe.to_dict()) == recipe
+
+
+def test_a_recipe_names_a_file(tmp_path: Path) -> None:
+    X, y = classes(d=36)
+    np.savez(tmp_path / "rows.npz", X=X.reshape(-1, 6, 6), species=y, split=(y >= 11).astype(int))
+    values = recipe_for("amcp", "convolution", 36, (6, 6), 2, 0, "own").to_dict()
+    values["encoder"] = {"kind": "convolution", "channels": [4, 8]}
+    values["prior"] |= {"file": str(tmp_path / "rows.npz"), "label_column": "species", "split": "train"}
+    path = train(recipe_from_dict(values), tmp_path, verbose=False)
+    assert path is not None
+    weights = load_weights(path)
+    assert weights.recipe["encoder"]["image_shape"] == [6, 6]
+    assert weights.facts["n_classes"] < 11
+    assert "own.toml" in path.with_suffix(".md").read_text()
+    assert cw.AMCP(weights=path, random_state=0).fit(X).n_features_in_ == 36
+    with pytest.raises(RecipeError, match="file"):
+        train(recipe_from_dict({**values, "prior": {"name": "labelled"}}), tmp_path)
+    values["prior"]["label_column"] = "genus"
+    with pytest.raises(InvalidDataError, match="no array 'genus'"):
+        train(recipe_from_dict(values), tmp_path)
