@@ -33,7 +33,6 @@ from clusterwise.estimators.progress import epoch_progress
 from clusterwise.estimators.tables import Table, read_table
 from clusterwise.exceptions import CapReachedWarning, ClusterwiseError, MisfitWarning, OneClusterWarning
 from clusterwise.pipeline.misfit import rows_to_check
-from clusterwise.pipeline.refine import covariance_type_for
 
 __all__ = ["DeepDPM"]
 
@@ -60,10 +59,8 @@ class DeepDPM(BaseClusterer):
         such variation lies between them.
     n_latent : int
         Number of learned features for "mlp".
-    covariance_type : {"auto", "full", "diag", "spherical"}
-        Shape of a cluster. "auto" is "full" for at most 32 features with ten rows for each, else "diag": few
-        rows cannot tell the correlations of many features, and the number of clusters would not settle. The
-        cost grows with the square of the number of features for "full".
+    covariance_type : {"full", "diag", "spherical"}
+        Shape of a cluster. The cost grows with the square of the number of features for "full".
     scaling : {"pareto", "joint", "feature"}
         "pareto" divides each feature by the square root of its standard deviation: wide features stay wider
         than narrow ones, but less so. "joint" keeps the shape of the data; "feature" brings every feature to
@@ -141,7 +138,7 @@ class DeepDPM(BaseClusterer):
         "feature_learning": [StrOptions({"mlp"}), torch.nn.Module, None],
         "variants": [callable, None],
         "n_latent": [Interval(Integral, 1, None, closed="left")],
-        "covariance_type": [StrOptions({"auto", "full", "diag", "spherical"})],
+        "covariance_type": [StrOptions({"full", "diag", "spherical"})],
         "scaling": [StrOptions({"pareto", "joint", "feature"})],
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "mean_precision_prior": [Interval(Real, 0, None, closed="neither")],
@@ -171,7 +168,7 @@ class DeepDPM(BaseClusterer):
         feature_learning: Literal["mlp"] | torch.nn.Module | None = None,
         variants: Variants | None = None,
         n_latent: int = 10,
-        covariance_type: CovarianceType | Literal["auto"] = "auto",
+        covariance_type: CovarianceType = "full",
         scaling: Literal["pareto", "joint", "feature"] = "pareto",
         alpha: float = 10.0,
         mean_precision_prior: float = 1e-4,
@@ -307,11 +304,10 @@ class DeepDPM(BaseClusterer):
         return snapshot
 
     def _settings(self, space: Space, n: int, n_epochs_before: int) -> Settings:
-        shape = self.covariance_type
         prior = prior_of_clusters(
             space,
             n,
-            covariance_type_for(n, space.n_features) if shape == "auto" else shape,
+            self.covariance_type,
             self.mean_precision_prior,
             self.degrees_of_freedom_prior,
             self.scatter_share,

@@ -16,15 +16,7 @@ from clusterwise.search.em import state_of_labels
 from clusterwise.search.evidence import Sample, State
 from clusterwise.search.settings import DEFAULT
 
-__all__ = [
-    "Refine",
-    "Refined",
-    "Scored",
-    "choose_covariance_type",
-    "clusters_of_labels",
-    "covariance_type_for",
-    "refine",
-]
+__all__ = ["Refine", "Refined", "Scored", "choose_covariance_type", "clusters_of_labels", "refine"]
 
 Refine = Literal["search", "em"]
 # Full covariances need this many rows for each feature, and are too slow beyond this many features.
@@ -67,11 +59,7 @@ def choose_covariance_type(
     """What "auto" stands for: full where points (n, d) are enough to tell correlations, else diagonal."""
     if covariance_type != "auto":
         return covariance_type
-    return covariance_type_for(*points.shape)
-
-
-def covariance_type_for(n: int, d: int) -> CovarianceType:
-    """Full where n rows of d features are enough to tell correlations, else diagonal."""
+    n, d = points.shape
     return "full" if d <= MOST_FEATURES and n >= ROWS_PER_FEATURE * d else "diag"
 
 
