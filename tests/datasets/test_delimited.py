@@ -55,6 +55,8 @@ def test_writing_and_reading_agree(tmp_path):
         ("a|b\n1|2\n3|4\n", [1, 3]),
         ('a,b\n"$1,234.50",2\n-$3,3\n', [1234.5, -3.0]),
         ("a;b\n12,5 €;2\n7 €;3\n", [12.5, 7.0]),
+        ('a,b\n"(1,234.50)",2\n7,3\n', [-1234.5, 7.0]),
+        ("a;b\n(€ 12,5);2\n- 7,5;3\n", [-12.5, -7.5]),
         ("a,b\n12.5%,2\n7 %,3\n", [12.5, 7.0]),
         ("a b\n1.5 2\n3.5 4\n", [1.5, 3.5]),
         ("  a    b\n 1.5   2\n13.5  14\n", [1.5, 13.5]),
@@ -129,6 +131,12 @@ def test_ten_thousand_columns():
 def test_encodings(encoding):
     text = "Größe;b\n1,5;2\n2,5;3\n"
     assert as_utf8(text.encode(encoding), "x.csv").decode() == text
+
+
+def test_the_sign_of_the_euro_as_windows_writes_it():
+    with pytest.warns(FileFormatWarning, match="read as Windows-1252"):
+        table = read_delimited("Größe;b\n1.234,5 €;2\n3,5 €;4\n".encode("cp1252"), "x.csv")
+    assert table.column("Größe").to_pylist() == [1234.5, 3.5]
 
 
 def test_latin_1_is_said():

@@ -48,6 +48,7 @@ STYLES = {
     "1 234.5": (SPACES, "[.]"),
 }
 MONEY = "[$€£¥]"
+IN_PARENTHESES = rf"^\s*\(\s*({MONEY}?)\s*([^()+-]*\d[^()+-]*)\)\s*$"
 LONGEST_LINE = 1 << 28
 
 
@@ -121,7 +122,9 @@ def _numbers_if_written_so(column: Any, separator: str) -> Any:
     arrow, compute = import_or_say("pyarrow", "csv files"), import_or_say("pyarrow.compute", "csv files")
     if not arrow.types.is_string(column.type):
         return column
-    present = column.drop_null()
+    # (1,234) is how accountants write -1,234
+    signed = compute.replace_substring_regex(column, IN_PARENTHESES, r"-\1\2")
+    present = signed.drop_null()
     if len(present) == 0:
         return column
     # 1,234 alone may be either; where the semicolon separates cells, the comma is for decimals.
@@ -133,9 +136,9 @@ def _numbers_if_written_so(column: Any, separator: str) -> Any:
         has_digit = compute.match_substring_regex(present, r"\d")
         fits = compute.and_(compute.match_substring_regex(present, pattern), has_digit)
         if compute.all(fits).as_py():
-            plain = compute.replace_substring_regex(column, f"{MONEY}|%", "")
+            plain = compute.replace_substring_regex(signed, rf"{MONEY}|%|\s", "")
             plain = compute.replace_substring_regex(plain, thousands, "")
-            plain = compute.utf8_trim_whitespace(compute.replace_substring_regex(plain, decimal, "."))
+            plain = compute.replace_substring_regex(plain, decimal, ".")
             return compute.utf8_ltrim(plain, "+").cast(arrow.float64())
     return column
 

@@ -116,9 +116,9 @@ def read_table(path: str | Path) -> Any:
     """Read a table from a file.
 
     Text (csv, tsv; also gz, bz2, zst, zip) may have a header or not, commas, semicolons, tabs or bars
-    between its cells, decimal commas, separators of thousands, and be UTF-8, UTF-16 or Latin-1. Parquet,
-    Arrow and Feather files, numpy's npy and npz; Excel workbooks and AnnData files with the extras
-    ``excel`` and ``h5ad``.
+    between its cells, decimal commas, separators of thousands, and be UTF-8, UTF-16, Latin-1 or
+    Windows-1252. Parquet, Arrow and Feather files, numpy's npy and npz; Excel workbooks and AnnData files
+    with the extras ``excel`` and ``h5ad``.
 
     Parameters
     ----------

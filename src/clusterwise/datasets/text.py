@@ -23,7 +23,7 @@ BYTE_ORDER_MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\
 
 
 def as_utf8(data: bytes, name: str) -> bytes:
-    """Return text in UTF-8 without a byte order mark; other text is taken for Latin-1, and that is said."""
+    """Return text in UTF-8 without a byte order mark; text in Latin-1 or Windows-1252 is found, and said."""
     for mark, encoding in BYTE_ORDER_MARKS.items():
         if data.startswith(mark):
             if encoding == "utf-8-sig":
@@ -49,14 +49,28 @@ def as_utf8(data: bytes, name: str) -> bytes:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
+        text, encoding = _single_bytes(data)
         warnings.warn(
-            f"{name} is not UTF-8 (line {line}) and is read as Latin-1; save it as UTF-8 if letters look "
+            f"{name} is not UTF-8 (line {line}) and is read as {encoding}; save it as UTF-8 if letters look "
             "wrong.",
             FileFormatWarning,
             stacklevel=2,
         )
-        return data.decode("latin-1").encode("utf-8")
+        return text.encode("utf-8")
     return data
+
+
+def _single_bytes(data: bytes) -> tuple[str, str]:
+    """Text of one byte for each letter, and the name of its encoding.
+
+    Windows has letters, the sign of the euro among them, where Latin-1 has signs that no table holds.
+    """
+    plain = data.decode("latin-1")
+    try:
+        text = data.decode("cp1252")
+    except UnicodeDecodeError:
+        return plain, "Latin-1"
+    return (plain, "Latin-1") if text == plain else (text, "Windows-1252")
 
 
 def tidy_lines(data: bytes) -> bytes:
