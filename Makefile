@@ -25,6 +25,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) torch==2.13.0 $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 	$(PIP) -e '.[all,dev]'
+	$(BIN)/clusterwise warm-up
 	@touch $@
 
 $(VENV)/.installed-docs: $(VENV)/.installed

@@ -22,11 +22,12 @@ from torch import Tensor
 from benchmarks.data import data_directory
 from clusterwise.models.encoded import EncodedModel, RowsTask, prototype_loss
 from clusterwise.pretrained import Weights, get_weights
-from clusterwise.training.from_labels import recipe_for
+from clusterwise.training.from_labels import STEPS_OF_PILOT, EncoderKind, better_encoder, recipe_for
 from clusterwise.training.labelled import LabelledSource
 from clusterwise.training.loop import train_weights
+from clusterwise.training.recipe import Recipe
 
-__all__ = ["RUNS", "Labelled", "TrainingRun", "labelled_rows", "weights_of"]
+__all__ = ["RUNS", "Labelled", "TrainingRun", "labelled_rows", "path_of", "weights_of"]
 
 # Shares of the classes that are for training, where a table has no such split of its own.
 TRAINED_SHARE = 0.75
@@ -81,7 +82,6 @@ def labelled_rows(name: str, part: str) -> Labelled:
 TABLES = {
     "letter": ("tabular/letter", "X"),
     "kidney": ("singlecell/human_kidney", "X_pca50"),
-    "bladder": ("singlecell/mouse_bladder", "X_pca50"),
 }
 FEWEST_ROWS = 40
 MOST_ROWS = 5000
@@ -101,7 +101,7 @@ class TrainingRun:
 CHARACTERS = {"turned_classes": True, "distortion": 0.6}
 RUNS = {
     "omniglot-metric": TrainingRun(
-        "omniglot", steps=2500, metric_alone=True, prior={"k_max": 50, "within_groups": 0.7, **CHARACTERS}
+        "omniglot", steps=1200, metric_alone=True, prior={"k_max": 50, "within_groups": 0.7, **CHARACTERS}
     ),
     "omniglot-dac": TrainingRun(
         "omniglot", "dac", steps=1500, prior={"k_max": 50, "within_groups": 0.7, **CHARACTERS}
@@ -110,16 +110,15 @@ RUNS = {
         f"{data}-{method}": TrainingRun(data, method, steps, prior=prior)
         for data, steps, prior in (
             ("mnist", 1000, CHARACTERS),
-            ("tiny-imagenet", 1500, {"k_max": 20}),
+            ("tiny-imagenet", 600, {"k_max": 20}),
             ("letter", 1500, {}),
-            ("kidney", 1000, {}),
-            ("bladder", 1000, {}),
+            ("kidney", 500, {}),
         )
         for method in ("amcp", "dac")
     },
     **{
         f"{data}-metric": TrainingRun(data, "amcp", steps, metric_alone=True, prior=prior)
-        for data, steps, prior in (("mnist", 1000, CHARACTERS), ("tiny-imagenet", 1500, {"k_max": 20}))
+        for data, steps, prior in (("mnist", 1000, CHARACTERS), ("tiny-imagenet", 600, {"k_max": 20}))
     },
 }
 
@@ -140,11 +139,16 @@ def _folder() -> Path:
     return folder
 
 
+def path_of(name: str) -> Path:
+    """Where the weights of a run are, once they were trained."""
+    return _folder() / f"{name}.safetensors"
+
+
 def weights_of(name: str) -> Weights:
     """The weights of a run, trained now if they are not there yet; or shipped ones."""
     if name not in RUNS:
         return get_weights(name)
-    path = _folder() / f"{name}.safetensors"
+    path = path_of(name)
     if not path.exists():
         _train(name, RUNS[name]).save(path)
     return get_weights(path)
@@ -152,10 +156,17 @@ def weights_of(name: str) -> Weights:
 
 def _train(name: str, run: TrainingRun) -> Weights:
     table = labelled_rows(run.data, "train")
-    recipe = recipe_for(
-        run.method, "auto", table.rows.shape[1], table.image_shape, run.steps, 16, name, run.prior
-    )
-    source = LabelledSource(recipe, table.rows, table.y, table.groups)
+
+    def plan(encoder: EncoderKind, steps: int) -> tuple[Recipe, LabelledSource]:
+        recipe = recipe_for(
+            run.method, encoder, table.rows.shape[1], table.image_shape, steps, 16, name, run.prior
+        )
+        return recipe, LabelledSource(recipe, table.rows, table.y, table.groups)
+
+    kind: EncoderKind = "auto"
+    if table.image_shape is None and not run.metric_alone:  # as ``train_from_labels`` does
+        kind = better_encoder(*plan("auto", STEPS_OF_PILOT))
+    recipe, source = plan(kind, run.steps)
 
     def find_source(model: Any, is_over: Callable[[], bool]) -> LabelledSource:
         if run.metric_alone:

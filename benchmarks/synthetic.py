@@ -38,6 +38,7 @@ class Word(IntEnum):
     ONE_CLUSTER = 55
     TABLE_SPEED = 56
     TRUST = 57
+    WARPED = 58
 
 
 def generator_of(*key: int) -> np.random.Generator:

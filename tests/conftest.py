@@ -14,9 +14,14 @@ from hypothesis import settings
 settings.register_profile("clusterwise", deadline=None, derandomize=True)
 settings.load_profile("clusterwise")
 
+TINY_FLOW = {"n_flow_blocks": 2, "flow_width": 16, "n_context": 16}
 TINY_NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
     "tiny-minimum-loss": ("dac", {"filtering": "minimum-loss", "n_decoder_blocks": 1}),
     "tiny-anchored": ("dac", {"filtering": "anchored", "n_anchors": 4, "n_decoder_blocks": 1}),
+    "tiny-flow": (
+        "dac",
+        {"filtering": "anchored", "density": "flow", "n_anchors": 4, "n_decoder_blocks": 1, **TINY_FLOW},
+    ),
     "tiny-without-density": ("dac", {"density": "none", "n_decoder_blocks": 1}),
     "tiny-act-st": ("act-st", {"k_max": 3, "n_decoder_blocks": 1}),
     "tiny-amcp": ("amcp", {"n_coordinates": 8}),

@@ -25,10 +25,12 @@ from clusterwise.plotting import (
     TreeDisplay,
     cluster_colours,
 )
+from clusterwise.priors import WarpedGaussians
 from clusterwise.search.cells import cells
 
 FOLDER = Path(__file__).parent
 N_CELLS = 64  # of the picture of the Gaussian search
+FLOWS_SEED = 2**20  # of the bent clusters; no training and no test set has it
 N_CANDIDATES = 5  # of the picture of cw.Clusterer
 
 
@@ -101,6 +103,25 @@ def dac() -> Figure:
         est = cw.DAC(filtering=filtering, random_state=0, max_network_points=600).fit(points)
         StepsDisplay.from_estimator(est, points, figure=part, max_panels=8)
         part.suptitle(f"{filtering} filtering", fontsize=11)
+    return figure
+
+
+def dac_flows() -> Figure:
+    """Bent clusters: the answer, the density of the flows, and rows drawn from them."""
+    points = WarpedGaussians(k_exact=5, k_max=12).draw_set(np.random.default_rng(FLOWS_SEED), 1000).points
+    est = cw.DAC(weights="dac-warped-2d", random_state=0).fit(points)
+    drawn, clusters = est.sample(1000)
+    low, high = points.min(axis=0) - 1, points.max(axis=0) + 1
+    grid = np.stack(np.meshgrid(*(np.linspace(low[j], high[j], 240) for j in (0, 1))), axis=2)
+    density = np.exp(est.score_samples(grid.reshape(-1, 2)).reshape(240, 240))
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained")
+    scatter(axes[0], points, est.labels_, f"{est.n_clusters_} clusters")
+    extent = (low[0], high[0], low[1], high[1])
+    axes[1].imshow(np.sqrt(density), origin="lower", extent=extent, aspect="auto", cmap="Blues")
+    bare(axes[1], "density")
+    scatter(axes[2], drawn, clusters, "drawn rows")
+    for ax in axes:
+        ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
     return figure
 
 
@@ -183,7 +204,7 @@ def gaussian_search() -> Figure:
 
 PICTURES: dict[str, Callable[[], Figure]] = {
     function.__name__: function
-    for function in (clusterer, amcp, dac, chigac, ncp, dp_mixture, deepdpm, gaussian_search)
+    for function in (clusterer, amcp, dac, dac_flows, chigac, ncp, dp_mixture, deepdpm, gaussian_search)
 }
 
 

@@ -4,6 +4,7 @@ __all__ = [
     "CapReachedWarning",
     "ClusterwiseError",
     "FeatureCountError",
+    "FewClassesWarning",
     "FileFormatWarning",
     "InvalidDataError",
     "InvalidTypeError",
@@ -53,6 +54,10 @@ class MissingDependencyError(ClusterwiseError, ImportError):
 
 class CapReachedWarning(UserWarning):
     """The cluster-wise loop was ended by its cap on steps, not by running out of points."""
+
+
+class FewClassesWarning(UserWarning):
+    """There are too few labelled classes to learn what sets unseen ones apart."""
 
 
 class OtherKWarning(UserWarning):

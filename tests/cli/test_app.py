@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -20,13 +21,25 @@ from clusterwise.pretrained import get_weights
 def test_version_and_help(run):
     assert run("--version").stdout == f"clusterwise {clusterwise.__version__}\n"
     text = run("--help").stdout
-    assert all(command in text for command in ("cluster", "train", "models"))
+    assert all(command in text for command in ("cluster", "train", "models", "warm-up"))
 
 
 def test_unknown_options_and_values(run):
     assert run("cluster").exit_code == 2
     assert run("cluster", "x.csv", "--method", "kmeans").exit_code == 2
     assert run("nonsense").exit_code == 2
+
+
+def test_after_a_warm_up_a_fit_compiles_nothing(run):
+    from numba.core import event
+
+    result = run("warm-up")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("ready (")
+    points = np.random.default_rng(1).standard_normal((250, 5)) + 6 * np.eye(5)[np.arange(250) % 3]
+    with event.install_recorder("numba:compile") as compiled:
+        clusterwise.Clusterer(random_state=0).fit(points)
+    assert not compiled.buffer
 
 
 def test_models(run, make_weights, monkeypatch, folder):

@@ -53,6 +53,7 @@ VARIANTS = {
     "DAC alone": Variant("DAC", "tiny-minimum-loss", {"refine": None}),
     "DAC, anchored, em": Variant("DAC", "tiny-anchored", {"filtering": "anchored", "refine": "em"}),
     "DAC, anchored, alone": Variant("DAC", "tiny-anchored", {"filtering": "anchored", "refine": None}),
+    "DAC, flows": Variant("DAC", "tiny-flow", {"refine": None}),
     "ACTST": Variant("ACTST", "tiny-act-st"),
     "ACTST alone": Variant("ACTST", "tiny-act-st", {"refine": None}),
     "NCP": Variant("NCP", "tiny-ncp", {"n_orders": 10}),

@@ -257,7 +257,7 @@ def test_weights_of_another_method(tiny_networks: Path, heaps: np.ndarray) -> No
 
 def test_weights_of_the_other_filtering(tiny_networks: Path, heaps: np.ndarray) -> None:
     with pytest.raises(WeightsFileError, match=r"are for anchored filtering.*pass filtering='anchored'"):
-        cw.DAC(weights=tiny_networks / "tiny-anchored.safetensors").fit(heaps)
+        cw.DAC("minimum-loss", weights=tiny_networks / "tiny-anchored.safetensors").fit(heaps)
     with pytest.raises(WeightsFileError, match="are for minimum-loss filtering"):
         cw.DAC("anchored", weights=tiny_networks / "tiny-minimum-loss.safetensors").fit(heaps)
 

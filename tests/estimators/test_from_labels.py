@@ -44,7 +44,7 @@ def test_unseen_classes_are_found_and_all_else_works(
     assert (est.predict(X) == est.labels_).mean() > 0.95
     assert sum(est.k_posterior_.values()) == pytest.approx(1)
     assert est.sample_partitions(4).labels.shape == (4, len(X))
-    n_encoded = weights.recipe["encoder"]["n_encoded"]
+    n_encoded = weights.model.network.n_features  # type: ignore[union-attr]
     assert est.means_.shape == (est.n_clusters_, n_encoded)
     assert est.sample(3)[0].shape == (3, n_encoded)
     assert np.isfinite(est.score_samples(X)).all()

@@ -14,8 +14,16 @@ from torch import Tensor
 
 from clusterwise.exceptions import RecipeError
 from clusterwise.models.base import TrainingTask
-from clusterwise.models.dac import DAC, DACConfig, Filtered, filtering_loss, remove_random_clusters
+from clusterwise.models.dac import (
+    DAC,
+    DACConfig,
+    Filtered,
+    filtering_loss,
+    remaining_points,
+    remove_random_clusters,
+)
 from clusterwise.models.registry import make_model
+from clusterwise.nn.densities import diagonal_gaussian_log_density
 
 SMALL = {"width": 8, "n_heads": 2, "n_inducing": 4, "n_encoder_blocks": 2, "n_decoder_blocks": 1}
 
@@ -30,6 +38,15 @@ def normal(*shape: int, seed: int = 0) -> Tensor:
 
 
 # -- the losses --------------------------------------------------------------------------------------
+
+
+def loss_of(
+    filtered: Filtered, points: Tensor, labels: Tensor, mask: Tensor, anchors: Tensor | None
+) -> Tensor:
+    density = None
+    if filtered.means is not None and filtered.log_sds is not None:
+        density = diagonal_gaussian_log_density(points, filtered.means[:, None], filtered.log_sds[:, None])
+    return filtering_loss(filtered.logits, density, labels, mask, anchors)
 
 
 def naive_loss(
@@ -76,7 +93,7 @@ def test_filtering_loss_is_eqs_5_7_and_9(with_density: bool, anchored: bool, rem
         normal(n_sets, d, seed=3) if with_density else None,
     )
     anchors = torch.multinomial(mask.double(), 1, generator=generator).squeeze(1) if anchored else None
-    result = filtering_loss(filtered, points, labels, mask, anchors)
+    result = loss_of(filtered, points, labels, mask, anchors)
     expected = naive_loss(filtered, points, labels, mask, anchors)
     np.testing.assert_allclose(result.numpy(), expected, rtol=1e-12)
 
@@ -86,8 +103,8 @@ def test_loss_does_not_read_removed_points() -> None:
     mask = labels != 2
     filtered = Filtered(normal(2, 8, seed=1), normal(2, 2, seed=2), normal(2, 2, seed=3))
     garbage = filtered._replace(logits=filtered.logits.masked_fill(~mask, 1e30))
-    before = filtering_loss(filtered, points, labels, mask, None)
-    after = filtering_loss(garbage, points.masked_fill(~mask[..., None], 1e9), labels, mask, None)
+    before = loss_of(filtered, points, labels, mask, None)
+    after = loss_of(garbage, points.masked_fill(~mask[..., None], 1e9), labels, mask, None)
     assert torch.equal(before, after)
 
 
@@ -96,8 +113,8 @@ def test_loss_is_stable_for_sure_networks() -> None:
     logits = torch.tensor([[1e4, 1e4, -1e4, -1e4]], dtype=torch.float64)
     labels = torch.tensor([[0, 0, 1, 1]])
     mask = torch.ones(1, 4, dtype=torch.bool)
-    right = filtering_loss(Filtered(logits, None, None), normal(1, 4, 2), labels, mask, torch.tensor([0]))
-    wrong = filtering_loss(Filtered(logits, None, None), normal(1, 4, 2), labels, mask, torch.tensor([2]))
+    right = filtering_loss(logits, None, labels, mask, torch.tensor([0]))
+    wrong = filtering_loss(logits, None, labels, mask, torch.tensor([2]))
     assert float(right) == 0.0
     assert float(wrong) == 1e4
 
@@ -149,7 +166,7 @@ def test_minimum_loss_of_a_step() -> None:
     model, task = network(), small_task()
     mask = remove_random_clusters(task.labels, task.n_clusters, torch.Generator().manual_seed(3))
     assert not mask.all()
-    expected = filtering_loss(model.filter(task.points, mask), task.points, task.labels, mask, None).mean()
+    expected = loss_of(model.filter(task.points, mask), task.points, task.labels, mask, None).mean()
     torch.testing.assert_close(model.loss(task, torch.Generator().manual_seed(3)), expected)
 
 
@@ -161,13 +178,48 @@ def test_anchors_of_a_step_share_an_encoding() -> None:
     anchors = torch.multinomial(mask.float(), 3, replacement=True, generator=generator)
     assert mask.gather(1, anchors).all()
     alone = [
-        filtering_loss(
-            model.filter(task.points, mask, anchors[:, a]), task.points, task.labels, mask, anchors[:, a]
-        )
+        loss_of(model.filter(task.points, mask, anchors[:, a]), task.points, task.labels, mask, anchors[:, a])
         for a in range(3)
     ]
     result = model.loss(task, torch.Generator().manual_seed(3))
     torch.testing.assert_close(result, torch.stack(alone).mean())
+
+
+@pytest.mark.parametrize("filtering", ["minimum-loss", "anchored"])
+def test_loss_with_a_flow_is_that_of_its_density(filtering: str) -> None:
+    model = network(filtering=filtering, density="flow", n_context=6, flow_width=8, n_flow_blocks=2)
+    task = small_task()
+    generator = torch.Generator().manual_seed(3)
+    mask = remove_random_clusters(task.labels, task.n_clusters, generator)
+    anchors = None
+    if filtering == "anchored":
+        anchors = torch.multinomial(mask.float(), 1, replacement=True, generator=generator).squeeze(1)
+    filtered = model.filter(task.points, mask, anchors)
+    assert filtered.means is None
+    assert filtered.context is not None
+    assert model.flow is not None
+    density = torch.cat(
+        [model.flow.log_density(task.points[b : b + 1], filtered.context[b : b + 1]) for b in range(3)]
+    )
+    expected = filtering_loss(filtered.logits, density, task.labels, mask, anchors).mean()
+    torch.testing.assert_close(model.loss(task, torch.Generator().manual_seed(3)), expected)
+
+
+def test_what_is_left_of_the_sets_is_packed() -> None:
+    generator = torch.Generator().manual_seed(1)
+    points, labels = normal(7, 40, 2), torch.randint(3, (7, 40), generator=generator)
+    mask = torch.rand(7, 40, generator=generator) < torch.linspace(0.1, 1.0, 7)[:, None]
+    anchors = torch.multinomial(mask.float(), 2, generator=generator)
+    parts = remaining_points(points, labels, mask)
+    assert sorted(torch.cat([part.sets for part in parts]).tolist()) == list(range(7))
+    assert parts[0].points.shape[1] < 40
+    for part in parts:
+        places = part.place_of(anchors)
+        for row, b in enumerate(part.sets.tolist()):
+            there = part.mask[row]
+            assert torch.equal(part.points[row][there], points[b][mask[b]])
+            assert torch.equal(part.labels[row][there], labels[b][mask[b]])
+            assert torch.equal(part.points[row][places[row]], points[b][anchors[b]])
 
 
 # -- one pass ----------------------------------------------------------------------------------------
@@ -215,6 +267,7 @@ def test_without_density_there_is_no_theta() -> None:
     filtered = model.filter(normal(1, 5, 2), torch.ones(1, 5, dtype=torch.bool))
     assert filtered.means is None
     assert filtered.log_sds is None
+    assert filtered.context is None
 
 
 # -- the loop ----------------------------------------------------------------------------------------
@@ -317,7 +370,7 @@ def test_rows_beyond_the_cap_join_the_nearest_cluster() -> None:
             {"filtering": "anchord"},
             "filtering of dac must be one of 'minimum-loss', 'anchored', got",
         ),
-        ({"density": "gaussian"}, "density of dac must be one of 'diagonal-gaussian', 'none'"),
+        ({"density": "gaussian"}, "density of dac must be one of 'diagonal-gaussian', 'flow', 'none'"),
         ({"width": 0}, "width of dac must be a positive whole number, got 0"),
         ({"n_inducing": 2.5}, "n_inducing of dac must be a positive whole number"),
         ({"n_heads": True}, "n_heads of dac must be a positive whole number"),

@@ -10,7 +10,13 @@ import pytest
 import torch
 
 import clusterwise as cw
-from clusterwise.exceptions import ClusterwiseError, InvalidDataError, RecipeError, WeightsFileError
+from clusterwise.exceptions import (
+    ClusterwiseError,
+    FewClassesWarning,
+    InvalidDataError,
+    RecipeError,
+    WeightsFileError,
+)
 from clusterwise.pretrained.weights_file import load_weights
 from clusterwise.training import train
 from clusterwise.training.from_labels import METHODS, recipe_for
@@ -76,6 +82,14 @@ def test_minutes_decide_the_number_of_steps() -> None:
     X, y = classes()
     weights = cw.train_from_labels(X, y, minutes=1e-6, random_state=0, verbose=0)
     assert weights.facts["steps"] == 20
+
+
+def test_few_classes_bring_a_warning_and_leave_features_as_they_are() -> None:
+    X, y = classes(n_classes=4)
+    with pytest.warns(FewClassesWarning, match="4 classes"):
+        weights = cw.train_from_labels(X, y, steps=1, random_state=0, verbose=0)
+    assert weights.recipe["encoder"]["kind"] == "identity"
+    assert weights.facts["held_out"] == "rows"
 
 
 def test_training_learns_to_find_unseen_classes() -> None:

@@ -169,6 +169,15 @@ def train(
         train_recipe(recipe, out or Path("trained"), resume, minutes)
 
 
+@app.command("warm-up")
+def warm_up() -> None:
+    """Compile inner loops now, once after an installation, so that no fit has to wait for it."""
+    with one_line_errors():
+        from clusterwise.cli import warming
+
+        warming.warm_up()
+
+
 @app.command()
 def models() -> None:
     """List the weights that come with the package."""

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol, Self
 
 import numpy as np
 from scipy.special import chdtr, chdtrc, gammaincinv, logsumexp
 
-from clusterwise.components.niw import NormalInverseWishart, Posterior
+from clusterwise.components.niw import CovarianceType, NormalInverseWishart, Posterior
 from clusterwise.components.order import by_first_appearance
 from clusterwise.components.rows import Rows
 
 __all__ = [
     "Clusters",
+    "Described",
     "clusters_in_use",
     "largest_ordinary_distance",
     "outlier_scores",
@@ -27,6 +29,48 @@ PAIRS_AT_ONCE = 65_536
 LOG_OF_ZERO = -760.0
 
 
+class Described(Protocol):
+    """K clusters as densities, whatever their shape: what a fit ends with."""
+
+    @property
+    def covariance_type(self) -> CovarianceType | None:
+        """That of Gaussian clusters; None for others."""
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters K."""
+
+    @property
+    def proportions(self) -> np.ndarray:
+        """Share of each cluster, (K,)."""
+
+    @property
+    def means(self) -> np.ndarray:
+        """Centres of the clusters, (K, d)."""
+
+    @property
+    def covariances(self) -> np.ndarray:
+        """Covariances of the clusters, (K, d, d)."""
+
+    def select(self, clusters: np.ndarray) -> Self:
+        """Keep the clusters with these indices, in this order."""
+
+    def log_joint(self, points: np.ndarray) -> np.ndarray:
+        """Log of share times density, (n, K), each row on its own."""
+
+    def memberships(self, points: np.ndarray) -> np.ndarray:
+        """Probability of each cluster for each point, (n, K), rows sum to one."""
+
+    def log_density(self, points: np.ndarray) -> np.ndarray:
+        """Log density of each point, (n,)."""
+
+    def nearest_distances(self, points: np.ndarray) -> np.ndarray:
+        """Squared distance of each point to the nearest cluster in its standard deviations, (n,)."""
+
+    def sample(self, rng: np.random.Generator, n_samples: int) -> tuple[np.ndarray, np.ndarray]:
+        """Draw points (n_samples, d) and their clusters (n_samples,), sorted by cluster."""
+
+
 @dataclass(frozen=True)
 class Clusters:
     """K clusters, told by the sums of T(x) over their members, which may be weighted; see ``niw``."""
@@ -34,6 +78,11 @@ class Clusters:
     prior: NormalInverseWishart
     statistics: np.ndarray  # (K, p)
     shares: np.ndarray | None = None  # (K,) where the statistics are of rows that were not chosen evenly
+
+    @property
+    def covariance_type(self) -> CovarianceType:
+        """Shape of a cluster."""
+        return self.prior.covariance_type
 
     @property
     def n_clusters(self) -> int:

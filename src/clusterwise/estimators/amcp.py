@@ -50,8 +50,9 @@ class AMCP(AmortizedClusterer):
     weights : str, path, Weights or None
         Name of shipped weights (see ``clusterwise.list_weights()``), a ``.safetensors`` file, or weights in
         memory; None stands for those shipped for the method.
-    refine : {"search", "em"} or None
-        What happens to the network's partition. "search": its clusters are fitted as Gaussians with any
+    refine : {"auto", "search", "em"} or None
+        What happens to the network's partition. "auto": a search, unless weights that were trained on labels
+        did better without it. "search": its clusters are fitted as Gaussians with any
         covariance, which split and merge as long as the evidence of the mixture grows. "em": they are fitted,
         but neither split nor merged. None: the network's own answer as it is; new rows, and rows that
         the network did not see, go to its clusters as Gaussians.

@@ -22,7 +22,7 @@ from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from clusterwise._threads import one_thread
-from clusterwise.components.clusters import Clusters, outlier_scores
+from clusterwise.components.clusters import Described, outlier_scores
 from clusterwise.components.quick import LabelledRows
 from clusterwise.estimators.callers import level_of_caller
 from clusterwise.estimators.many_rows import Densities, Memberships, OfAllRows, OneColumn
@@ -31,7 +31,7 @@ from clusterwise.exceptions import InvalidDataError, NotConvergedWarning, OtherK
 from clusterwise.partition import Partition
 from clusterwise.pipeline.describe import Assigner
 from clusterwise.pipeline.labelling import BatchLabeller, labeller_of
-from clusterwise.pipeline.misfit import find_misfits
+from clusterwise.pipeline.misfit import find_misfits, find_misfits_of_any_shape
 from clusterwise.pipeline.propose import ClusteringStep
 from clusterwise.pipeline.space import FeatureSpace
 from clusterwise.sources import Batch, RowSource, as_source, map_sets
@@ -58,11 +58,11 @@ class BaseClusterer(
     """Base of all estimators. Not for direct use."""
 
     _space: FeatureSpace
-    _clusters: Clusters
+    _clusters: Described
     _assigner: Assigner
     _source: RowSource | None  # where the rows of ``fit`` are, if they were not in memory
     _n_rows: int
-    _said_other_k: Clusters | None = None  # the clusters about which it was said
+    _said_other_k: Described | None = None  # the clusters about which it was said
 
     @abstractmethod
     def fit(self, X: Any, y: Any = None) -> BaseClusterer:
@@ -118,7 +118,7 @@ class BaseClusterer(
     def _store_clusters(
         self,
         space: FeatureSpace,
-        clusters: Clusters,
+        clusters: Described,
         assigner: Assigner,
         membership: np.ndarray,
         outlier_scores: np.ndarray,
@@ -144,7 +144,7 @@ class BaseClusterer(
             self.feature_names_in_ = np.array(source.names, dtype=object)
 
     def _store_clusters_of(
-        self, source: RowSource, space: FeatureSpace, clusters: Clusters, assigner: Assigner
+        self, source: RowSource, space: FeatureSpace, clusters: Described, assigner: Assigner
     ) -> None:
         """Keep clusters, all in use; what there is for each row of the source comes when it is asked for."""
         for name in ("membership_", "labels_", "probabilities_", "outlier_scores_"):
@@ -179,14 +179,16 @@ class BaseClusterer(
     def _misfits(
         self,
         space: FeatureSpace,
-        clusters: Clusters,
+        clusters: Described,
         features: np.ndarray,
         labels: np.ndarray,
         judged: bool = False,
     ) -> list[str]:
         """What clusters fail to describe; features and labels of the ``rows_to_check``."""
-        full = clusters.prior.covariance_type == "full"
         names = getattr(self, "feature_names_in_", None)
+        if clusters.covariance_type is None:
+            return find_misfits_of_any_shape(features, labels, names)
+        full = clusters.covariance_type == "full"
         return find_misfits(features, labels, space.undo(features), full=full, judged=judged, names=names)
 
     # -- what was fitted -------------------------------------------------------------------------
@@ -227,7 +229,8 @@ class BaseClusterer(
     @property
     def gaussian_(self) -> bool:
         """Whether clusters are described by Gaussians, so that ellipses show their shapes."""
-        return True
+        check_is_fitted(self)
+        return self._clusters.covariance_type is not None
 
     @property
     def per_feature_(self) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from clusterwise.components.clusters import Clusters
 from clusterwise.components.order import in_input_order
 from clusterwise.estimators.amortized import AmortizedClusterer, RefineOption
 from clusterwise.pretrained import Weights
@@ -64,6 +65,7 @@ proportions_, network_labels_, weights_name_, cap_reached_, n_network_points_
     True
     """
 
+    _clusters: Clusters
     _method = "chigac"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **AmortizedClusterer._parameter_constraints,

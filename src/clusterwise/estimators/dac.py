@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -9,6 +10,8 @@ from sklearn.utils._param_validation import StrOptions
 
 from clusterwise.estimators.amortized import AmortizedClusterer, RefineOption
 from clusterwise.exceptions import ClusterwiseError, WeightsFileError
+from clusterwise.pipeline.fitting import Pipeline
+from clusterwise.pipeline.refine import Refine
 from clusterwise.posterior import PartitionPosterior
 from clusterwise.pretrained import Weights
 
@@ -21,18 +24,31 @@ ONE_ANSWER = (
 )
 
 
+# Rows that the network sees where its clusters are flows: bent ones need more than Gaussians do, and nothing
+# else looks at the rows.
+ROWS_OF_FLOWS = 1024
+
+
 class DAC(AmortizedClusterer):
     """Deep Amortized Clustering (Lee, Lee & Teh 2019): clusters found one by one, k included.
 
     A trained network takes the whole data set and picks out one cluster per pass until no row is
     left. ``refine`` says what happens to this partition.
 
+    The weights ``"dac-warped-2d"`` are for bent clusters: each is a normalizing flow instead of a Gaussian.
+
     Parameters
     ----------
-    filtering : {"minimum-loss", "anchored"}
-        Whether a pass picks the cluster that it finds easiest, or that of a random row (the anchor).
-    weights, refine, projection, scaling, max_clusters, max_network_points, random_state, verbose, device
-        As for :class:`AMCP`; ``weights=None`` stands for those shipped for this filtering.
+    filtering : {"minimum-loss", "anchored"}, optional
+        Whether a pass picks the cluster that it finds easiest, or that of a random row (the anchor). By
+        default as the weights do it; without ``weights`` the minimum loss.
+    refine : {"auto", "search", "em"} or None
+        As for :class:`AMCP`. "auto" is "search" for clusters that are Gaussians. For flows, of which a search
+        for Gaussians would make pieces, it leaves out clusters without which the others describe the rows
+        nearly as well, and labels all rows by the densities of the others.
+    weights, projection, scaling, max_clusters, max_network_points, random_state, verbose, device
+        As for :class:`AMCP`; ``weights=None`` stands for those shipped for this filtering. For flows
+        ``max_network_points=None`` is 1,024.
 
     Attributes
     ----------
@@ -44,7 +60,7 @@ class DAC(AmortizedClusterer):
         The passes in their order.
     labels_, n_clusters_, membership_, probabilities_, outlier_scores_, means_, covariances_, proportions_, \
 network_labels_, weights_name_, cap_reached_, n_network_points_
-        As for :class:`AMCP`.
+        As for :class:`AMCP`; for flows means and covariances are those of the rows that the network saw.
 
     Examples
     --------
@@ -57,12 +73,12 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
     _method = "dac"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **AmortizedClusterer._parameter_constraints,
-        "filtering": [StrOptions({"minimum-loss", "anchored"})],
+        "filtering": [StrOptions({"minimum-loss", "anchored"}), None],
     }
 
     def __init__(
         self,
-        filtering: Literal["minimum-loss", "anchored"] = "minimum-loss",
+        filtering: Literal["minimum-loss", "anchored"] | None = None,
         *,
         weights: str | Path | Weights | None = None,
         refine: RefineOption | None = "auto",
@@ -88,20 +104,41 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
         )
 
     def _default_weights(self) -> str:
-        return f"dac-{self.filtering}-2d"
+        return f"dac-{self.filtering or 'minimum-loss'}-2d"
 
     def _weights(self) -> Weights:
         weights = super()._weights()
         trained_for = weights.model.config.filtering
-        if trained_for != self.filtering:
+        if self.filtering not in (None, trained_for):
             raise WeightsFileError(
                 f"The weights {weights.name!r} are for {trained_for} filtering, not for {self.filtering}; "
                 f"pass filtering={trained_for!r} or other weights."
             )
         return weights
 
+    def _has_flows(self) -> bool:
+        return bool(self._weights().model.config.density == "flow")
+
+    def _how(self) -> Refine | None:
+        if not self._has_flows():
+            return super()._how()
+        if self.refine not in ("auto", None):
+            raise ClusterwiseError(
+                f"refine={self.refine!r} would describe the clusters of the weights "
+                f"{self._weights().name!r} by Gaussians, which they are not; pass refine=None or 'auto'."
+            )
+        return None
+
+    def _pipeline(self) -> Pipeline:
+        return replace(super()._pipeline(), weigh_flows=self.refine == "auto" and self._has_flows())
+
+    def _max_shown(self) -> int:
+        if self.max_network_points is None and self._has_flows():
+            return ROWS_OF_FLOWS
+        return super()._max_shown()
+
     def _has_one_answer(self) -> bool:
-        return self.filtering == "minimum-loss" and self._how() is None
+        return self._how() is None and self._weights().model.config.filtering == "minimum-loss"
 
     @property
     def k_posterior_(self) -> dict[int, float]:

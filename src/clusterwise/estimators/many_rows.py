@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from clusterwise.components.clusters import Clusters
+from clusterwise.components.clusters import Described
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.pipeline.describe import Assigner
 from clusterwise.pipeline.labelling import BatchLabeller
@@ -74,7 +74,7 @@ class Densities:
 
     read: Callable[[Batch], np.ndarray]
     space: FeatureSpace
-    clusters: Clusters
+    clusters: Described
 
     def __call__(self, batch: Batch) -> np.ndarray:
         """Log density of each row."""

@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from clusterwise.components.flows import ConditionedFlow
+
 __all__ = ["AmortizedModel", "Inference", "Step", "TrainedModel", "TrainingTask"]
 
 
@@ -42,6 +44,7 @@ class Inference:
     draws: tuple[Tensor, ...] = ()  # labels (N,) of further partitions, where a method draws several
     beliefs: tuple[float, ...] = ()  # in ``labels`` and in each of the draws; empty: all draws are alike
     log_probability: float | None = None  # of the partition in ``labels``, where a method gives one
+    densities: tuple[ConditionedFlow, ...] = ()  # of the clusters in ``labels`` and in each of the draws
 
 
 class TrainedModel(nn.Module, ABC):

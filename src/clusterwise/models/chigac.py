@@ -39,8 +39,9 @@ Corrections of the paper and readings of ours.
 (7) A few points of assigned clusters are missed, as at test time. One more choice beside the pioneers says
     that only such stragglers are left; the paper would open a cluster for each.
 (8) A q(I) of the same architecture as p(I) has only to agree with it, and both end at outlying points, which
-    are easy to name and lead to worse clusters. Here q(I) has no parameters and prefers central members; p(I)
-    learns to name these. A cluster may also be generated again from its most central member
+    are easy to name and lead to worse clusters. Here q(I) has no parameters and prefers central members. The
+    likeliest pioneer still tends to the rim: Eq 11 scores points by one direction, and the maximum along a
+    direction is an extreme point. So a cluster is generated again from its most central member
     (``chigac_loop``).
 """
 

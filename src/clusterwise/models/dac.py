@@ -33,6 +33,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from clusterwise.components.flows import ConditionedFlow
 from clusterwise.models.base import AmortizedModel, Inference, Step, TrainingTask
 from clusterwise.nn.attention import (
     InducedSetAttentionBlock,
@@ -41,8 +42,14 @@ from clusterwise.nn.attention import (
 )
 from clusterwise.nn.densities import DiagonalGaussianHead, diagonal_gaussian_log_density
 from clusterwise.nn.embedding import CoordinateEmbedding
+from clusterwise.nn.flows import FlowHead
 
 __all__ = ["DAC", "DACConfig", "Filtered", "filtering_loss", "remove_random_clusters"]
+
+
+# Data sets of a training step are run in this many parts, sorted by how many points are left, and these
+# numbers are rounded up to this many different ones.
+SIZES_AT_ONCE, ROUNDED_TO = 2, 8
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,7 @@ class DACConfig:
 
     n_features: int = 2
     filtering: Literal["minimum-loss", "anchored"] = "minimum-loss"
-    density: Literal["diagonal-gaussian", "none"] = "diagonal-gaussian"
+    density: Literal["diagonal-gaussian", "flow", "none"] = "diagonal-gaussian"
     width: int = 128
     n_heads: int = 4
     n_inducing: int = 16
@@ -60,14 +67,19 @@ class DACConfig:
     n_wavelengths: int = field(default=6, metadata={"least": 0})
     layer_norm: bool = False
     n_anchors: int = 1  # anchors per data set in a training step; they share its encoding
+    n_context: int = 128  # length of theta if the density is a flow (App. D), its blocks, their width
+    n_flow_blocks: int = 4
+    flow_width: int = 64
+    density_weight: float = 1.0  # of log p in the loss; Eqs 5 and 7 have 1
 
 
 class Filtered(NamedTuple):
     """Output of one pass over B data sets."""
 
     logits: Tensor  # (B, N), logit of the membership probability m
-    means: Tensor | None  # (B, d)
-    log_sds: Tensor | None  # (B, d)
+    means: Tensor | None = None  # (B, d) of the Gaussian density
+    log_sds: Tensor | None = None  # (B, d)
+    context: Tensor | None = None  # (B, c), theta of the flow
 
 
 def remove_random_clusters(labels: Tensor, n_clusters: Tensor, generator: torch.Generator) -> Tensor:
@@ -79,25 +91,63 @@ def remove_random_clusters(labels: Tensor, n_clusters: Tensor, generator: torch.
     return (order < n_kept).gather(1, labels)
 
 
+class Remaining(NamedTuple):
+    """What is left of S of the data sets of a step, packed to the size of the largest."""
+
+    sets: Tensor  # (S,) which they are
+    points: Tensor  # (S, n, d)
+    labels: Tensor  # (S, n)
+    mask: Tensor  # (S, n), no point where a smaller set has ended
+    places: Tensor  # (S, N) of the points among those that are left
+
+    def place_of(self, anchors: Tensor) -> Tensor:
+        """Indices (S, A) of the anchors, (B, A) indices before packing."""
+        return self.places.gather(1, anchors[self.sets])
+
+
+def remaining_points(points: Tensor, labels: Tensor, mask: Tensor) -> list[Remaining]:
+    """Sort B data sets by what is left of them, a few at a time, so that removed points cost next to nothing.
+
+    To mask a point is the same as to delete it, so that the loss does not change.
+    """
+    n_left, n_points = mask.sum(1), mask.shape[1]
+    by_size = n_left.argsort(stable=True)
+    places = mask.cumsum(1) - 1
+    packed = []
+    for sets in by_size.tensor_split(min(SIZES_AT_ONCE, len(by_size))):
+        # Rounded up: few different shapes, because kernels are built for each.
+        grain = -(-n_points // ROUNDED_TO)
+        width = min(n_points, -(-int(n_left[sets[-1]]) // grain) * grain)
+        index = (~mask[sets]).to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
+        packed.append(
+            Remaining(
+                sets,
+                points[sets].gather(1, index.unsqueeze(-1).expand(-1, -1, points.shape[-1])),
+                labels[sets].gather(1, index),
+                mask[sets].gather(1, index),
+                places[sets],
+            )
+        )
+    return packed
+
+
 def filtering_loss(
-    filtered: Filtered, points: Tensor, labels: Tensor, mask: Tensor, anchors: Tensor | None
+    logits: Tensor, log_density: Tensor | None, labels: Tensor, mask: Tensor, anchors: Tensor | None
 ) -> Tensor:
     """Eqs 5, 7 and 9 for B data sets; shape (B,).
 
+    ``logits`` (B, N) are those of the memberships, ``log_density`` (B, N) is log p(x; theta), or None;
     ``labels`` and ``mask`` are (B, N), ``anchors`` (B,) indices or None for the minimum loss.
     """
-    one_hot = functional.one_hot(labels).to(points.dtype) * mask.unsqueeze(-1)  # (B, N, K)
+    one_hot = functional.one_hot(labels).to(logits.dtype) * mask.unsqueeze(-1)  # (B, N, K)
     sizes = one_hot.sum(1)  # n_{X|j}, (B, K)
-    logits = filtered.logits.masked_fill(~mask, 0.0)
+    logits = logits.masked_fill(~mask, 0.0)
     n_left = mask.sum(1, keepdim=True)
     # BCE(m, t) = softplus(logit) - t * logit
     if_outside = (functional.softplus(logits) * mask).sum(1, keepdim=True)
     of_cluster = torch.matmul(logits.unsqueeze(1), one_hot).squeeze(1)  # sum of the logits inside cluster j
     loss = (if_outside - of_cluster) / n_left
-    if filtered.means is not None and filtered.log_sds is not None:
-        log_density = diagonal_gaussian_log_density(
-            points, filtered.means.unsqueeze(1), filtered.log_sds.unsqueeze(1)
-        )
+    if log_density is not None:
         in_cluster = torch.matmul(log_density.unsqueeze(1), one_hot).squeeze(1)
         loss = loss - in_cluster / sizes.clamp(min=1)
     if anchors is None:
@@ -131,6 +181,11 @@ class DAC(AmortizedModel):
         self.density = (
             DiagonalGaussianHead(width, config.n_features) if config.density == "diagonal-gaussian" else None
         )
+        self.flow = (
+            FlowHead(width, config.n_features, config.n_context, config.n_flow_blocks, config.flow_width)
+            if config.density == "flow"
+            else None
+        )
 
     def encode(self, points: Tensor, mask: Tensor) -> Tensor:
         """H_X = ISAB_L(X), (B, N, width)."""
@@ -148,10 +203,21 @@ class DAC(AmortizedModel):
             h_x = self.anchor(h_x, h_a)
         h_theta = self.pool(h_x, mask)
         means, log_sds = self.density(h_theta.squeeze(1)) if self.density is not None else (None, None)
+        context = self.flow.context(h_theta.squeeze(1)) if self.flow is not None else None
         h_m = self.condition(h_x, h_theta)
         for block in self.decoder:
             h_m = block(h_m, mask)
-        return Filtered(self.membership(h_m).squeeze(-1), means, log_sds)
+        return Filtered(self.membership(h_m).squeeze(-1), means, log_sds, context)
+
+    def log_density(self, points: Tensor, filtered: Filtered) -> Tensor | None:
+        """log p(x; theta) of points (B, N, d) under the cluster that was found, (B, N), or None."""
+        if self.flow is not None and filtered.context is not None:
+            return self.flow.log_density(points, filtered.context)
+        if filtered.means is None or filtered.log_sds is None:
+            return None
+        return diagonal_gaussian_log_density(
+            points, filtered.means.unsqueeze(1), filtered.log_sds.unsqueeze(1)
+        )
 
     def filter(self, points: Tensor, mask: Tensor, anchors: Tensor | None = None) -> Filtered:
         """One pass over B data sets: points (B, N, d), mask (B, N), anchors (B,)."""
@@ -159,17 +225,32 @@ class DAC(AmortizedModel):
 
     def loss(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
         mask = remove_random_clusters(task.labels, task.n_clusters, generator)
-        h_x = self.encode(task.points, mask)
-        if self.anchor is None:
-            filtered = self.decode(h_x, mask, None)
-            return filtering_loss(filtered, task.points, task.labels, mask, None).mean()
-        n_anchors = self.config.n_anchors
-        anchors = torch.multinomial(mask.to(torch.float32), n_anchors, replacement=True, generator=generator)
-        points, labels, mask, h_x = (
-            tensor.repeat_interleave(n_anchors, dim=0) for tensor in (task.points, task.labels, mask, h_x)
-        )
-        filtered = self.decode(h_x, mask, anchors.flatten())
-        return filtering_loss(filtered, points, labels, mask, anchors.flatten()).mean()
+        anchors = None
+        if self.anchor is not None:
+            n_anchors = self.config.n_anchors
+            anchors = torch.multinomial(
+                mask.to(torch.float32), n_anchors, replacement=True, generator=generator
+            )
+        parts = [
+            self._loss_of_sets(part, None if anchors is None else part.place_of(anchors)).sum()
+            for part in remaining_points(task.points, task.labels, mask)
+        ]
+        return torch.stack(parts).sum() / (len(mask) * (1 if anchors is None else anchors.shape[1]))
+
+    def _loss_of_sets(self, sets: Remaining, anchors: Tensor | None) -> Tensor:
+        """Losses of one pass over S sets, (S,), or over each set with each of its anchors (S, A)."""
+        points, labels, mask = sets.points, sets.labels, sets.mask
+        h_x = self.encode(points, mask)
+        if anchors is not None:
+            points, labels, mask, h_x = (
+                tensor.repeat_interleave(anchors.shape[1], dim=0) for tensor in (points, labels, mask, h_x)
+            )
+            anchors = anchors.flatten()
+        filtered = self.decode(h_x, mask, anchors)
+        density = self.log_density(points, filtered)
+        if density is not None:
+            density = self.config.density_weight * density
+        return filtering_loss(filtered.logits, density, labels, mask, anchors)
 
     @torch.inference_mode()
     def infer(
@@ -188,7 +269,11 @@ class DAC(AmortizedModel):
         points, mask = (tensor.repeat_interleave(paths, dim=0) for tensor in (points, mask))
         found = self._filter(points, mask, [s for seed in seeds for s in _seeds(seed, n_draws)], max_clusters)
         return [
-            replace(found[start], draws=tuple(one.labels for one in found[start + 1 : start + paths]))
+            replace(
+                found[start],
+                draws=tuple(one.labels for one in found[start + 1 : start + paths]),
+                densities=sum((one.densities for one in found[start : start + paths]), ()),
+            )
             for start in range(0, len(found), paths)
         ]
 
@@ -202,7 +287,14 @@ class DAC(AmortizedModel):
             if not active:
                 break
             self._filter_once(points, [traces[b] for b in active], active)
-        return [trace.finish(points[b]) for b, trace in enumerate(traces)]
+        return [
+            replace(trace.finish(points[b]), densities=self._densities(trace.contexts))
+            for b, trace in enumerate(traces)
+        ]
+
+    def _densities(self, contexts: list[Tensor]) -> tuple[ConditionedFlow, ...]:
+        """Densities of the clusters that were found, if they are flows."""
+        return () if self.flow is None or not contexts else (self.flow.flow.given(torch.stack(contexts)),)
 
     def _filter_once(self, points: Tensor, traces: list[_Trace], active: list[int]) -> None:
         """Run one pass over the points that are left, gathered so that taken points cost nothing."""
@@ -221,6 +313,8 @@ class DAC(AmortizedModel):
         for row, (trace, index) in enumerate(zip(traces, left, strict=True)):
             anchor = None if anchors is None else int(anchors[row])
             trace.take(probabilities[row, : len(index)], index, anchor)
+            if filtered.context is not None:
+                trace.contexts.append(filtered.context[row])
 
 
 def _seeds(seed: int, n_draws: int) -> list[int]:
@@ -236,6 +330,7 @@ class _Trace:
         self.left = mask.clone()
         self.generator = torch.Generator().manual_seed(seed)
         self.steps: list[Step] = []
+        self.contexts: list[Tensor] = []  # theta of each step, if the density is a flow
 
     def draw_anchor(self, n_left: int) -> int:
         """Draw one of the points that are left, uniformly, by the data set's own generator."""

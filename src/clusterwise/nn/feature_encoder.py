@@ -9,6 +9,7 @@ by themselves, a batch with one class in it must not be stretched to the width o
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -73,9 +74,12 @@ class FeatureEncoder(nn.Module):
         self.log_temperature = nn.Parameter(torch.tensor(0.0))  # of the metric loss
         self.linear: nn.Linear | None = None
         self.layers: nn.Module | None = None
+        if config.kind != "convolution":
+            self.linear = nn.Linear(config.n_features, config.n_out)
         if config.kind == "mlp":
-            self.linear = nn.Linear(config.n_features, config.n_encoded)
             self.layers = _mlp(config)
+        if config.kind == "identity" and self.linear is not None:
+            self.linear.requires_grad_(False)
         elif config.kind == "convolution":
             self.layers = _convolutions(config)
 
@@ -91,12 +95,11 @@ class FeatureEncoder(nn.Module):
     def raw(self, rows: Tensor) -> Tensor:
         """What the layers make of rows (n, n_features), before it is brought to unit spread."""
         x = self.standardized(rows)
-        if self.linear is not None and self.layers is not None:
+        if self.linear is not None:
             # A linear map that a few steps cannot spoil, and what a nonlinear one adds.
-            encoded: Tensor = self.linear(x) + self.layers(x)
-            return encoded
-        if self.layers is None:
-            return x
+            encoded: Tensor = self.linear(x)
+            return encoded if self.layers is None else encoded + self.layers(x)
+        assert self.layers is not None
         height, width, *colours = self.config.image_shape or ()
         images = x.view(len(x), height, width, *(colours or [1])).permute(0, 3, 1, 2)
         encoded = self.layers(images.contiguous(memory_format=torch.channels_last))
@@ -113,31 +116,51 @@ class FeatureEncoder(nn.Module):
         return torch.cat([self(part) for part in rows.split(ROWS_AT_A_TIME)])
 
     @torch.no_grad()
-    def start(self, rows: Tensor, labels: Tensor) -> None:
-        """Learn the scales of a table of rows (n, n_features), and begin with its linear discriminants.
+    def start(
+        self, rows: Tensor, labels: Tensor, judge: Callable[[FeatureEncoder], float] | None = None
+    ) -> None:
+        """Learn the scales of a table of rows (n, n_features), and a linear map to begin with.
 
-        Pixels have one scale in common, columns of a table one each.
+        Pixels have one scale in common. Columns have one in common or one each, and are turned towards what
+        tells classes apart as far as that helps: ``judge`` says how badly the encoder does, on other classes.
         """
-        self.shift.copy_(rows.mean(0))
-        spread = rows.sub(self.shift).square().mean(0).sqrt()
-        if self.config.image_shape is not None:
-            self.shift.fill_(rows.mean())
-            spread = rows.sub(self.shift).square().mean().sqrt().expand_as(spread)
-        self.scale.copy_(torch.where(spread > 1e-12 * rows.abs().amax(0).clamp(min=1e-12), spread, 1.0))
-        if self.linear is not None:
-            axes = discriminants(self.standardized(rows), labels, self.config.n_encoded)
+        if self.linear is None:
+            self._scale(rows, per_feature=False)
+            self._to_unit_spread(rows)
+            return
+        found: list[tuple[float, dict[str, Tensor]]] = []
+        for per_feature, share in STARTS if judge is not None else STARTS[-1:]:
+            self._scale(rows, per_feature)
+            axes = discriminants(self.standardized(rows), labels, self.config.n_out, share)
             self.linear.weight.zero_()
             self.linear.weight[: axes.shape[1]].copy_(axes.T)
             self.linear.bias.zero_()
+            self._to_unit_spread(rows)
+            badness = 0.0 if judge is None else judge(self)
+            found.append((badness, {name: tensor.clone() for name, tensor in self.state_dict().items()}))
+        self.load_state_dict(min(found, key=lambda one: one[0])[1])
+
+    def _scale(self, rows: Tensor, per_feature: bool) -> None:
+        self.shift.copy_(rows.mean(0) if self.config.image_shape is None else rows.mean())
+        spread = rows.sub(self.shift).square().mean(0)
+        spread = (spread if per_feature else spread.mean().expand_as(spread)).sqrt()
+        self.scale.copy_(torch.where(spread > 1e-12 * rows.abs().amax(0).clamp(min=1e-12), spread, 1.0))
+
+    def _to_unit_spread(self, rows: Tensor) -> None:
         encoded = self.raw(rows)
         self.out_shift.copy_(encoded.mean(0))
         self.out_scale.copy_((encoded - self.out_shift).square().mean().sqrt().clamp(min=1e-6))
 
 
-def discriminants(rows: Tensor, labels: Tensor, n_axes: int) -> Tensor:
+# Whether columns have a scale each, and how far the covariance within classes is shrunk to none at all.
+STARTS = ((False, 1.0), (True, 1.0), (False, 0.5), (True, 0.5), (True, 0.1))
+
+
+def discriminants(rows: Tensor, labels: Tensor, n_axes: int, share: float = 0.1) -> Tensor:
     """Axes (d, at most n_axes) along which classes differ most, in units of the spread within a class.
 
-    Fisher's discriminants with a within-class covariance that is shrunk towards a multiple of the identity.
+    Fisher's discriminants with a within-class covariance that is shrunk towards a multiple of the identity,
+    by ``share``; 1 is a rotation.
     """
     centred = (rows - rows.mean(0)).to(torch.float64)
     n_classes = int(labels.max()) + 1
@@ -146,7 +169,6 @@ def discriminants(rows: Tensor, labels: Tensor, n_axes: int) -> Tensor:
     means = sums / sizes[:, None]
     within = centred - means[labels]
     covariance = within.T @ within / len(rows)
-    share = 0.1
     level = covariance.diagonal().mean().clamp(min=1e-12)
     covariance = (1 - share) * covariance + share * level * torch.eye(len(covariance), dtype=torch.float64)
     values, vectors = torch.linalg.eigh(covariance)

@@ -18,6 +18,7 @@ from clusterwise.components.niw import CovarianceType
 from clusterwise.pipeline.fitting import Pipeline
 from clusterwise.pipeline.prepare import Prepared
 from clusterwise.pipeline.propose import Proposal
+from clusterwise.pipeline.refine import Refined
 from clusterwise.search.em import state_of_labels
 from clusterwise.search.evidence import Sample
 from clusterwise.search.mergers import gains_of_mergers, merged
@@ -27,6 +28,8 @@ __all__ = ["ContextsPipeline", "neighbourhoods", "united"]
 
 # Rows that a cluster of a sample must have on average, or the sample shows too little of each.
 FEWEST_ROWS = 8
+# More clusters than this are not split and merged.
+MOST_TO_SEARCH = 150
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,12 @@ class ContextsPipeline(Pipeline):
         found = iter(super().propose(small, seed, n_draws)) if small else iter(())
         by_parts = iter([self._propose_by_parts(one, seed, n_draws) for one in large])
         return [next(by_parts if len(one.shown) > self.most_at_once else found) for one in prepared]
+
+    def refine(self, prepared: Prepared, proposal: Proposal) -> Refined | None:
+        """As usual, but hundreds of clusters are only fitted: to split and merge them would take minutes."""
+        if self.how == "search" and proposal.candidates[0].max() >= MOST_TO_SEARCH:
+            return replace(self, how="em").refine(prepared, proposal)
+        return super().refine(prepared, proposal)
 
     def _propose_by_parts(self, prepared: Prepared, seed: int, n_draws: int | None) -> Proposal:
         if n_draws is None:

@@ -7,18 +7,26 @@ from typing import Protocol
 
 import numpy as np
 
-from clusterwise.components.clusters import Clusters, clusters_in_use, outlier_scores
+from clusterwise.components.clusters import Clusters, Described, clusters_in_use, outlier_scores
 from clusterwise.components.niw import CovarianceType
 from clusterwise.components.order import by_first_appearance, in_input_order
 from clusterwise.components.rows import Rows
 from clusterwise.partition import canonical_labels
 from clusterwise.pipeline.averaging import averaged
-from clusterwise.pipeline.posterior import Beliefs
+from clusterwise.pipeline.posterior import Beliefs, weighed_clusters
 from clusterwise.pipeline.prepare import Prepared
 from clusterwise.pipeline.propose import Proposal
 from clusterwise.pipeline.refine import clusters_of_labels
 
-__all__ = ["Assigner", "Description", "describe", "describe_average", "describe_proposal", "network_labels"]
+__all__ = [
+    "Assigner",
+    "Description",
+    "describe",
+    "describe_average",
+    "describe_flows",
+    "describe_proposal",
+    "network_labels",
+]
 
 
 class Assigner(Protocol):
@@ -32,7 +40,7 @@ class Assigner(Protocol):
 class Description:
     """What a user wants to know about the clusters of a data set; rows in the order of the input."""
 
-    clusters: Clusters  # all in use, in the order of first appearance
+    clusters: Described  # all in use, in the order of first appearance
     assigner: Assigner  # of new rows to these clusters
     membership: np.ndarray  # (n, K), the largest entry of a row is its label
     outlier_scores: np.ndarray  # (n,)
@@ -69,17 +77,32 @@ def describe_average(prepared: Prepared, answer: Clusters, beliefs: Beliefs) -> 
 def describe_proposal(prepared: Prepared, proposal: Proposal, covariance_type: CovarianceType) -> Description:
     """Report a proposer's own answer as it is.
 
-    Its clusters become Gaussians without further ado, which label the rows that it did not see and say how
-    sure a membership is; where they prefer another cluster for a row, both change places.
+    The densities of its clusters, its own or Gaussians without further ado, label the rows that it did not
+    see and say how sure a membership is; where they prefer another cluster for a row, both change places.
     """
     own = proposal.candidates[0]
-    clusters = clusters_of_labels(prepared.features[prepared.shown], own, covariance_type)
+    clusters: Described
+    if proposal.clusters:
+        clusters = proposal.clusters[0]
+    else:
+        clusters = clusters_of_labels(prepared.features[prepared.shown], own, covariance_type)
     labels = clusters.log_joint(prepared.features).argmax(axis=1)
     labels[prepared.shown] = own
     in_use = by_first_appearance(labels, clusters.n_clusters, prepared.order)
     clusters, labels = clusters.select(in_use), np.argsort(in_use)[labels]
     membership = _with_winners(clusters.memberships(prepared.features), labels)
     return _description(prepared, clusters, clusters, membership)
+
+
+def describe_flows(prepared: Prepared, proposal: Proposal) -> Description:
+    """Label all rows by the densities of a proposer's clusters, those that are not missed left out."""
+    clusters = weighed_clusters(prepared, proposal, 0)
+    while True:
+        membership = clusters.memberships(prepared.features)
+        in_use = by_first_appearance(membership.argmax(axis=1), clusters.n_clusters, prepared.order)
+        if np.array_equal(in_use, np.arange(clusters.n_clusters)):
+            return _description(prepared, clusters, clusters, membership)
+        clusters = clusters.select(in_use)
 
 
 def _with_winners(membership: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -95,7 +118,7 @@ def _with_winners(membership: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def _description(
-    prepared: Prepared, clusters: Clusters, assigner: Assigner, membership: np.ndarray
+    prepared: Prepared, clusters: Described, assigner: Assigner, membership: np.ndarray
 ) -> Description:
     distances = clusters.nearest_distances(prepared.features)
     scores = outlier_scores(distances, prepared.features.shape[1], prepared.n_rows)

@@ -8,8 +8,10 @@ from functools import singledispatch
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.special import softmax
 
-from clusterwise.components.clusters import Clusters, outlier_scores
+from clusterwise.components.clusters import Clusters, Described, outlier_scores
+from clusterwise.components.flows import FlowClusters
 from clusterwise.components.quick import LabelledRows, QuickClusters
 from clusterwise.pipeline.averaging import AveragedClusters
 from clusterwise.pipeline.describe import Assigner
@@ -93,7 +95,7 @@ class ByMembership:
     """Anything else with memberships; scores are those of Gaussian clusters."""
 
     assigner: Assigner
-    clusters: Clusters
+    clusters: Described
     n_rows: int
     outlying: float = 0.0
 
@@ -110,23 +112,23 @@ def _by_membership(membership: np.ndarray, scores: np.ndarray) -> LabelledRows:
 
 
 @singledispatch
-def labeller_of(assigner: Any, clusters: Clusters, n_rows: int) -> Labeller:
+def labeller_of(assigner: Any, clusters: Described, n_rows: int) -> Labeller:
     """The quickest way to label rows, of ``n_rows`` altogether, as this assigner does."""
     return ByMembership(assigner, clusters, n_rows)
 
 
 @labeller_of.register
-def _(assigner: Clusters, clusters: Clusters, n_rows: int) -> Labeller:
+def _(assigner: Clusters, clusters: Described, n_rows: int) -> Labeller:
     return ByDensity(QuickClusters(assigner, n_rows))
 
 
 @labeller_of.register
-def _(assigner: MixtureAssigner, clusters: Clusters, n_rows: int) -> Labeller:
+def _(assigner: MixtureAssigner, clusters: Described, n_rows: int) -> Labeller:
     return ByMixture(QuickClusters(assigner.clusters, n_rows), assigner.votes)
 
 
 @labeller_of.register
-def _(assigner: NeighbourAssigner, clusters: Clusters, n_rows: int) -> Labeller:
+def _(assigner: NeighbourAssigner, clusters: Described, n_rows: int) -> Labeller:
     return ByNeighbours(assigner)
 
 
@@ -163,6 +165,17 @@ def _(assigner: Clusters, features: np.ndarray, weights: np.ndarray) -> Clusters
     for _ in range(SHARE_STEPS):
         shares = weights @ result.memberships(features) / weights.sum()
         result = replace(result, shares=np.maximum(shares, np.finfo(np.float64).tiny))
+    return result
+
+
+@with_shares.register
+def _(assigner: FlowClusters, features: np.ndarray, weights: np.ndarray) -> FlowClusters:
+    result, total = assigner, assigner.counts.sum()
+    joint = assigner.log_joint(features) - np.log(assigner.proportions)  # densities, which stay as they are
+    for _ in range(SHARE_STEPS):
+        membership = softmax(joint + np.log(result.proportions), axis=1)
+        shares = weights @ membership / weights.sum()
+        result = replace(result, counts=total * np.maximum(shares, np.finfo(np.float64).tiny))
     return result
 
 

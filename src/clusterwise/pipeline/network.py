@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from clusterwise._tensors import pad_sets, to_numpy
+from clusterwise.components.flows import FlowClusters
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.models.base import AmortizedModel, Inference
 from clusterwise.pipeline.features import pad_features
@@ -40,7 +41,7 @@ class NetworkProposer:
         for batch in batches_of_similar_size(sizes, POINTS_PER_BATCH):
             run = self._run([sets[i] for i in batch], [seeds[i] for i in batch], n_draws)
             for i, inference in zip(batch, run, strict=True):
-                found[i] = _proposal(inference, len(sets[i]), with_draws=n_draws > 0)
+                found[i] = _proposal(inference, sets[i], with_draws=n_draws > 0)
         return [found[i] for i in range(len(sets))]
 
     def _run(self, sets: list[np.ndarray], seeds: list[int], n_draws: int) -> list[Inference]:
@@ -57,7 +58,13 @@ class NetworkProposer:
         )
         if first.beliefs:  # all that it believes in, whatever was asked for
             return [first]
-        return [replace(first, draws=sum((one.draws for one in others), first.draws))]
+        return [
+            replace(
+                first,
+                draws=sum((one.draws for one in others), first.draws),
+                densities=sum((one.densities[1:] for one in others), first.densities),
+            )
+        ]
 
 
 def _seeds(seed: int) -> Iterator[int]:
@@ -90,8 +97,9 @@ def batches_of_similar_size(sizes: Sequence[int], points_per_batch: int) -> Iter
         yield batch
 
 
-def _proposal(inference: Inference, n_points: int, with_draws: bool) -> Proposal:
-    """Take what the network says about the ``n_points`` rows that are no padding."""
+def _proposal(inference: Inference, points: np.ndarray, with_draws: bool) -> Proposal:
+    """Take what the network says about the points (m, f), which are no padding."""
+    n_points, n_features = points.shape
 
     def of_rows(tensor: Tensor, dtype: Any = None) -> np.ndarray:
         return to_numpy(tensor[:n_points], dtype)
@@ -104,13 +112,17 @@ def _proposal(inference: Inference, n_points: int, with_draws: bool) -> Proposal
     if inference.log_k_posterior is not None:
         beliefs = np.exp(to_numpy(inference.log_k_posterior, np.float64))
         k_posterior = {k: float(p) for k, p in enumerate(beliefs / beliefs.sum(), start=1)}
+    candidates = tuple(_compact(of_rows(labels, np.int64)) for labels in (inference.labels, *draws))
+    # A density of more features than there are says nothing about these alone.
+    flows = [one for one in inference.densities[: len(candidates)] if one.n_features == n_features]
     return Proposal(
-        tuple(_compact(of_rows(labels, np.int64)) for labels in (inference.labels, *draws)),
+        candidates,
         weights,
         tuple(ProposedStep(of_rows(s.members), of_rows(s.probabilities), s.anchor) for s in inference.steps),
         inference.cap_reached,
         inference.log_probability,
         k_posterior,
+        tuple(FlowClusters.of(flow, points, own) for flow, own in zip(flows, candidates, strict=False)),
     )
 
 

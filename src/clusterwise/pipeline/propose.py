@@ -8,6 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
+from clusterwise.components.flows import FlowClusters
+
 __all__ = ["ClusteringStep", "Proposal", "ProposedStep", "Proposer", "steps_in_input_order"]
 
 
@@ -30,6 +32,7 @@ class Proposal:
     cap_reached: bool = False
     log_probability: float | None = None  # of the first candidate, where a method gives one
     k_posterior: dict[int, float] | None = None  # where a method has a belief in k itself
+    clusters: tuple[FlowClusters, ...] = ()  # of each candidate, where the proposer has densities of its own
 
 
 class Proposer(Protocol):

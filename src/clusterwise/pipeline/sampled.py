@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from clusterwise.components.clusters import Clusters
+from clusterwise.components.clusters import Described
 from clusterwise.components.order import in_input_order
 from clusterwise.components.quick import LabelledRows
 from clusterwise.pipeline.describe import Description
@@ -29,7 +29,7 @@ class FittedSample:
     proposal: Proposal
     refined: Refined | None
     description: Description
-    clusters: Clusters
+    clusters: Described
     assigner: Any  # has ``select`` in addition to what an ``Assigner`` has
     label: Callable[[Batch], LabelledRows]
     outlying: float

@@ -16,7 +16,7 @@ __all__ = ["DrawnRows", "LabelledOptions", "LabelledRows", "class_numbers", "spl
 # Ways to turn and mirror an image.
 N_TURNS = 8
 # Classes to hold some out for validation; with fewer, rows are held out.
-FEWEST_CLASSES_TO_SPLIT = 10
+FEWEST_CLASSES_TO_SPLIT = 6
 
 
 @dataclass(frozen=True)

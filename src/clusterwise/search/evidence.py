@@ -147,17 +147,20 @@ def _pooled(
     ``statistics`` (K, p) are theirs, ``variance`` (d,) is that of all n points around zero.
     """
     k, d = len(statistics), len(variance)
-    scatter = n * variance
-    for j in range(k):
-        for a in range(d):
-            scatter[a] -= statistics[j, 1 + a] ** 2 / max(statistics[j, 0], 1e-300)
-    scatter = np.maximum(scatter, 0.0)
-    if spherical:
-        scatter[:] = scatter.sum() / d
+    pooled = np.empty(d)
+    total = 0.0
+    for a in range(d):
+        scatter = n * variance[a]
+        for j in range(k):
+            scatter -= statistics[j, 1 + a] ** 2 / max(statistics[j, 0], 1e-300)
+        pooled[a] = max(scatter, 0.0)
+        total += pooled[a]
     # Where hardly any point shares a cluster, the spread of the data stands in for the clusters' own.
     free = max(n - k, 0)
     guess = 1 / (1.0 + free) ** 2
-    pooled = np.maximum((scatter + guess * variance) / (free + guess), LEAST_SCATTER)
+    for a in range(d):
+        scatter = total / d if spherical else pooled[a]
+        pooled[a] = max((scatter + guess * variance[a]) / (free + guess), LEAST_SCATTER)
     squares = d * means_apart
     for j in range(k):
         for a in range(d):

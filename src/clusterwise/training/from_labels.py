@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any, Literal
@@ -14,9 +14,11 @@ import torch
 
 from clusterwise._arrays import require_finite
 from clusterwise._threads import one_thread
-from clusterwise.exceptions import ClusterwiseError, InvalidDataError
+from clusterwise.exceptions import ClusterwiseError, FewClassesWarning, InvalidDataError
+from clusterwise.models.encoded import EncodedModel, prototype_loss
 from clusterwise.models.registry import make_model
 from clusterwise.pretrained.header import Weights
+from clusterwise.priors.labelled import class_numbers
 from clusterwise.tables.columns import read_columns
 from clusterwise.training.labelled import LabelledSource
 from clusterwise.training.labelled_files import LABELLED, LabelledTable
@@ -46,6 +48,9 @@ ROWS_PER_STEP, IMAGES_PER_STEP = 1024, 400
 SIZES = (50, 100, 200, 400)
 MOST_CLUSTERS = 40
 MOST_AT_ONCE = 10  # for ACT-ST, which makes mixtures of all numbers at once
+FEW_CLASSES = 10
+# Steps that tell whether an MLP helps.
+STEPS_OF_PILOT = 150
 # The pace is measured over these steps, after one that sets everything up.
 STEPS_TO_MEASURE = 4
 FEWEST_STEPS = 20
@@ -82,7 +87,9 @@ def train_from_labels(
         Where rows come from (an alphabet, a donor, a day). Half of the data sets are drawn within one
         group, and whole groups are held out for validation.
     encoder : {"auto", "mlp", "convolution", "identity"}
-        What comes before the clustering network; "auto" is a convolution for images, otherwise an MLP.
+        What comes before the clustering network. "identity" are the features, scaled and perhaps turned;
+        "mlp" and "convolution" learn. "auto" is a convolution for images; for tables it is the MLP if a short
+        training shows that it helps with classes that were held out.
     minutes : float, optional
         Time to train for; the number of steps follows from the pace of the first ones: two runs differ.
     steps : int, optional
@@ -151,6 +158,10 @@ def train_on_table(
 
     with one_thread():
         started = time.monotonic()
+        pilot = plan(STEPS_OF_PILOT)  # says what is wrong with the labels
+        _warn_of_few_classes(len(np.unique(class_numbers(table.y))))
+        if encoder == "auto" and table.image_shape is None:
+            encoder = better_encoder(*pilot)
         recipe, source = plan(int(steps or DEFAULT_STEPS))
         if minutes is not None:
             pace = _seconds_per_step(recipe, source)
@@ -159,6 +170,47 @@ def train_on_table(
         weights = train_weights(recipe, None, lambda model, is_over: source, verbose=bool(verbose))
     assert weights is not None  # nothing ends it early
     return weights
+
+
+def _warn_of_few_classes(n_classes: int) -> None:
+    if n_classes < FEW_CLASSES:
+        warnings.warn(
+            f"there are {n_classes} classes to learn from; what sets unseen classes apart takes ten or more: "
+            "compare the result with that of an estimator without training, such as clusterwise.Clusterer.",
+            FewClassesWarning,
+            stacklevel=4,
+        )
+
+
+def better_encoder(recipe: Recipe, source: LabelledSource) -> EncoderKind:
+    """Whether an MLP learns something that helps with classes that were held out, by a short training.
+
+    Features that already tell classes apart are better left as they are: an MLP would learn by heart which
+    classes there are. Where no classes are held out, nothing can be said, and the features stay.
+    """
+    if source.held_out == "rows":
+        return "identity"
+    model = _started(recipe, source)
+    before = source.badness(model.encoder)
+    optimizer = torch.optim.AdamW(model.encoder.parameters(), lr=1e-3)
+    for step in range(recipe.optimizer.steps):
+        task = source.task(step)
+        points = model.encoder(task.rows)[task.index]
+        loss = prototype_loss(points, task.labels, torch.exp(model.encoder.log_temperature))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return "mlp" if source.badness(model.encoder) < before else "identity"
+
+
+def _started(recipe: Recipe, source: LabelledSource) -> EncodedModel:
+    """A network before its first step."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        model = make_model(recipe.method, recipe.model, recipe.encoder)
+    source.start(model)
+    assert isinstance(model, EncodedModel)
+    return model
 
 
 def recipe_for(
@@ -217,11 +269,7 @@ def recipe_for(
 
 def _seconds_per_step(recipe: Recipe, source: LabelledSource) -> float:
     """How long a step takes, by a few of them that train nothing."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(recipe.seed)
-        model = make_model(recipe.method, recipe.model, recipe.encoder)
-    source.start(model)
-    model = copy.deepcopy(model)
+    model = _started(recipe, source)
     optimizer = torch.optim.AdamW(model.parameters())
     generator = torch.Generator().manual_seed(0)
     for step in range(1 + STEPS_TO_MEASURE):

@@ -12,7 +12,8 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from torch import Tensor, nn
 
 from clusterwise.exceptions import InvalidDataError, RecipeError
-from clusterwise.models.encoded import EncodedModel, RowsTask
+from clusterwise.models.encoded import EncodedModel, RowsTask, prototype_loss
+from clusterwise.nn.feature_encoder import FeatureEncoder
 from clusterwise.partition import canonical_labels
 from clusterwise.priors.labelled import DrawnRows, LabelledOptions, LabelledRows, class_numbers, split_rows
 from clusterwise.search.climb import climb
@@ -60,7 +61,30 @@ class LabelledSource:
         rng = rng_of_step(self.recipe.seed, SPLIT, 1)
         some = rng.permutation(len(self.prior.y))[:MOST_ROWS_TO_START]
         labels = np.unique(self.prior.y[some], return_inverse=True)[1].reshape(-1)
-        _encoded(model).encoder.start(_tensor(self.prior.rows[some]), torch.from_numpy(labels))
+        sets = validation_sets(self.held, self.recipe)
+        _encoded(model).encoder.start(
+            _tensor(self.prior.rows[some]),
+            torch.from_numpy(labels),
+            lambda encoder: self.badness(encoder, sets),
+        )
+
+    @torch.no_grad()
+    def badness(self, encoder: FeatureEncoder, sets: list[DrawnRows] | None = None) -> float:
+        """How badly rows that were held out are told apart by distances to the means of their classes.
+
+        The metric loss at the temperature that suits the encoder best, which it keeps.
+        """
+        found: dict[float, list[float]] = {log_t: [] for log_t in TEMPERATURES}
+        for drawn in validation_sets(self.held, self.recipe) if sets is None else sets:
+            for index, truth in zip(drawn.index, drawn.labels, strict=True):
+                points = encoder(_tensor(self.held.rows[index]))[None]
+                for log_t, losses in found.items():
+                    loss = prototype_loss(points, torch.from_numpy(truth)[None], torch.tensor(np.exp(log_t)))
+                    losses.append(float(loss))
+        means = {log_t: float(np.mean(losses)) for log_t, losses in found.items()}
+        best = min(means, key=lambda log_t: means[log_t])
+        encoder.log_temperature.fill_(best)
+        return means[best]
 
     def task(self, step: int) -> RowsTask:
         sizes, rng = self.recipe.sizes, rng_of_step(self.recipe.seed, TRAINING, step)
@@ -106,6 +130,8 @@ class LabelledSource:
 # Entries of [prior] that say where the rows are, not how sets are drawn from them.
 NOT_OPTIONS = ("name", "file", "label_column", "group_column", "split")
 MOST_ROWS_TO_START = 5000
+# Logarithms of temperatures of the metric that are tried.
+TEMPERATURES = (-3.0, -1.5, 0.0, 1.5, 3.0)
 
 
 def _require_classes(y: np.ndarray) -> None:

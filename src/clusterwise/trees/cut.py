@@ -12,12 +12,12 @@ __all__ = ["best_cut", "best_overlaps", "cut_into", "decisions", "labels_of_cut"
 
 def values_below(sizes: np.ndarray, children: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Largest sum of size times score of a cut strictly below each of v nodes, per row of it, (v,)."""
-    return _below(sizes, children, scores)[0]
+    return _below(sizes, children, np.ascontiguousarray(scores))[0]
 
 
 def best_cut(sizes: np.ndarray, children: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """The disjoint nodes with the largest sum of size times score; indices among v nodes, parents first."""
-    _, whole = _below(sizes, children, scores)
+    _, whole = _below(sizes, children, np.ascontiguousarray(scores))
     return np.flatnonzero(_taken(children, whole))
 
 
@@ -28,9 +28,9 @@ def _below(sizes: np.ndarray, children: np.ndarray, scores: np.ndarray) -> tuple
     whole = np.zeros(v, dtype=np.bool_)
     for i in range(v - 1, -1, -1):  # children come after their parents
         parts = 0.0
-        for child in children[i]:
-            if child >= 0:
-                parts += best[child]
+        for side in range(2):
+            if children[i, side] >= 0:
+                parts += best[children[i, side]]
         own = sizes[i] * scores[i]
         whole[i] = own >= parts
         best[i] = max(own, parts)
@@ -49,9 +49,9 @@ def _taken(children: np.ndarray, whole: np.ndarray) -> np.ndarray:
         if whole[i]:
             taken[i] = True
         else:
-            for child in children[i]:
-                if child >= 0:
-                    reached[child] = True
+            for side in range(2):
+                if children[i, side] >= 0:
+                    reached[children[i, side]] = True
     return taken
 
 
@@ -101,7 +101,7 @@ def _by_number(
 
 def decisions(sizes: np.ndarray, children: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """What the best cut does with v nodes: 1 it is taken, 0 the cut is below it, -1 above it, (v,)."""
-    _, whole = _below(sizes, children, scores)
+    _, whole = _below(sizes, children, np.ascontiguousarray(scores))
     reached = np.zeros(len(whole), dtype=bool)
     reached[0] = True
     for i in np.flatnonzero(~whole):  # parents come before their children
