@@ -55,11 +55,13 @@ METRICS = ("ARI", "NMI (geometric)", "NMI (arithmetic)", "accuracy", "k error", 
 
 # AMCP's network with one choice changed at a time: section 4.3 and appendix C.2.3. No search follows, which
 # would level the differences. Every ablation differs from the base in what it says: T = 3, regular E-step,
-# free proportions, earlier clusters updated (the asterisk), learned first cluster.
+# free proportions, earlier clusters updated (the asterisk), learned first cluster, coupled seeds, splits and
+# merges at the end.
 EM_STEPS = (1, 2, 3, 4, 5)  # T
 BASE = "AMCP*, T = 3"
 BASE_OPTIONS: dict[str, Any] = {
     "n_em_steps": 3, "e_step": "regular", "proportions": "free", "update": True, "first_cluster": "learned",
+    "coupling": True, "revise": True,
 }  # fmt: skip
 ABLATIONS: dict[str, dict[str, Any]] = {
     **{f"AMCP*, T = {n}": {"n_em_steps": n} for n in EM_STEPS},

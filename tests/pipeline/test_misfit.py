@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import warnings
 
@@ -68,10 +69,10 @@ def test_parts_of_skewed_clusters(draw, refine):
     rng = np.random.default_rng(4)
     for _ in range(3):
         X = getattr(rng, draw)(size=(1000, 2))
-        with pytest.warns(
-            MisfitWarning, match=r"run into each other without a gap, and column 0.*TablePreparation"
-        ):
+        with pytest.warns(MisfitWarning) as seen:  # parts far out may bring another one
             cw.AMCP(random_state=0, refine=refine).fit(X)
+        skewed = re.compile("run into each other without a gap, and column 0.*TablePreparation")
+        assert any(skewed.search(str(one.message)) for one in seen)
         assert cw.GaussianSearch(random_state=0).fit(cw.TablePreparation().fit_transform(X)).misfits_ == []
 
 
