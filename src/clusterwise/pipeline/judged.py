@@ -201,10 +201,12 @@ def _best_assigner(
     by_neighbours = NeighbourAssigner.of(proposal.projection, proposal.near, votes)
     ordinary = by_neighbours.ordinary & (votes.argmax(axis=1) == answer)
     ordinary |= ~np.isin(answer, answer[ordinary])  # of a cluster without any all rows count
-    clusters = clusters_of_labels(shown[ordinary], answer[ordinary], covariance_type)
-    by_mixture = MixtureAssigner.of(clusters, votes, answer, prepared.n_rows)
-    if by_mixture.agreement(shown, answer) >= by_neighbours.agreement(proposal.near, answer):
-        return by_mixture
+    least = by_neighbours.agreement(proposal.near, answer)
+    for rows in (ordinary, np.ones_like(ordinary)):  # without rows far out, if that does not harm
+        clusters = clusters_of_labels(shown[rows], answer[rows], covariance_type)
+        by_mixture = MixtureAssigner.of(clusters, votes, answer, prepared.n_rows)
+        if by_mixture.agreement(shown, answer) >= least:
+            return by_mixture
     return by_neighbours
 
 
