@@ -1,8 +1,8 @@
 """Clusters of any shape: each is a flow that maps its rows to a standard normal, u = f_k(x).
 
-The density of cluster k is p_k(x) = Normal(f_k(x); 0, I) |det df_k/dx|. All clusters share the weights of one
-masked autoregressive flow (``nn.flows``) and differ in what their contexts add to its layers. Here the flow
-is arrays: clusters that were found can be compared with rows, drawn from and pickled without torch.
+The density of cluster k is ``p_k(x) = Normal(f_k(x); 0, I) |det df_k/dx|``. All clusters share the weights of
+one masked autoregressive flow (``nn.flows``) and differ in what their contexts add to its layers. Here the
+flow is arrays: clusters that were found can be compared with rows, drawn from and pickled without torch.
 """
 
 from __future__ import annotations
