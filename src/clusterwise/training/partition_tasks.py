@@ -44,7 +44,7 @@ def _candidates(judge: NodeJudge, prior: BroadPrior, seed: int, numbers: range) 
     """Candidates of some tables, one after the other, with their scores."""
     parts: dict[str, list[np.ndarray]] = {}
     for number in numbers:
-        points, truth = draw_points(prior, seed, number)
+        points, truth, kind = draw_points(prior, seed, number)
         found = candidates_of(points, judge)
         features = [
             features_of_partition(found.measured, one, found.trees, found.scores) for one in found.labels
@@ -60,6 +60,7 @@ def _candidates(judge: NodeJudge, prior: BroadPrior, seed: int, numbers: range) 
             "scores": agreements_with(truth[known], [one[known] for one in found.labels]),
             "lengths": np.array([len(features)]),
             "n_clusters": np.array([truth.max() + 1]),
+            "kinds": np.array([kind]),
         }
         for key, values in of_table.items():
             parts.setdefault(key, []).append(values)
@@ -92,6 +93,8 @@ class PartitionSource:
 
     def start(self, model: nn.Module) -> None:
         assert isinstance(model, PartitionJudge)
+        if self.recipe.start:  # its parameters go with the units that it has
+            return
         model.standardize(self.pack(range(min(len(self.tables), TABLES_TO_STANDARDIZE))))
 
     def task(self, step: int) -> CandidateTask:
