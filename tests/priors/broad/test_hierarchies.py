@@ -28,5 +28,5 @@ def test_tables_are_wide_and_repeatable() -> None:
         one, other = (prior.draw_table(np.random.default_rng(seed)) for _ in range(2))
         np.testing.assert_array_equal(one.points, other.points)
         n, d = one.points.shape
-        assert one.kind == "hierarchy" and 300 <= n <= 800 and 10 <= d <= 128
+        assert one.kind == "hierarchy" and 300 <= n <= 400 and 10 <= d <= 128
         assert np.array_equal(np.unique(one.labels), np.arange(one.n_clusters))

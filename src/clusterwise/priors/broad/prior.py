@@ -44,7 +44,7 @@ _EASIER = 1.35  # how much farther apart clusters are in each new try
 _LEAST_CLARITY = 0.45  # of tables that are no arrangement
 _OWN_FORM = ("embedding", "records")  # kinds with disturbances of their own
 _FEATURES_OF_HIERARCHY = 10  # at least
-_ROWS_OF_HIERARCHY = (5, 2)  # times the least and the most rows: wide tables show little in few rows
+_ROWS_OF_HIERARCHY = 5  # times the least rows of other tables: wide tables show little in few rows
 _Split = Callable[[np.random.Generator, int, int], np.ndarray]  # rows and clusters -> sizes
 _KINDS: dict[str, Callable[[np.random.Generator, np.ndarray, int, float], np.ndarray]] = {
     "mixture": draw_mixture,
@@ -118,9 +118,8 @@ class BroadPrior:
 
     def _draw_hierarchy(self, rng: np.random.Generator, n_rows: int | None) -> LabelledTable:
         if n_rows is None:
-            fewer, more = _ROWS_OF_HIERARCHY
-            least = min(fewer * self.least_rows, self.most_rows)
-            n_rows = draw_n_rows(rng, least, more * self.most_rows)
+            least = min(_ROWS_OF_HIERARCHY * self.least_rows, self.most_rows)
+            n_rows = draw_n_rows(rng, least, self.most_rows)
         most = max(self.most_embedding_features, _FEATURES_OF_HIERARCHY)
         d = int(log_uniform(rng, _FEATURES_OF_HIERARCHY, most + 1))
         return _shuffled(rng, *draw_hierarchy(rng, n_rows, d), "hierarchy")
