@@ -54,7 +54,8 @@ class NumpyEncoding:
 
     def of_sets(self, points: np.ndarray, present: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """The same for the points (B, N, n_features) that are ``present`` (B, N) in each of B data sets."""
-        counts, found = present.sum(axis=1), {}
+        counts = present.sum(axis=1)
+        found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         for count in np.unique(counts):
             sets = np.flatnonzero(counts == count)
             for start in range(0, len(sets), SETS_AT_ONCE):
