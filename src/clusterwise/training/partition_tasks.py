@@ -38,6 +38,7 @@ TABLES_TO_STANDARDIZE = 300
 # Tried for P(K): see ``probabilities_of_k``.
 TEMPERATURES = tuple(np.geomspace(0.7, 5.0, 16).tolist())
 SPREADS = tuple(np.geomspace(0.005, 0.3, 14).tolist())
+SAME_LOSS = 0.01  # nats a table
 
 
 def _candidates(judge: NodeJudge, prior: BroadPrior, seed: int, numbers: range) -> Mapping[str, np.ndarray]:
@@ -176,18 +177,24 @@ def _answers(verdict: Verdict, task: CandidateTask) -> torch.Tensor:
 
 
 def _calibrate(model: PartitionJudge, task: CandidateTask) -> None:
-    """Give P(K) the temperature and the spread with which the true numbers are likeliest."""
+    """Give P(K) the temperature and the spread with which the true numbers are likeliest.
+
+    Among pairs that are level in that, the one whose confidence is right most often as it says.
+    """
     assert task.true_n_clusters is not None
     truth = task.true_n_clusters.numpy() - 1
-    losses = {}
+    losses, errors = {}, {}
     for temperature in TEMPERATURES:
         model.temperature.fill_(temperature)
         with torch.inference_mode():
             numbers = model(task).numbers.exp().double().numpy()
         for spread in SPREADS:
             found = _k_probabilities(numbers, task, spread)
-            losses[temperature, spread] = -np.log(found[np.arange(len(truth)), truth] + 1e-12).mean()
-    temperature, spread = min(losses, key=lambda pair: losses[pair])
+            pair = temperature, spread
+            losses[pair] = -np.log(found[np.arange(len(truth)), truth] + 1e-12).mean()
+            errors[pair] = expected_calibration_error(found.max(axis=1), found.argmax(axis=1) == truth)
+    level = [pair for pair, loss in losses.items() if loss <= min(losses.values()) + SAME_LOSS]
+    temperature, spread = min(level, key=lambda pair: errors[pair])
     model.temperature.fill_(temperature)
     model.spread.fill_(spread)
 
