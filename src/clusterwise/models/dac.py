@@ -6,6 +6,7 @@ cluster's parameters:
     Eq 5 (minimum loss)  min_j [ 1/n sum_i BCE(m_i, 1{y_i=j}) - 1/n_j sum_{i|y_i=j} log p(x_i; theta) ]
     Eq 7 (anchored)      the same with j = j_a, the cluster of the anchor a
     Eq 9 (no density)    both without the second term
+    Eq 18 (images)       log p of the images behind the points, by ``nn.statistician``
 
 ===============  ==========================================================  ======================
 symbol           meaning                                                     here
@@ -34,6 +35,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from clusterwise.components.flows import ConditionedFlow
+from clusterwise.exceptions import RecipeError
 from clusterwise.models.base import AmortizedModel, Inference, Step, TrainingTask
 from clusterwise.nn.attention import (
     InducedSetAttentionBlock,
@@ -43,6 +45,7 @@ from clusterwise.nn.attention import (
 from clusterwise.nn.densities import DiagonalGaussianHead, diagonal_gaussian_log_density
 from clusterwise.nn.embedding import CoordinateEmbedding
 from clusterwise.nn.flows import FlowHead
+from clusterwise.nn.statistician import NeuralStatistician
 
 __all__ = ["DAC", "DACConfig", "Filtered", "filtering_loss", "remove_random_clusters"]
 
@@ -58,7 +61,7 @@ class DACConfig:
 
     n_features: int = 2
     filtering: Literal["minimum-loss", "anchored"] = "minimum-loss"
-    density: Literal["diagonal-gaussian", "flow", "none"] = "diagonal-gaussian"
+    density: Literal["diagonal-gaussian", "flow", "statistician", "none"] = "diagonal-gaussian"
     width: int = 128
     n_heads: int = 4
     n_inducing: int = 16
@@ -67,9 +70,12 @@ class DACConfig:
     n_wavelengths: int = field(default=6, metadata={"least": 0})
     layer_norm: bool = False
     n_anchors: int = 1  # anchors per data set in a training step; they share its encoding
-    n_context: int = 128  # length of theta if the density is a flow (App. D), its blocks, their width
+    n_context: int = 128  # length of theta if the density is a flow (App. D) or one of images (App. E)
     n_flow_blocks: int = 4
     flow_width: int = 64
+    n_pixels: int = 784  # of the images whose encodings are the points, if the density is that of images
+    n_latent: int = 16  # length of z there, and the width of encoder, decoder and prior of z
+    decoder_width: int = 256
     density_weight: float = 1.0  # of log p in the loss; Eqs 5 and 7 have 1
 
 
@@ -79,7 +85,7 @@ class Filtered(NamedTuple):
     logits: Tensor  # (B, N), logit of the membership probability m
     means: Tensor | None = None  # (B, d) of the Gaussian density
     log_sds: Tensor | None = None  # (B, d)
-    context: Tensor | None = None  # (B, c), theta of the flow
+    context: Tensor | None = None  # (B, c), theta of the flow or of the images
 
 
 def remove_random_clusters(labels: Tensor, n_clusters: Tensor, generator: torch.Generator) -> Tensor:
@@ -99,13 +105,16 @@ class Remaining(NamedTuple):
     labels: Tensor  # (S, n)
     mask: Tensor  # (S, n), no point where a smaller set has ended
     places: Tensor  # (S, N) of the points among those that are left
+    images: Tensor | None = None  # (S, n, D) that the points are encodings of, if they count
 
     def place_of(self, anchors: Tensor) -> Tensor:
         """Indices (S, A) of the anchors, (B, A) indices before packing."""
         return self.places.gather(1, anchors[self.sets])
 
 
-def remaining_points(points: Tensor, labels: Tensor, mask: Tensor) -> list[Remaining]:
+def remaining_points(
+    points: Tensor, labels: Tensor, mask: Tensor, images: Tensor | None = None
+) -> list[Remaining]:
     """Sort B data sets by what is left of them, a few at a time, so that removed points cost next to nothing.
 
     To mask a point is the same as to delete it, so that the loss does not change.
@@ -114,6 +123,10 @@ def remaining_points(points: Tensor, labels: Tensor, mask: Tensor) -> list[Remai
     by_size = n_left.argsort(stable=True)
     places = mask.cumsum(1) - 1
     packed = []
+
+    def gathered(values: Tensor, sets: Tensor, index: Tensor) -> Tensor:
+        return values[sets].gather(1, index.unsqueeze(-1).expand(-1, -1, values.shape[-1]))
+
     for sets in by_size.tensor_split(min(SIZES_AT_ONCE, len(by_size))):
         # Rounded up: few different shapes, because kernels are built for each.
         grain = -(-n_points // ROUNDED_TO)
@@ -122,10 +135,11 @@ def remaining_points(points: Tensor, labels: Tensor, mask: Tensor) -> list[Remai
         packed.append(
             Remaining(
                 sets,
-                points[sets].gather(1, index.unsqueeze(-1).expand(-1, -1, points.shape[-1])),
+                gathered(points, sets, index),
                 labels[sets].gather(1, index),
                 mask[sets].gather(1, index),
                 places[sets],
+                None if images is None else gathered(images, sets, index),
             )
         )
     return packed
@@ -186,6 +200,13 @@ class DAC(AmortizedModel):
             if config.density == "flow"
             else None
         )
+        self.statistician = (
+            NeuralStatistician(
+                width, config.n_pixels, config.n_context, config.n_latent, config.decoder_width
+            )
+            if config.density == "statistician"
+            else None
+        )
 
     def encode(self, points: Tensor, mask: Tensor) -> Tensor:
         """H_X = ISAB_L(X), (B, N, width)."""
@@ -203,7 +224,8 @@ class DAC(AmortizedModel):
             h_x = self.anchor(h_x, h_a)
         h_theta = self.pool(h_x, mask)
         means, log_sds = self.density(h_theta.squeeze(1)) if self.density is not None else (None, None)
-        context = self.flow.context(h_theta.squeeze(1)) if self.flow is not None else None
+        of_cluster = self.flow if self.flow is not None else self.statistician
+        context = None if of_cluster is None else of_cluster.context(h_theta.squeeze(1))
         h_m = self.condition(h_x, h_theta)
         for block in self.decoder:
             h_m = block(h_m, mask)
@@ -219,11 +241,28 @@ class DAC(AmortizedModel):
             points, filtered.means.unsqueeze(1), filtered.log_sds.unsqueeze(1)
         )
 
+    def contexts(self, points: Tensor, mask: Tensor) -> Tensor:
+        """theta (B, c) of B data sets that are one cluster each.
+
+        Training takes clusters away until a single one may be left, so that this is a pass like any other.
+        """
+        anchors = None
+        if self.anchor is not None:  # the member in the middle
+            middle = (points * mask.unsqueeze(-1)).sum(1, keepdim=True) / mask.sum(1)[:, None, None]
+            squared = (points - middle).square().sum(-1)
+            anchors = squared.masked_fill(~mask, torch.inf).argmin(1)
+        context = self.filter(points, mask, anchors).context
+        if context is None:
+            raise ValueError("clusters of this network have no context")
+        return context
+
     def filter(self, points: Tensor, mask: Tensor, anchors: Tensor | None = None) -> Filtered:
         """One pass over B data sets: points (B, N, d), mask (B, N), anchors (B,)."""
         return self.decode(self.encode(points, mask), mask, anchors)
 
     def loss(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
+        if self.statistician is not None and task.images is None:
+            raise RecipeError("density = 'statistician' is one of images, and needs an [encoder] of them.")
         mask = remove_random_clusters(task.labels, task.n_clusters, generator)
         anchors = None
         if self.anchor is not None:
@@ -232,22 +271,27 @@ class DAC(AmortizedModel):
                 mask.to(torch.float32), n_anchors, replacement=True, generator=generator
             )
         parts = [
-            self._loss_of_sets(part, None if anchors is None else part.place_of(anchors)).sum()
-            for part in remaining_points(task.points, task.labels, mask)
+            self._loss_of_sets(part, None if anchors is None else part.place_of(anchors), generator).sum()
+            for part in remaining_points(task.points, task.labels, mask, task.images)
         ]
         return torch.stack(parts).sum() / (len(mask) * (1 if anchors is None else anchors.shape[1]))
 
-    def _loss_of_sets(self, sets: Remaining, anchors: Tensor | None) -> Tensor:
+    def _loss_of_sets(self, sets: Remaining, anchors: Tensor | None, generator: torch.Generator) -> Tensor:
         """Losses of one pass over S sets, (S,), or over each set with each of its anchors (S, A)."""
-        points, labels, mask = sets.points, sets.labels, sets.mask
+        points, labels, mask, images = sets.points, sets.labels, sets.mask, sets.images
         h_x = self.encode(points, mask)
         if anchors is not None:
             points, labels, mask, h_x = (
                 tensor.repeat_interleave(anchors.shape[1], dim=0) for tensor in (points, labels, mask, h_x)
             )
+            images = None if images is None else images.repeat_interleave(anchors.shape[1], dim=0)
             anchors = anchors.flatten()
         filtered = self.decode(h_x, mask, anchors)
-        density = self.log_density(points, filtered)
+        if self.statistician is not None and images is not None and filtered.context is not None:
+            noise = torch.randn(1, *points.shape[:2], self.config.n_latent, generator=generator)
+            density: Tensor | None = self.statistician.log_density(images, filtered.context, noise)
+        else:
+            density = self.log_density(points, filtered)
         if density is not None:
             density = self.config.density_weight * density
         return filtering_loss(filtered.logits, density, labels, mask, anchors)
@@ -313,7 +357,7 @@ class DAC(AmortizedModel):
         for row, (trace, index) in enumerate(zip(traces, left, strict=True)):
             anchor = None if anchors is None else int(anchors[row])
             trace.take(probabilities[row, : len(index)], index, anchor)
-            if filtered.context is not None:
+            if self.flow is not None and filtered.context is not None:
                 trace.contexts.append(filtered.context[row])
 
 
