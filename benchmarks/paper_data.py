@@ -1,7 +1,7 @@
 """Labelled data of the papers' tables, divided as the papers divide them.
 
-AMCP (Table 2) trains on half of the classes and tests on the other half. CHiGac (Table 2) names no such split,
-and its figures are about all classes: there other rows of the same classes are the test.
+AMCP (Table 2) trains on half of the classes and tests on the other half. CHiGac (Table 2) names no such
+split, and its figures are about all classes: there other rows of the same classes are the test.
 """
 
 from __future__ import annotations

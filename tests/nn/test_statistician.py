@@ -55,7 +55,9 @@ def test_images_are_treated_each_by_itself() -> None:
 
 def test_gradients_reach_every_parameter() -> None:
     made = statistician()
-    made.log_density(torch.rand(2, 5, D), made.context(normal(2, 8)), normal(1, 2, 5, LATENT)).sum().backward()
+    made.log_density(
+        torch.rand(2, 5, D), made.context(normal(2, 8)), normal(1, 2, 5, LATENT)
+    ).sum().backward()
     for name, parameter in made.named_parameters():
         assert parameter.grad is not None, name
         assert bool((parameter.grad != 0).any()), name

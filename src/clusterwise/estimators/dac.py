@@ -47,8 +47,8 @@ class DAC(AmortizedClusterer):
     left. ``refine`` says what happens to this partition.
 
     The weights ``"dac-warped-2d"`` are for bent clusters: each is a normalizing flow instead of a Gaussian.
-    Weights that ``train_from_labels`` made with ``decoder=True`` draw images: ``sample`` and ``score_samples``
-    are about pixels then.
+    With weights that ``train_from_labels`` made with ``decoder=True``, ``sample`` draws images and
+    ``score_samples`` says how likely images are.
 
     Parameters
     ----------

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from clusterwise.exceptions import RecipeError
 from clusterwise.models.amcp import AMCP
 from clusterwise.models.base import AmortizedModel, Inference, TrainingTask
 from clusterwise.models.dac import DAC
@@ -96,9 +97,10 @@ class EncodedModel(AmortizedModel):
     def __init__(self, encoder: FeatureEncoder, network: AmortizedModel) -> None:
         super().__init__()
         self.encoder, self.network = encoder, network
-        if self.statistician is not None and self.statistician.n_pixels != encoder.n_features:
-            raise ValueError(
-                f"n_pixels of the density is {self.statistician.n_pixels}, and rows have {encoder.n_features}"
+        n_pixels = encoder.n_features if self.statistician is None else self.statistician.n_pixels
+        if n_pixels != encoder.n_features:
+            raise RecipeError(
+                f"n_pixels of the density is {n_pixels}, and rows have {encoder.n_features} features."
             )
         start_near_identity(network)
         self.config = network.config

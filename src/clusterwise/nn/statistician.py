@@ -7,9 +7,9 @@
 one of them differs from the others. p(z; theta) is an autoregressive flow, q a Gaussian.
 
 Where this departs from the appendix. (1) q looks at the image, not at its encoding: encodings are trained to
-forget what tells images of a class apart, which is what z has to hold. (2) The prior of z depends on theta, as
-it does in Edwards & Storkey's model. (3) Grey pixels are not drawn black or white; they count by the mean of
-the log-likelihood over such draws.
+forget what tells images of a class apart, which is what z has to hold. (2) The prior of z depends on theta,
+as it does in Edwards & Storkey's model. (3) Grey pixels are not drawn black or white; they count by the mean
+of the log-likelihood over such draws.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class NeuralStatistician(nn.Module):
         return torch.logsumexp(log_weights, dim=0) - math.log(len(noise))
 
     def draw(self, context: Tensor, noise: Tensor) -> Tensor:
-        """Images (..., N, D) of clusters with contexts (..., c) from standard normal noise (..., N, n_latent).
+        """Images (..., N, D) of clusters with contexts (..., c); ``noise`` (..., N, n_latent) is normal.
 
         Pixels have the mean of p(x | z, theta), not black or white.
         """
@@ -99,6 +99,5 @@ class NeuralStatistician(nn.Module):
 
 def _layers(n_in: int, n_hidden: int, n_out: int) -> nn.Sequential:
     """Three layers, as in the appendix."""
-    return nn.Sequential(
-        nn.Linear(n_in, n_hidden), nn.ReLU(), nn.Linear(n_hidden, n_hidden), nn.ReLU(), nn.Linear(n_hidden, n_out)
-    )
+    first, second = nn.Linear(n_in, n_hidden), nn.Linear(n_hidden, n_hidden)
+    return nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), nn.Linear(n_hidden, n_out))

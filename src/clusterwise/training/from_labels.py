@@ -51,6 +51,9 @@ MOST_AT_ONCE = 10  # for ACT-ST, which makes mixtures of all numbers at once
 FEW_CLASSES = 10
 # Steps that tell whether an MLP helps.
 STEPS_OF_PILOT = 150
+# Of the mean log-likelihood of a pixel beside the clustering loss; that of all pixels of an image would drown
+# the question of which images belong together.
+WEIGHT_OF_PIXELS = 10.0
 # The pace is measured over these steps, after one that sets everything up.
 STEPS_TO_MEASURE = 4
 FEWEST_STEPS = 20
@@ -245,10 +248,8 @@ def recipe_for(
                 "decoder=True draws images; pass images of shape (n, height, width) and method='dac' or "
                 "'dac-anchored'."
             )
-        # Nats per pixel: hundreds of pixels must not drown the question of which images belong together.
-        options = {
-            **options, "density": "statistician", "n_pixels": n_features, "density_weight": 1 / n_features
-        }
+        weight = WEIGHT_OF_PIXELS / n_features
+        options = {**options, "density": "statistician", "n_pixels": n_features, "density_weight": weight}
     before: dict[str, Any] = {"kind": kind, "n_features": n_features}
     if kind == "mlp":
         before["n_encoded"] = min(32, max(8, n_features))
