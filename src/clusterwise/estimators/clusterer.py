@@ -42,8 +42,8 @@ from clusterwise.trees.points import COLUMNS_OF_ONE_UNIT, in_one_unit
 
 __all__ = ["Clusterer"]
 
-# Rows that the judges look at; tables with many columns need more of them to show their structure. Fits take time
-# with the square of it, and 2,000 rows of narrow tables tell no more.
+# Rows that the judges look at; tables with many columns need more of them to show their structure. A fit
+# takes time with the square of it, and 2,000 rows of narrow tables tell no more.
 CONTEXT_ROWS = 1_500
 CONTEXT_ROWS_OF_MANY_COLUMNS = 4_000
 # Tables this many times stranger than one in a thousand of the training tables bring a warning.

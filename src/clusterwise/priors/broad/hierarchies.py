@@ -26,7 +26,8 @@ _LEAST_CLARITY = 0.45
 def _draw_levels(rng: np.random.Generator, n: int) -> list[np.ndarray]:
     """Parents of the nodes of each level, the top one first: level 0 has one node; shapes (m_l,)."""
     most = max(2, min(_MOST_LEAVES, n // _ROWS_OF_LEAF))
-    levels, n_nodes = [], 1
+    levels: list[np.ndarray] = []
+    n_nodes = 1
     for _ in range(int(rng.integers(2, 5))):
         children = 1 + rng.geometric(rng.uniform(0.25, 0.6), n_nodes)
         if n_nodes == 1:
@@ -62,7 +63,7 @@ def _draw_once(rng: np.random.Generator, n: int, d: int, ease: float) -> tuple[n
     tilt = rng.uniform(0.0, 1.0)  # 0: offsets in all directions, 1: in those in which patches extend
     centres = np.zeros((1, q))
     shares = np.ones(1)
-    ancestors = []
+    ancestors: list[np.ndarray] = []
     for depth, parents in enumerate(levels):
         m = len(parents)
         centres = centres[parents] + scale * falling**depth * spectrum**tilt * rng.standard_normal((m, q))

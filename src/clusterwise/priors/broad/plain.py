@@ -22,7 +22,8 @@ _MOST_CLUSTERS = 20
 def _draw_sizes(rng: np.random.Generator, n: int) -> np.ndarray:
     """Split n rows by a Chinese restaurant process, or by a Dirichlet law; sorted, largest first."""
     if rng.random() < 0.5:
-        left, shares = 1.0, []
+        left = 1.0
+        shares: list[float] = []
         concentration = log_uniform(rng, 0.3, 6.0)
         while len(shares) < _MOST_CLUSTERS and left * n >= _LEAST_SIZE:
             shares.append(left * rng.beta(1.0, concentration))
