@@ -24,7 +24,7 @@ __all__ = ["HyperParameters", "HyperPrior", "LogNormal", "first_guess", "update"
 
 # Rows that repeat would otherwise draw the width of the clusters to zero without end.
 LARGEST_STEP = float(np.log(1e5))
-# Slices start as wide as this many standard deviations of the prior, and end after so many cuts at the latest.
+# Slices start as wide as this many standard deviations of the prior, and end after so many cuts at most.
 WIDTH, MOST_SHRINKS = 4.0, 60
 # How often the variance of one feature is drawn by itself, and not those of all features together.
 ONE_FEATURE = 0.7
@@ -153,7 +153,7 @@ def _drawn(
 def _slice(
     rng: np.random.Generator, log_density: Callable[[np.ndarray], np.ndarray], n: int, width: float
 ) -> np.ndarray:
-    """Steps (n,) from zero, each drawn from a slice of a density of its own (Neal 2003, without stepping out).
+    """Steps (n,) from zero, each drawn from a slice of a density of its own (Neal 2003, not stepping out).
 
     The interval shrinks until a step falls under the density, so that it finds its size by itself, over
     orders of magnitude: many large clusters that are alike leave little room, few leave much.

@@ -12,7 +12,6 @@ from clusterwise.components.rows import Rows
 from clusterwise.dp.hyper import HyperParameters, HyperPrior
 from clusterwise.dp.restaurant import log_partition_probability
 
-
 __all__ = ["State", "compact", "draw_categories", "state_of_labels", "statistics_of"]
 
 # What is below the best by more than this does not change a sum in double precision.

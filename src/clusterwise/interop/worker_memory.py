@@ -18,8 +18,8 @@ from typing import Any
 __all__ = ["memory_kept"]
 
 SETTING = "MALLOC_TRIM_THRESHOLD_"
-# Numbers of the settings in malloc.h of glibc, and their values: the largest that it takes for arrays of their
-# own, and more free memory than a task ever leaves.
+# Numbers of the settings in malloc.h of glibc, and their values: the largest that it takes for arrays of
+# their own, and more free memory than a task ever leaves.
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
 LARGEST_ARRAY, MOST_FREE = 32 * 2**20, 2**30
 USUAL = 128 * 1024  # what both are otherwise
@@ -27,7 +27,7 @@ USUAL = 128 * 1024  # what both are otherwise
 
 @contextmanager
 def memory_kept() -> Iterator[None]:
-    """Use memory again within a task, and give it back at its end; does nothing but where dask has its way."""
+    """Use memory again within a task, and give it back at its end; no change where dask has made none."""
     library, threshold = _library(), os.environ.get(SETTING, "")
     if library is None or not threshold.isdigit():
         yield

@@ -57,7 +57,7 @@ class ArrowSource(LocalSource):
         for number, fragment in enumerate(self.dataset.get_fragments()):
             place = getattr(fragment, "path", "") or f"{self.name}, part {number}"
             found.append((fragment, place, start))
-            start += self._checked(place, fragment.count_rows)
+            start += self._checked(place, _length, fragment)
         self._n_rows = start
         return found
 
@@ -104,6 +104,14 @@ class ArrowSource(LocalSource):
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in ("_fragments", "_n_rows")}
+
+
+def _length(fragment: Any) -> int:
+    """Rows of a fragment, which may be some row groups of a Parquet file: ``count_rows`` takes all of them."""
+    datasets = import_or_say("pyarrow.dataset", "parquet files")
+    if isinstance(fragment, datasets.ParquetFileFragment):
+        return sum(group.num_rows for group in fragment.row_groups)
+    return int(fragment.count_rows())
 
 
 def _little_at_a_time(fragment: Any) -> dict[str, Any]:
