@@ -22,7 +22,7 @@ from torch import Tensor
 from benchmarks.data import data_directory
 from clusterwise.models.encoded import EncodedModel, RowsTask, prototype_loss
 from clusterwise.pretrained import Weights, get_weights
-from clusterwise.training.from_labels import STEPS_OF_PILOT, EncoderKind, better_encoder, recipe_for
+from clusterwise.training.from_labels import SPLICED, STEPS_OF_PILOT, EncoderKind, better_encoder, recipe_for
 from clusterwise.training.labelled import LabelledSource
 from clusterwise.training.loop import train_weights
 from clusterwise.training.recipe import Recipe
@@ -99,6 +99,7 @@ class TrainingRun:
 
 
 CHARACTERS = {"turned_classes": True, "distortion": 0.6}
+DIGITS = {**CHARACTERS, "spliced_sets": SPLICED}  # five classes are few
 RUNS = {
     "omniglot-metric": TrainingRun(
         "omniglot", steps=1200, metric_alone=True, prior={"k_max": 50, "within_groups": 0.7, **CHARACTERS}
@@ -109,7 +110,7 @@ RUNS = {
     **{
         f"{data}-{method}": TrainingRun(data, method, steps, prior=prior)
         for data, steps, prior in (
-            ("mnist", 1000, CHARACTERS),
+            ("mnist", 600, DIGITS),
             ("tiny-imagenet", 600, {"k_max": 20}),
             ("letter", 1500, {}),
             ("kidney", 500, {}),
@@ -118,7 +119,7 @@ RUNS = {
     },
     **{
         f"{data}-metric": TrainingRun(data, "amcp", steps, metric_alone=True, prior=prior)
-        for data, steps, prior in (("mnist", 1000, CHARACTERS), ("tiny-imagenet", 600, {"k_max": 20}))
+        for data, steps, prior in (("mnist", 600, DIGITS), ("tiny-imagenet", 600, {"k_max": 20}))
     },
 }
 
