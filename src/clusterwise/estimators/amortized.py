@@ -37,7 +37,7 @@ __all__ = ["AmortizedClusterer", "RefineOption"]
 RefineOption = Literal["auto", "search", "em", "cut"]
 
 # Rows that a network sees before a search, which finds what too few of them did not show.
-ROWS_BEFORE_SEARCH = 128
+ROWS_BEFORE_SEARCH = 96
 # Those of a network behind an encoder: it is to find dozens of clusters by itself.
 ROWS_OF_ENCODED = 1024
 

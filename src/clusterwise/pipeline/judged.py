@@ -187,7 +187,9 @@ def describe_judged(
         choose_covariance_type("auto", prepared.features[prepared.context]),
     )
     order = prepared.order
-    return Description(clusters, assigner, in_input_order(membership, order), in_input_order(far, order))
+    return Description(
+        clusters, assigner, in_input_order(membership, order), lambda: in_input_order(far, order)
+    )
 
 
 def _best_assigner(

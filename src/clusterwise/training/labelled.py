@@ -62,6 +62,9 @@ class LabelledSource:
         some = rng.permutation(len(self.prior.y))[:MOST_ROWS_TO_START]
         labels = np.unique(self.prior.y[some], return_inverse=True)[1].reshape(-1)
         sets = validation_sets(self.held, self.recipe)
+        statistician = _encoded(model).statistician
+        if statistician is not None:
+            statistician.start(_tensor(self.prior.rows[some]))
         _encoded(model).encoder.start(
             _tensor(self.prior.rows[some]),
             torch.from_numpy(labels),
@@ -144,9 +147,8 @@ class LabelledSource:
             return {"refine": "cut", "cut": rule_facts(rule), "nmi_of_refining": {"cut": round(score, 4)}}
         sets = [
             Encoded(points.astype(np.float64), truth, labels)
-            for points, truth, labels in inferred(
-                model, self.held.rows, calibration_sets(self.held, self.recipe)
-            )
+            for prior in self.priors_to_calibrate()
+            for points, truth, labels in inferred(model, prior.rows, calibration_sets(prior, self.recipe))
         ]
         rule, _ = fit_rule(sets)
         scores = scores_of_refining(sets, rule)
@@ -155,6 +157,17 @@ class LabelledSource:
             "cut": rule_facts(rule),
             "nmi_of_refining": scores,
         }
+
+    def priors_to_calibrate(self) -> list[LabelledRows]:
+        """The classes that were held out; with few of them, also all classes.
+
+        Two or three classes that happen to be far apart leave open where a cut should be.
+        """
+        held = self.held
+        if len(np.unique(held.y)) >= FEW_HELD_OUT:
+            return [held]
+        rows, y = np.concatenate([held.rows, self.prior.rows]), np.concatenate([held.y, self.prior.y])
+        return [held, LabelledRows(rows, y, None, held.options)]
 
     def cross_fitted(self) -> Iterator[Encoded]:
         """Data sets of classes that small encoders were trained without, in units of their spreads."""
@@ -218,7 +231,7 @@ def spread_of(encoder: FeatureEncoder, rows: np.ndarray) -> float:
 def calibration_sets(prior: LabelledRows, recipe: Recipe) -> list[DrawnRows]:
     """The sets that decisions are made on, of sizes up to what a network sees at a time."""
     rng, most = rng_of_step(recipe.seed, VALIDATION, 1), min(MOST_TO_CALIBRATE, len(prior.y))
-    sizes = np.unique(np.maximum(2, [most // 16, most // 8, most // 4, most // 2, most]))
+    sizes = np.unique(np.maximum(2, [most // 8, most // 3, most]))
     return [prior.draw_rows(rng, SETS_OF_SIZE, int(size)) for size in sizes]
 
 
@@ -228,6 +241,8 @@ MOST_ROWS_TO_START = 5000
 METRIC_RATE = 1e-3
 # Rows of the largest data sets that decisions are made on, and how many there are of each size.
 MOST_TO_CALIBRATE, SETS_OF_SIZE = 1024, 6
+# Fewer classes than this say too little by themselves.
+FEW_HELD_OUT = 10
 # With so few classes that none are held out: encoders that are trained without two of them, how long each of
 # them is trained, relative to the network itself, and how many classes that takes.
 N_FOLDS, STEPS_OF_FOLD, FEWEST_TO_CROSS_FIT = 3, 0.35, 4
