@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -25,6 +27,7 @@ __all__ = [
     "describe_average",
     "describe_flows",
     "describe_proposal",
+    "describe_settled",
     "network_labels",
 ]
 
@@ -43,10 +46,15 @@ class Description:
     clusters: Described  # all in use, in the order of first appearance
     assigner: Assigner  # of new rows to these clusters
     membership: np.ndarray  # (n, K), the largest entry of a row is its label
-    outlier_scores: np.ndarray  # (n,)
+    score_outliers: Callable[[], np.ndarray]  # outlier scores (n,), which not every caller wants
     beyond_cap: bool = False  # whether more clusters than allowed would have been better
 
-    @property
+    @cached_property
+    def outlier_scores(self) -> np.ndarray:
+        """How far out each row lies, (n,)."""
+        return self.score_outliers()
+
+    @cached_property
     def labels(self) -> np.ndarray:
         """Cluster of each row, (n,)."""
         return self.membership.argmax(axis=1)
@@ -81,11 +89,14 @@ def describe_proposal(prepared: Prepared, proposal: Proposal, covariance_type: C
     see and say how sure a membership is; where they prefer another cluster for a row, both change places.
     """
     own = proposal.candidates[0]
-    clusters: Described
     if proposal.clusters:
-        clusters = proposal.clusters[0]
-    else:
-        clusters = clusters_of_labels(prepared.features[prepared.shown], own, covariance_type)
+        return describe_settled(prepared, proposal.clusters[0], own)
+    shown = prepared.features[prepared.shown]
+    return describe_settled(prepared, clusters_of_labels(shown, own, covariance_type), own)
+
+
+def describe_settled(prepared: Prepared, clusters: Described, own: np.ndarray) -> Description:
+    """Label the rows that the proposer saw by ``own`` (m,), and all others by the clusters."""
     labels = clusters.log_joint(prepared.features).argmax(axis=1)
     labels[prepared.shown] = own
     in_use = by_first_appearance(labels, clusters.n_clusters, prepared.order)
@@ -120,10 +131,12 @@ def _with_winners(membership: np.ndarray, labels: np.ndarray) -> np.ndarray:
 def _description(
     prepared: Prepared, clusters: Described, assigner: Assigner, membership: np.ndarray
 ) -> Description:
-    distances = clusters.nearest_distances(prepared.features)
-    scores = outlier_scores(distances, prepared.features.shape[1], prepared.n_rows)
-    order = prepared.order
-    return Description(clusters, assigner, in_input_order(membership, order), in_input_order(scores, order))
+    def score_outliers() -> np.ndarray:
+        distances = clusters.nearest_distances(prepared.features)
+        scores = outlier_scores(distances, prepared.features.shape[1], prepared.n_rows)
+        return in_input_order(scores, prepared.order)
+
+    return Description(clusters, assigner, in_input_order(membership, prepared.order), score_outliers)
 
 
 def network_labels(prepared: Prepared, proposal: Proposal) -> np.ndarray:

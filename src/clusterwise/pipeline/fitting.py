@@ -15,6 +15,7 @@ from clusterwise.pipeline.describe import (
     describe_average,
     describe_flows,
     describe_proposal,
+    describe_settled,
 )
 from clusterwise.pipeline.posterior import Beliefs, beliefs_of_flows, beliefs_of_proposal, beliefs_of_refined
 from clusterwise.pipeline.prepare import MOST_CONTEXT, Prepared, prepare
@@ -71,7 +72,7 @@ class Pipeline:
     weigh_flows: bool = False  # whether clusters that are flows are left out where they are not missed
 
     def _covariance_type(self, prepared: Prepared) -> CovarianceType:
-        return choose_covariance_type(self.covariance_type, prepared.features[prepared.context])
+        return choose_covariance_type(self.covariance_type, len(prepared.context), prepared.features.shape[1])
 
     def most_sampled(self, n_features: int) -> int:
         """Rows that the stages make use of."""
@@ -94,7 +95,7 @@ class Pipeline:
             return None
         shown, context = prepared.shown, prepared.context
         return refine(
-            prepared.features[context],
+            prepared.features if len(context) == prepared.n_rows else prepared.features[context],
             proposal.candidates,
             self.how,
             rows=None if len(shown) == len(context) else np.searchsorted(context, shown),
@@ -108,7 +109,11 @@ class Pipeline:
             return describe_flows(prepared, proposal)
         if refined is None:
             return describe_proposal(prepared, proposal, self._covariance_type(prepared))
-        if self.n_draws == 0:
+        if refined.labels_stay:
+            best = refined.scored[0]
+            own = best.labels[np.searchsorted(prepared.context, prepared.shown)]
+            description = describe_settled(prepared, best.clusters, own)
+        elif self.n_draws == 0:
             description = describe(prepared, refined.best, refined.scored[0].labels)
         else:
             beliefs = beliefs_of_refined(prepared, refined, None)

@@ -15,12 +15,17 @@ import torch
 from clusterwise._arrays import require_finite
 from clusterwise._threads import one_thread
 from clusterwise.exceptions import ClusterwiseError, FewClassesWarning, InvalidDataError
-from clusterwise.models.encoded import EncodedModel, prototype_loss
-from clusterwise.models.registry import make_model
 from clusterwise.pretrained.header import Weights
 from clusterwise.priors.labelled import class_numbers
 from clusterwise.tables.columns import read_columns
-from clusterwise.training.labelled import LabelledSource
+from clusterwise.training.labelled import (
+    FEWEST_TO_CROSS_FIT,
+    N_FOLDS,
+    STEPS_OF_FOLD,
+    LabelledSource,
+    started,
+    train_metric,
+)
 from clusterwise.training.labelled_files import LABELLED, LabelledTable
 from clusterwise.training.loop import train_weights
 from clusterwise.training.recipe import Recipe, recipe_from_dict
@@ -49,8 +54,13 @@ SIZES = (50, 100, 200, 400)
 MOST_CLUSTERS = 40
 MOST_AT_ONCE = 10  # for ACT-ST, which makes mixtures of all numbers at once
 FEW_CLASSES = 10
+# Share of the data sets of images with spliced classes, where there are few to learn from.
+SPLICED = 0.7
 # Steps that tell whether an MLP helps.
 STEPS_OF_PILOT = 150
+# Of the mean log-likelihood of a pixel beside the clustering loss; that of all pixels of an image would drown
+# the question of which images belong together.
+WEIGHT_OF_PIXELS = 10.0
 # The pace is measured over these steps, after one that sets everything up.
 STEPS_TO_MEASURE = 4
 FEWEST_STEPS = 20
@@ -63,6 +73,7 @@ def train_from_labels(
     method: str = "amcp",
     groups: Any = None,
     encoder: EncoderKind = "auto",
+    decoder: bool = False,
     minutes: float | None = None,
     steps: int | None = None,
     random_state: Any = None,
@@ -90,6 +101,9 @@ def train_from_labels(
         What comes before the clustering network. "identity" are the features, scaled and perhaps turned;
         "mlp" and "convolution" learn. "auto" is a convolution for images; for tables it is the MLP if a short
         training shows that it helps with classes that were held out.
+    decoder : bool
+        For images and DAC: also learn what images of a cluster look like, so that ``sample`` of the estimator
+        draws images and ``score_samples`` says how likely they are. A step takes about a half longer.
     minutes : float, optional
         Time to train for; the number of steps follows from the pace of the first ones: two runs differ.
     steps : int, optional
@@ -124,6 +138,7 @@ def train_from_labels(
         LabelledTable(rows, labels, grouping, columns or (), image_shape=shape),
         method=method,
         encoder=encoder,
+        decoder=decoder,
         minutes=minutes,
         steps=steps,
         seed=_seed(random_state),
@@ -136,6 +151,7 @@ def train_on_table(
     *,
     method: str = "amcp",
     encoder: EncoderKind = "auto",
+    decoder: bool = False,
     minutes: float | None = None,
     steps: int | None = None,
     seed: int = 0,
@@ -151,21 +167,26 @@ def train_on_table(
         raise ClusterwiseError("steps and minutes both say how long to train; give one of them.")
     facts = {"columns": list(table.columns)} if table.columns else {}
 
+    n_classes = len(np.unique(class_numbers(table.y)))
+
     def plan(n_steps: int) -> tuple[Recipe, LabelledSource]:
         n_features, shape = table.rows.shape[1], table.image_shape
-        recipe = recipe_for(method, encoder, n_features, shape, n_steps, seed, name)
+        prior = {"spliced_sets": SPLICED} if shape is not None and n_classes < FEW_CLASSES else {}
+        recipe = recipe_for(method, encoder, n_features, shape, n_steps, seed, name, prior, decoder)
         return recipe, LabelledSource(recipe, table.rows, table.y, table.groups, facts)
 
     with one_thread():
-        started = time.monotonic()
+        began = time.monotonic()
         pilot = plan(STEPS_OF_PILOT)  # says what is wrong with the labels
-        _warn_of_few_classes(len(np.unique(class_numbers(table.y))))
+        _warn_of_few_classes(n_classes)
         if encoder == "auto" and table.image_shape is None:
             encoder = better_encoder(*pilot)
         recipe, source = plan(int(steps or DEFAULT_STEPS))
         if minutes is not None:
             pace = _seconds_per_step(recipe, source)
-            left = 60 * minutes - (time.monotonic() - started)
+            if source.held_out == "rows" and n_classes >= FEWEST_TO_CROSS_FIT:
+                pace *= 1 + N_FOLDS * STEPS_OF_FOLD
+            left = 60 * minutes - (time.monotonic() - began)
             recipe, source = plan(max(FEWEST_STEPS, int(left / pace)))
         weights = train_weights(recipe, None, lambda model, is_over: source, verbose=bool(verbose))
     assert weights is not None  # nothing ends it early
@@ -190,27 +211,10 @@ def better_encoder(recipe: Recipe, source: LabelledSource) -> EncoderKind:
     """
     if source.held_out == "rows":
         return "identity"
-    model = _started(recipe, source)
+    model = started(recipe, source)
     before = source.badness(model.encoder)
-    optimizer = torch.optim.AdamW(model.encoder.parameters(), lr=1e-3)
-    for step in range(recipe.optimizer.steps):
-        task = source.task(step)
-        points = model.encoder(task.rows)[task.index]
-        loss = prototype_loss(points, task.labels, torch.exp(model.encoder.log_temperature))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    train_metric(model, source, recipe.optimizer.steps)
     return "mlp" if source.badness(model.encoder) < before else "identity"
-
-
-def _started(recipe: Recipe, source: LabelledSource) -> EncodedModel:
-    """A network before its first step."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(recipe.seed)
-        model = make_model(recipe.method, recipe.model, recipe.encoder)
-    source.start(model)
-    assert isinstance(model, EncodedModel)
-    return model
 
 
 def recipe_for(
@@ -222,6 +226,7 @@ def recipe_for(
     seed: int,
     name: str = "from-labels",
     prior: Mapping[str, Any] | None = None,
+    decoder: bool = False,
 ) -> Recipe:
     """The recipe that ``train_from_labels`` follows; ``prior`` has options of the prior."""
     if method not in METHODS:
@@ -232,6 +237,14 @@ def recipe_for(
         raise ClusterwiseError("a convolution needs images: pass X with shape (n, height, width).")
     kind = ("mlp" if image_shape is None else "convolution") if encoder == "auto" else encoder
     network, options = METHODS[method]
+    if decoder:
+        if network != "dac" or image_shape is None:
+            raise ClusterwiseError(
+                "decoder=True draws images; pass images of shape (n, height, width) and method='dac' or "
+                "'dac-anchored'."
+            )
+        weight = WEIGHT_OF_PIXELS / n_features
+        options = {**options, "density": "statistician", "n_pixels": n_features, "density_weight": weight}
     before: dict[str, Any] = {"kind": kind, "n_features": n_features}
     if kind == "mlp":
         before["n_encoded"] = min(32, max(8, n_features))
@@ -269,16 +282,16 @@ def recipe_for(
 
 def _seconds_per_step(recipe: Recipe, source: LabelledSource) -> float:
     """How long a step takes, by a few of them that train nothing."""
-    model = _started(recipe, source)
+    model = started(recipe, source)
     optimizer = torch.optim.AdamW(model.parameters())
     generator = torch.Generator().manual_seed(0)
     for step in range(1 + STEPS_TO_MEASURE):
         if step == 1:
-            started = time.monotonic()
+            began = time.monotonic()
         optimizer.zero_grad()
         model.loss(source.task(step), generator).backward()
         optimizer.step()
-    return (time.monotonic() - started) / STEPS_TO_MEASURE
+    return (time.monotonic() - began) / STEPS_TO_MEASURE
 
 
 def _rows_of(X: Any) -> tuple[np.ndarray, tuple[int, ...] | None, tuple[str, ...] | None]:
