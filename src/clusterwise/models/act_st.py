@@ -22,9 +22,9 @@ Readings of ours. (1) The product in Eq 11 runs over v_j, not v_k, and c_k in Eq
 (3) P(K = k) = c_{k-1} - c_k: the products fall from one to zero, so their differences are a
 posterior over the number of clusters.
 
-A change of ours, ``likelihood = "matched"``. Eq 12 knows only k*: a mixture with two components in one cluster and
-one for two clusters is a local optimum of it, and that is what the network's errors are. Training sets come
-with labels, so each component can be given a true cluster j, and
+A change of ours, ``likelihood = "matched"``. Eq 12 knows only k*: a mixture with two components in one
+cluster and one for two clusters is a local optimum of it, and that is what the network's errors are. Training
+sets come with labels, so each component can be given a true cluster j, and
 
     - 1/n max_s sum_j sum_{i|y_i=j} log pi_s(j) p(x_i; theta_s(j))
 
@@ -117,7 +117,7 @@ def act_st_loss(
 
 
 def _matched(log_joint: Tensor, labels: Tensor, n_clusters: Tensor) -> Tensor:
-    """Sum of log_joint (B, N, K) over points, each in the component that its cluster is matched with; (B,)."""
+    """Sum over points of log_joint (B, N, K) in the component that their cluster is matched with; (B,)."""
     one_hot = functional.one_hot(labels, log_joint.shape[2]).to(log_joint.dtype)
     # Components beyond k* have log proportion -inf, which 0 * would turn into NaN.
     used = torch.arange(log_joint.shape[2], device=labels.device) < n_clusters[:, None]
