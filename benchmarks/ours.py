@@ -158,7 +158,6 @@ OURS = {
         ours("Clusterer"),
         ours("GaussianSearch"),
         ours("DPMixture"),
-        ours("DPMixture, diagonal", "DPMixture", covariance_type="diag"),
     )
 }
 

@@ -17,20 +17,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
-    "Curve",
-    "Dot",
-    "Panel",
-    "draw_curves",
-    "draw_dots",
-    "mean_dot",
-    "median_dot",
-    "plain_axes",
-    "save",
-]
+    "Curve", "Dot", "Panel", "draw_curves", "draw_dots", "mean_dot", "median_dot", "plain_axes", "save",
+]  # fmt: skip
 
 Dot = tuple[float, float, float]  # a value and the ends of the interval around it
 Panel = Mapping[str, Mapping[str, Dot]]  # dots by series and line
-Curve = Sequence[tuple[float, float, float, float]]  # x, y, and the ends of the interval around y
+Curve = Sequence[tuple[float, float]]
 COLOURS = {"clusterwise": "#1f5fa8", "networks without training": "#8db3d9", "peers": "#c2571a"}
 
 
@@ -141,37 +133,25 @@ def draw_dots(
     _finish(figure, all_axes, path, note)
 
 
-def draw_curves(
-    panels: Mapping[str, Mapping[str, Curve]],
-    path: Path,
-    x_labels: Sequence[str],
-    y_labels: Sequence[str],
-    scale: Literal["linear", "log"] = "log",
-    hollow: Mapping[str, Mapping[str, set[float]]] | None = None,
-) -> None:
-    """Curves with intervals over a logarithmic axis; ``hollow`` names points to be drawn as circles."""
+def draw_curves(panels: Mapping[str, Mapping[str, Curve]], path: Path, y_label: str) -> None:
+    """Curves (size, value) on logarithmic axes, a panel for each title, beside a line of slope 1."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(4.4 * len(panels), 4.2), layout="constrained")
     axes = list(figure.subplots(1, len(panels), squeeze=False)[0])
     colours = _colours(list(panels.values()))
-    for ax, (title, panel), x_label, y_label in zip(axes, panels.items(), x_labels, y_labels, strict=True):
+    for ax, (title, panel) in zip(axes, panels.items(), strict=True):
         for name, curve in panel.items():
-            x, y, low, high = np.array(curve).reshape(-1, 4).T
-            ax.plot(x, y, "o-", ms=4, linewidth=1.5, color=colours[name], label=name)
-            ax.vlines(x, low, high, color=colours[name], alpha=0.5)
-            empty = [at in ((hollow or {}).get(title, {}).get(name, set())) for at in x]
-            ax.plot(x[empty], y[empty], "o", ms=4, color=colours[name], markerfacecolor="white")
-        ax.set(xscale="log", yscale=scale, xlabel=x_label, ylabel=y_label)
-        ticks = sorted({point[0] for curve in panel.values() for point in curve})
+            ax.plot(*np.array(curve).reshape(-1, 2).T, "o-", ms=4, color=colours[name], label=name)
+        ax.set(xscale="log", yscale="log", ylabel=y_label)
+        ticks = sorted({size for curve in panel.values() for size, _ in curve})
         if ticks:
             ax.set_xticks(ticks, [f"{tick:g}" if tick < 1e4 else f"{tick / 1e3:g}k" for tick in ticks])
-        ax.minorticks_off()
-        if scale == "log" and ticks:
-            top, limits = max(point[1] for curve in panel.values() for point in curve), ax.get_ylim()
+            top, limits = max(value for curve in panel.values() for _, value in curve), ax.get_ylim()
             line = [top * ticks[0] / ticks[-1], top]
             ax.plot([ticks[0], ticks[-1]], line, color=QUIET, zorder=0.5, label="linear")
             ax.set_ylim(limits)
+        ax.minorticks_off()
         plain_axes(ax)
         ax.set_title(title, fontsize=10, loc="left")
     _finish(figure, axes, path)

@@ -21,7 +21,10 @@ import numpy as np
 
 from benchmarks.suite import Case, Method, Run
 
-__all__ = ["Processes", "Reply", "ThisProcess", "limited_threads", "measure", "one_line", "peak_memory_mb"]
+__all__ = [
+    "Processes", "Reply", "ThisProcess", "limited_threads", "measure", "n_threads", "one_line",
+    "peak_memory_mb",
+]  # fmt: skip
 
 WARM_UP = 64, 10  # rows and features of a first call, which pays for lazy imports
 START_LIMIT = 1800.0  # seconds for imports, weights and a warm-up: not what a benchmark is about
@@ -42,6 +45,11 @@ class Reply:
     seconds: float = math.nan  # wall time
     cpu_seconds: float = math.nan  # of all threads of the process
     peak_memory_mb: float = math.nan
+
+
+def n_threads() -> int:
+    """Threads that the machine gives to this process."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def one_line(error: BaseException) -> str:

@@ -63,7 +63,7 @@ def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:
     """
     if len(set(sizes)) < 2:
         return math.nan
-    return float(np.polynomial.Polynomial.fit(np.log(sizes), np.log(seconds), 1).convert().coef[1])
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
 
 
 class Rows:

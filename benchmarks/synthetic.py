@@ -27,7 +27,6 @@ class Word(IntEnum):
     ABLATIONS = 43
     GROWTH = 44
     CHIGAC = 46
-    CHIGAC_INFERENCE = 47
     DP_SPEED = 48
     POSTERIORS = 49
     CALIBRATION = 50

@@ -38,6 +38,16 @@ MIXTURE_METHODS = (
     "CHiGac + search", "NCP + search", "GaussianSearch", "BayesianGaussianMixture",
     "BayesianGaussianMixture, full", "GMM + BIC", "HDBSCAN",
 )  # fmt: skip
+# Columns and rows of the table about classes that were not trained on.
+LABELLED = {
+    "characters": "characters", "unseen-letters": "letters", "unseen-cells": "cells",
+    "unseen-objects": "objects", "odd-digits": "odd digits",
+}  # fmt: skip
+LABELLED_METHODS = (
+    "AMCP", "DAC", "AMCP, untrained", "HDBSCAN, defaults", "GMM + BIC", "HDBSCAN, defaults, encoded",
+    "GMM + BIC, encoded", "k-means (true k)", "spectral clustering (true k)", "k-means (true k), encoded",
+    "spectral clustering (true k), encoded",
+)  # fmt: skip
 LARGE_METHODS = ("MiniBatchKMeans, k given", "GaussianSearch", "Clusterer")
 CAPTION = """\
 *Mean adjusted Rand index (ARI) with its standard error over data sets, and the share of data sets on which
@@ -289,14 +299,43 @@ def large_table(rows: Rows) -> str:
     return markdown_table(header, lines) if lines else NOT_MEASURED.format(name="large")
 
 
+def labelled_table(suites: dict[str, Rows]) -> str:
+    """Mean NMI and, in brackets, the mean error in k, of chosen methods on every suite."""
+    lines = []
+    for method in LABELLED_METHODS:
+        found = [rows.of(method=method) for rows in suites.values()]
+        cells = [
+            f"{_two_digits(one.describe('NMI (arithmetic)').mean)} ({one.describe('k error').mean:.1f})"
+            if len(one.good)
+            else "–"
+            for one in found
+        ]
+        if any(map(len, found)):
+            lines.append([f"**{method}**" if method in ("AMCP", "DAC") else method, *cells])
+    header = [f"[{LABELLED[name]}](results/{name}.md)" for name in suites]
+    return markdown_table(["method", *header], lines)
+
+
+def write_labelled() -> None:
+    """The table about classes that were not trained on."""
+    suites = {name: _rows(path) for name in LABELLED if (path := RESULTS / f"{name}.csv").exists()}
+    _write(
+        "_labelled.md", (labelled_table(suites) if suites else NOT_MEASURED.format(name="characters")) + "\n"
+    )
+
+
+def _rows(path: Path) -> Rows:
+    with path.open(encoding="utf-8", newline="") as file:
+        return Rows(csv.DictReader(file))
+
+
 def write_large() -> None:
     """The table of the page about large data."""
     path = RESULTS / "large.csv"
     if not path.exists():
         _write("_large.md", NOT_MEASURED.format(name="large"))
         return
-    with path.open(encoding="utf-8", newline="") as file:
-        _write("_large.md", large_table(Rows(csv.DictReader(file))) + "\n")
+    _write("_large.md", large_table(_rows(path)) + "\n")
 
 
 def write_pages() -> None:
@@ -307,4 +346,5 @@ def write_pages() -> None:
     write_mixtures()
     write_headed_tables("_one_cluster.md", "one-cluster", 1)
     write_headed_tables("_table_speed.md", "table-speed", 2)
+    write_labelled()
     write_large()

@@ -14,8 +14,8 @@ import numpy as np
 
 from benchmarks.large_run import METHODS, folder_of
 from benchmarks.page import Cell, markdown_table, median, method_table, ratio, significant
+from benchmarks.processes import n_threads
 from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
-from benchmarks.suites.growth import n_threads
 from benchmarks.summary import Rows, exponent
 
 __all__ = ["SUITES"]

@@ -290,18 +290,6 @@ def one_gaussian(quick: bool) -> Suite:
     return _suite(title, data, names, {}, metrics, headline=metrics[:2], oracle=None)
 
 
-def bayesian(quick: bool) -> Suite:
-    """Bayesian methods on the first test sets of `mog` and `crp`: each takes seconds, not milliseconds."""
-    n_sets = 3 if quick else 40
-    data = _kinds(mog_case, MOG, n_sets) + _kinds(crp_case, [s for s in CRP if "printed" not in s], n_sets)
-    names = (
-        "oracle", alone("NCP"), with_search("NCP"), alone(NCP_ON_MIXTURES.name), with_search("AMCP"),
-        "GaussianSearch", "DPMixture, diagonal", "BayesianGaussianMixture",
-    )  # fmt: skip
-    title = "Bayesian mixtures and NCP, first test sets of mog (n_max, k_max) and crp (points, clusters)"
-    return _suite(title, data, names, {"DPMixture, diagonal": 20}, time_limit=600.0)
-
-
 def ncp(quick: bool) -> Suite:
     """NCP with 1, 10 and 50 orders on the larger mixtures of Gaussians: Table 5 of DAC."""
     name = NCP_ON_MIXTURES.name
@@ -345,7 +333,6 @@ SUITES = {
     "chigac": chigac,
     "scales": scales,
     "one-gaussian": one_gaussian,
-    "bayesian": bayesian,
     "ncp": ncp,
     "amcp-ablations": amcp_ablations,
 }

@@ -1,19 +1,16 @@
-"""How long ``fit`` takes: compared with peers, while another process is busy, and on large tables."""
+"""How long ``fit`` takes: compared with peers, on large tables, and as rows and clusters grow."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.ours import estimator, ours, with_search
+from benchmarks.ours import network, ours, with_search
 from benchmarks.page import (
     NOTHING,
     Cell,
@@ -28,14 +25,14 @@ from benchmarks.page import (
     span,
 )  # fmt: skip
 from benchmarks.peers import PEERS, REFERENCES
+from benchmarks.pictures import draw_curves
 from benchmarks.stages import REST, STAGES, by_stages
 from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
-from benchmarks.suites.growth import draw_ten_features, n_threads
 from benchmarks.suites.mixtures import METHODS, NETWORKS, chigac_case, mog_case, slow_methods
-from benchmarks.summary import Rows
+from benchmarks.summary import Rows, exponent
 from benchmarks.synthetic import Word, generator_of
 
-__all__ = ["SUITES", "busy_cores"]
+__all__ = ["SUITES", "batched", "draw_blobs", "draw_ten_features", "growth_table"]
 
 # -- speed ---------------------------------------------------------------------------------------------
 
@@ -134,78 +131,6 @@ def speed(quick: bool) -> Suite:
     return Suite("Time per data set", data, together, report, ("ARI", "k"), (*STAGES, REST))
 
 
-# -- busy ----------------------------------------------------------------------------------------------
-
-# It ends with the process that started it, even if that was killed.
-_SPIN = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(100_000))"
-BUSY = """\
-Median seconds of `fit`. *Quiet*: one thread, nothing else runs. *Busy*: as many threads as libraries choose
-by themselves, while other processes keep {busy} of the {cores} cores busy. More than 2 times slower would
-mean that threads wait for each other."""
-
-
-@contextmanager
-def busy_cores(count: int) -> Iterator[None]:
-    """Keep ``count`` cores busy."""
-    processes = [subprocess.Popen([sys.executable, "-c", _SPIN]) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-
-
-def with_busy_cores(name: str) -> Run:
-    """An estimator while all cores but one are kept busy."""
-    inner = estimator(name)
-
-    def run(case: Case) -> Outcome:
-        with busy_cores(max(n_threads() - 1, 1)):
-            started = time.perf_counter()
-            labels = inner(case).labels
-            return Outcome(labels, seconds=time.perf_counter() - started)
-
-    return run
-
-
-def busy(quick: bool) -> Suite:
-    """How much slower ``fit`` gets where only one core is free and torch does not know it.
-
-    A library that starts a thread for every core waits for the slowest of them at each small operation:
-    that is many times slower than one thread if a core is busy.
-    """
-    conditions = "{}, one thread, quiet", "{}, default threads, busy"
-    names = {
-        "mog (3000, 12)": ("AMCP", "DAC", "ACTST", "NCP", "CHiGac", "GaussianSearch"),
-        "1,000 rows, 10 features": ("DPMixture", "DeepDPM"),
-    }
-    draws = partial(mog_case, "(3000, 12)"), partial(draw_ten_features, 1000)
-    methods = [
-        method
-        for name in (name for of in names.values() for name in of)
-        for method in (
-            ours(conditions[0].format(name), name),
-            Method(conditions[1].format(name), partial(with_busy_cores, name), kind="ours", threads=None),
-        )
-    ]
-    data = [
-        Data(setting, draw, 1 if quick else 5, tuple(c.format(name) for name in of for c in conditions))
-        for (setting, of), draw in zip(names.items(), draws, strict=True)
-    ]
-
-    def report(rows: Rows, page: Path) -> list[str]:
-        lines = []
-        for setting, name in ((setting, name) for setting, of in names.items() for name in of):
-            times = [rows.of(method=c.format(name)).describe("seconds").median for c in conditions]
-            lines.append([name, setting, *map(significant, times), significant(times[1] / times[0], 2)])
-        header = ["estimator", "data", "one thread, quiet", "default threads, busy", "times slower"]
-        cores = n_threads()
-        return [BUSY.format(busy=max(cores - 1, 1), cores=cores), markdown_table(header, lines)]
-
-    return Suite("Time while other cores are busy", data, methods, report, ("k",), time_limit=300.0)
-
-
 # -- tables --------------------------------------------------------------------------------------------
 
 TABLE_SPEED = """\
@@ -248,4 +173,106 @@ def table_speed(quick: bool) -> Suite:
     return Suite("Time of cw.Clusterer", data, methods, report, ("ARI", "k"), time_limit=300.0)
 
 
-SUITES = {"speed": speed, "busy": busy, "table-speed": table_speed}
+# -- growth --------------------------------------------------------------------------------------------
+
+TOO_LONG, LIMIT = 30.0, 120.0
+GROWTH = f"""\
+CPU seconds of `fit`, one thread, and in brackets the number of clusters found: a method that misses clusters
+is quick. The exponent is the slope of log time over log size by least squares; 1 is linear. A method that
+takes more than {TOO_LONG:.0f} s is not tried at the next size. Memory is the peak of the method's process at
+the largest size, interpreter and libraries included. In the plane, clusters are round, of equal size, and at
+least 8 standard deviations apart; in ten features they have all widths and orientations. Networks see a
+sample of the rows, as always."""
+IN_THE_PLANE = ("AMCP", "DAC", "GaussianSearch", "Clusterer", "BayesianGaussianMixture (60)", "HDBSCAN")
+ANY_TABLE = (
+    "Clusterer", "GaussianSearch", "DPMixture", "DeepDPM", "BayesianGaussianMixture (50), full", "HDBSCAN",
+)  # fmt: skip
+
+
+def draw_blobs(n: int, k: int, index: int) -> Case:
+    """Draw n points of k round clusters of unit spread whose means are at least 8 apart."""
+    rng = generator_of(Word.GROWTH, n, k, index)
+    side = int(np.ceil(np.sqrt(2 * k)))  # half of the cells are empty: no lattice
+    cells = rng.permutation(side * side)[:k]
+    means = 12.0 * np.column_stack([cells % side, cells // side]) + rng.uniform(-2.0, 2.0, (k, 2))
+    labels = rng.permutation(np.arange(n) % k)
+    return Case(means[labels] + rng.standard_normal((n, 2)), index, (labels,))
+
+
+def draw_ten_features(n: int, index: int) -> Case:
+    """Draw n points of 20 Gaussians of all widths and orientations in ten dimensions, as in real features."""
+    k, d = 20, 10
+    rng = generator_of(Word.DP_SPEED, n, index)
+    means = rng.normal(0.0, 2.0, (k, d))
+    widths = np.exp(rng.uniform(np.log(0.3), np.log(1.5), (k, d)))
+    axes, _ = np.linalg.qr(rng.standard_normal((k, d, d)))
+    labels = rng.choice(k, n, p=rng.dirichlet(np.full(k, 4.0)))
+    points = np.empty((n, d))
+    for cluster in range(k):
+        members = labels == cluster
+        noise = rng.standard_normal((members.sum(), d)) * widths[cluster]
+        points[members] = means[cluster] + noise @ axes[cluster].T
+    return Case(points, index, (labels,))
+
+
+def _seconds_and_k(rows: Rows) -> str:
+    if not len(rows.good):
+        return rows.names("status")[0].partition(":")[0] if len(rows) else NOTHING
+    return f"{significant(rows.describe('cpu_seconds').median)} ({rows.describe('k').median:.0f})"
+
+
+def growth_table(rows: Rows, sizes: dict[str, int]) -> tuple[str, dict[str, list[tuple[float, float]]]]:
+    """A line for each method with its time at every size, by the name of the data; and the same as curves."""
+    lines, curves = [], dict[str, list[tuple[float, float]]]()
+    for method in rows.names("method"):
+        of = {name: rows.of(method, name) for name in sizes}
+        curves[method] = [
+            (sizes[name], one.describe("cpu_seconds").median) for name, one in of.items() if len(one.good)
+        ]
+        slope = exponent(*zip(*curves[method], strict=True)) if curves[method] else float("nan")
+        memory = [f"{float(row['peak_memory_mb']):.0f}" for one in of.values() for row in one.good]
+        cells = [*map(_seconds_and_k, of.values()), NOTHING if np.isnan(slope) else f"{slope:.2f}"]
+        lines.append([method, *cells, memory[-1] if memory else NOTHING])
+    header = ["method", *(f"{size:,}" for size in sizes.values()), "exponent", "memory, MB"]
+    return markdown_table(header, lines), curves
+
+
+def growth(quick: bool) -> Suite:
+    """How the time of ``fit`` grows with the number of rows and of clusters."""
+    n_sizes = (500, 1_000) if quick else (1_000, 3_000, 10_000, 30_000, 100_000)
+    n_of_k, k_sizes = (1_000, (2, 10)) if quick else (10_000, (2, 5, 10, 20, 50))
+    groups: dict[str, tuple[dict[int, Callable[[int], Case]], tuple[str, ...]]] = {
+        "10 clusters in the plane, by rows": ({n: partial(draw_blobs, n, 10) for n in n_sizes}, IN_THE_PLANE),
+        f"{n_of_k:,} rows in the plane, by clusters": (
+            {k: partial(draw_blobs, n_of_k, k) for k in k_sizes}, IN_THE_PLANE,
+        ),
+        "20 clusters in ten features, by rows": (
+            {n: partial(draw_ten_features, n) for n in n_sizes}, ANY_TABLE,
+        ),
+    }  # fmt: skip
+    data = [
+        Data(f"{group}: {size:,}", draw, 1, names, group)
+        for group, (draws, names) in groups.items()
+        for size, draw in draws.items()
+    ]
+    networks = {"AMCP": "amcp-2d", "DAC": "dac-minimum-loss-2d"}
+    methods = [network(name, name, weights, group=None) for name, weights in networks.items()]
+    for name in dict.fromkeys((*IN_THE_PLANE[2:], *ANY_TABLE)):
+        methods.append(replace(PEERS[name], group=None) if name in PEERS else ours(name))
+
+    def report(rows: Rows, page: Path) -> list[str]:
+        parts, panels = [GROWTH, f"![Growth]({page.stem}.png)"], {}
+        for group, (draws, _) in groups.items():
+            sizes = {f"{group}: {size:,}": size for size in draws}
+            table, panels[group] = growth_table(rows.of_data(sizes), sizes)
+            parts += [f"## {group}", table]
+        draw_curves(panels, page.with_suffix(".png"), "CPU seconds")
+        return parts
+
+    return Suite(
+        "Growth of the time of fit", data, methods, report, ("ARI", "k", "true k"), time_limit=LIMIT,
+        patience=1, too_long=TOO_LONG,
+    )  # fmt: skip
+
+
+SUITES = {"speed": speed, "table-speed": table_speed, "growth": growth}

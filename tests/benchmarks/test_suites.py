@@ -13,7 +13,6 @@ from benchmarks.scores import METRICS
 from benchmarks.suite import Suite, find_suite, suite_names
 from benchmarks.summary import Rows
 
-OWN_COLUMNS = ("calibration", "posteriors", "chigac-inference")  # their rows are tested with their suites
 SUITES = {(name, quick): find_suite(name, quick) for name in suite_names() for quick in (False, True)}
 
 
@@ -71,7 +70,7 @@ def planted_rows(suite: Suite) -> Rows:
     return Rows(rows)
 
 
-@pytest.mark.parametrize("name", [name for name in suite_names() if name not in OWN_COLUMNS])
+@pytest.mark.parametrize("name", suite_names())
 def test_pages_are_made_from_any_rows(name: str, tmp_path: Path) -> None:
     suite = SUITES[name, True]
     rows = planted_rows(suite)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import shutil
 import signal
 import subprocess
@@ -22,6 +23,14 @@ def test_version_and_help(run):
     assert run("--version").stdout == f"clusterwise {clusterwise.__version__}\n"
     text = run("--help").stdout
     assert all(command in text for command in ("cluster", "train", "models", "warm-up"))
+
+
+def test_the_package_is_a_command_too(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["clusterwise", "--version"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("clusterwise", run_name="__main__")
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"clusterwise {clusterwise.__version__}\n"
 
 
 def test_unknown_options_and_values(run):

@@ -66,6 +66,20 @@ def test_a_table_is_found_below_its_heading(pages, tmp_path, monkeypatch):
     assert pages.table_below("absent", "One") == []
 
 
+def test_unseen_classes_have_a_column_for_each_suite(pages):
+    rows = [
+        {"data": "d", "method": method, "index": str(index), "status": status}
+        | {"NMI (arithmetic)": nmi, "k error": "2"}
+        for method, status, nmi in (("AMCP", "ok", "0.5"), ("GMM + BIC", "timeout", ""), ("other", "ok", "1"))
+        for index in range(2)
+    ]
+    suites = {"characters": pages.Rows(rows), "unseen-cells": pages.Rows([])}
+    header, _, *lines = pages.labelled_table(suites).splitlines()
+    assert "[cells](results/unseen-cells.md)" in header
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    assert cells == [["**AMCP**", "0.50 (2.0)", "–"], ["GMM + BIC", "–", "–"]]
+
+
 def test_large_data_have_a_line_for_each_number_of_rows(pages):
     rows = [
         {"data": data, "method": f"{method}, {data}", "index": str(index), "status": "ok"}

@@ -71,12 +71,22 @@ def test_absent_points_do_not_count(network: AMCP) -> None:
 
 
 def test_encodings_in_numpy_are_those_in_torch(network: AMCP) -> None:
-    points = torch.randn(150, 2, generator=torch.Generator().manual_seed(1))
+    points = torch.randn(3, 150, 2, generator=torch.Generator().manual_seed(1))
     with torch.inference_mode():
-        x, expected = network.encode(points[None], None)
+        x, expected = network.encode(points, None)
     quick, quick_expected = NumpyEncoding(network)(points.numpy())
-    np.testing.assert_allclose(quick, x[0].numpy(), atol=1e-5)
-    np.testing.assert_allclose(quick_expected, expected[0].numpy(), atol=1e-4)
+    np.testing.assert_allclose(quick, x.numpy(), atol=1e-5)
+    np.testing.assert_allclose(quick_expected, expected.numpy(), atol=1e-4)
+
+
+def test_encodings_do_not_depend_on_other_data_sets(network: AMCP) -> None:
+    points = np.random.default_rng(1).standard_normal((20, 60, 2)).astype(np.float32)
+    present = np.arange(60) < np.array([60, 40])[np.arange(20) % 2, None]
+    encoding = NumpyEncoding(network)
+    for one, rows, (x, expected) in zip(points, present, encoding.of_sets(points, present), strict=True):
+        alone, expected_alone = encoding(one[None, rows])
+        np.testing.assert_array_equal(x, alone[0])
+        np.testing.assert_array_equal(expected, expected_alone[0])
 
 
 @pytest.mark.parametrize("name", ["encoder.embed.linear.bias", "to_encoding.weight", "log_seed_loss.0.bias"])

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
+from benchmarks.inference import importance_weighted
 from torch import Tensor
 from torch.distributions import Bernoulli, Independent, Normal, kl_divergence
 
-from benchmarks.inference import importance_weighted
 from clusterwise.models.chigac_inference import (
     SIGMA_0,
     STRATEGIES,

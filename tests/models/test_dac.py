@@ -14,14 +14,8 @@ from torch import Tensor
 
 from clusterwise.exceptions import RecipeError
 from clusterwise.models.base import TrainingTask
-from clusterwise.models.dac import (
-    DAC,
-    DACConfig,
-    Filtered,
-    filtering_loss,
-    remaining_points,
-    remove_random_clusters,
-)
+from clusterwise.models.dac import DAC, DACConfig, Filtered, filtering_loss
+from clusterwise.models.dac_sets import members_of_clusters, remaining_points, remove_random_clusters
 from clusterwise.models.registry import make_model
 from clusterwise.nn.densities import diagonal_gaussian_log_density
 
@@ -205,6 +199,13 @@ def test_loss_with_a_flow_is_that_of_its_density(filtering: str) -> None:
     torch.testing.assert_close(model.loss(task, torch.Generator().manual_seed(3)), expected)
 
 
+def test_members_of_every_cluster_are_found() -> None:
+    labels = torch.tensor([[0, 1, 1, 0, 2], [0, 0, 0, 0, 1]])
+    index, mask = members_of_clusters(labels, 3)
+    found = [own[present].tolist() for own, present in zip(index, mask, strict=True)]
+    assert found == [[0, 3], [1, 2], [4], [5, 6, 7], [9]]
+
+
 def test_what_is_left_of_the_sets_is_packed() -> None:
     generator = torch.Generator().manual_seed(1)
     points, labels = normal(7, 40, 2), torch.randint(3, (7, 40), generator=generator)
@@ -370,7 +371,7 @@ def test_rows_beyond_the_cap_join_the_nearest_cluster() -> None:
             {"filtering": "anchord"},
             "filtering of dac must be one of 'minimum-loss', 'anchored', got",
         ),
-        ({"density": "gaussian"}, "density of dac must be one of 'diagonal-gaussian', 'flow', 'none'"),
+        ({"density": "gaussian"}, "density of dac must be one of 'diagonal-gaussian', 'flow', 'stat"),
         ({"width": 0}, "width of dac must be a positive whole number, got 0"),
         ({"n_inducing": 2.5}, "n_inducing of dac must be a positive whole number"),
         ({"n_heads": True}, "n_heads of dac must be a positive whole number"),

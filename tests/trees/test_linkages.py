@@ -39,6 +39,16 @@ def test_trees_leave_the_rows_as_they_are(f: int) -> None:
     np.testing.assert_array_equal(near.distances, distances)
 
 
+@pytest.mark.parametrize("kind", LINKAGES)
+def test_trees_of_rows_that_repeat(kind: str) -> None:
+    points = np.random.default_rng(6).integers(0, 9, (500, 2)).astype(float)
+    merges, heights = LINKAGES[kind](neighbourhood_of(points))
+    assert sorted(merges.ravel()) == list(range(2 * 500 - 2))  # every node but the root has a parent
+    assert np.isfinite(heights).all()
+    if kind in ("ward", "average"):
+        np.testing.assert_allclose(heights[: 500 - 81], 0, atol=1e-6)  # copies first
+
+
 def partition_of(merges: np.ndarray, m: int, k: int) -> set[frozenset[int]]:
     """Clusters after all but the last k - 1 merges."""
     members = {i: frozenset([i]) for i in range(m)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, Self
@@ -9,6 +10,7 @@ from typing import Protocol, Self
 import numpy as np
 from scipy.special import chdtr, chdtrc, gammaincinv, logsumexp
 
+from clusterwise._compiled import compiled
 from clusterwise.components.niw import CovarianceType, NormalInverseWishart, Posterior
 from clusterwise.components.order import by_first_appearance
 from clusterwise.components.rows import Rows
@@ -126,9 +128,7 @@ class Clusters:
     def memberships(self, points: np.ndarray) -> np.ndarray:
         """Probability of each cluster for each point, (n, K), rows sum to one."""
         weights = self.log_joint(points)
-        weights -= weights.max(axis=1, keepdims=True)
-        np.exp(weights, out=weights)
-        weights /= weights.sum(axis=1, keepdims=True)
+        _normalize(weights)
         return weights
 
     def log_density(self, points: np.ndarray) -> np.ndarray:
@@ -155,6 +155,22 @@ class Clusters:
     def _chunks(self, n_rows: int) -> list[slice]:
         size = max(64, PAIRS_AT_ONCE // self.n_clusters)
         return [slice(start, start + size) for start in range(0, n_rows, size)]
+
+
+@compiled
+def _normalize(log_weights: np.ndarray) -> None:
+    """Replace log weights (n, K) by weights whose rows sum to one."""
+    n, k = log_weights.shape
+    for i in range(n):
+        largest, total = log_weights[i, 0], 0.0
+        for j in range(1, k):
+            largest = max(largest, log_weights[i, j])
+        for j in range(k):
+            gap = log_weights[i, j] - largest
+            log_weights[i, j] = math.exp(gap) if gap > LOG_OF_ZERO else 0.0
+            total += log_weights[i, j]
+        for j in range(k):
+            log_weights[i, j] /= total
 
 
 def clusters_in_use(rows: Rows, order: np.ndarray | None, clusters: Clusters) -> tuple[Clusters, np.ndarray]:

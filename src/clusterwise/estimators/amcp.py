@@ -65,7 +65,7 @@ class AMCP(AmortizedClusterer):
     max_clusters : int
         Cap on the number of clusters; a warning says when it was reached.
     max_network_points : int or None
-        The network sees at most this many rows, spread over the data; None stands for 128 if a search
+        The network sees at most this many rows, spread over the data; None stands for 96 if a search
         follows, which finds the rest, else for 1024. Up to 10,000 rows take part in refining, and all are
         labelled by the clusters.
     random_state : int, RandomState or None

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _get_feature_names, check_is_fitted
 
 from clusterwise.estimators.outside_prior import describe_far_rows
 from clusterwise.estimators.pipelined import PipelinedClusterer
-from clusterwise.estimators.validation import require_width
-from clusterwise.exceptions import OutsidePriorWarning
+from clusterwise.estimators.validation import require_columns, require_width
+from clusterwise.exceptions import InvalidDataError, OutsidePriorWarning
 from clusterwise.pipeline.describe import Description
 from clusterwise.pipeline.features import fit_feature_map
 from clusterwise.pipeline.fitting import Pipeline, Stages
@@ -36,7 +36,7 @@ __all__ = ["AmortizedClusterer", "RefineOption"]
 RefineOption = Literal["auto", "search", "em"]
 
 # Rows that a network sees before a search, which finds what too few of them did not show.
-ROWS_BEFORE_SEARCH = 128
+ROWS_BEFORE_SEARCH = 96
 # Those of a network behind an encoder: it is to find dozens of clusters by itself.
 ROWS_OF_ENCODED = 1024
 
@@ -146,8 +146,14 @@ class AmortizedClusterer(PipelinedClusterer):
         )
 
     def _points(self, X: Any, name: str = "X") -> np.ndarray:
-        points, weights = super()._points(X, name), self._weights()
+        weights = self._weights()
+        if getattr(X, "ndim", 2) > 2 and "encoder" in weights.recipe:
+            raise InvalidDataError(
+                f"{name} has shape {X.shape}; pass images as rows of pixels, {name}.reshape(len({name}), -1)."
+            )
+        points = super()._points(X, name)
         self._require_width(points.shape[1], weights, name)
+        require_columns(_get_feature_names(X), weights.facts.get("columns", ()), weights.name, name)
         return points
 
     def _require_width(self, width: int, weights: Weights, name: str = "X") -> None:
@@ -156,7 +162,9 @@ class AmortizedClusterer(PipelinedClusterer):
             require_width(width, weights.model.n_features, weights.name, name, encoded)
 
     def _set_columns(self, source: RowSource) -> None:
-        self._require_width(source.n_features, self._weights())
+        weights = self._weights()
+        self._require_width(source.n_features, weights)
+        require_columns(source.names, weights.facts.get("columns", ()), weights.name, "X")
         super()._set_columns(source)
 
     def _store_proposal(

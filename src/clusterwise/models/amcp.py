@@ -362,11 +362,11 @@ class AMCP(AmortizedModel):
         present, intra = mask.cpu().numpy(), IntraCM(self, options)
         has_encoder = self.config.encoder == "set"
         if has_encoder and self.decoder.kind == "linear" and options.is_usual and points.device.type == "cpu":
-            encode, paths = self._encoding_in_numpy(), []
-            for of_set, rows, seed in zip(points.numpy(), present, seeds or [0] * len(points), strict=True):
-                numbers = uniform_numbers(seed, n_draws, max_clusters)
-                paths.append(compiled_inference(intra, *encode(of_set[rows]), rows, numbers))
-            return paths
+            of_sets = self._encoding_in_numpy().of_sets(points.numpy(), present)
+            return [
+                compiled_inference(intra, *of_set, rows, uniform_numbers(seed, n_draws, max_clusters))
+                for of_set, rows, seed in zip(of_sets, present, seeds or [0] * len(points), strict=True)
+            ]
         x, expected = (t.cpu().numpy() for t in self.encode(points, None if bool(mask.all()) else mask))
         first = first_by_k_means(points, mask).cpu().numpy() if options.first_cluster == "k-means" else None
         found = []

@@ -1,4 +1,4 @@
-"""Encodings of one data set in numpy: ``AMCP.encode`` without gradients, for a few hundred points."""
+"""Encodings of a few data sets in numpy: ``AMCP.encode`` without gradients, for a few hundred points."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from clusterwise.models.amcp import AMCP
 
 __all__ = ["NumpyEncoding"]
+
+# Data sets that are encoded together: calls are shared, and what belongs to them stays in the cache.
+SETS_AT_ONCE = 8
 
 
 class NumpyEncoding:
@@ -38,7 +41,7 @@ class NumpyEncoding:
         return self._state == self._state_of_heads() and self.encoder.holds()
 
     def __call__(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Encodings x (N, D) of points (N, n_features), and the log loss expected of each as a seed, (N,)."""
+        """Encodings x (B, N, D) of points (B, N, n_features), and the log loss of each as a seed, (B, N)."""
         h = self.encoder(points)
         x = _linear(self.to_encoding, h)
         np.negative(x, out=x)
@@ -46,7 +49,20 @@ class NumpyEncoding:
             np.exp(x, out=x)
         x += 1
         hidden = np.maximum(_linear(self.first, h), 0)
-        return np.ascontiguousarray(np.reciprocal(x, out=x).T), _linear(self.second, hidden)[0]
+        encodings = np.ascontiguousarray(np.reciprocal(x, out=x).swapaxes(1, 2))
+        return encodings, _linear(self.second, hidden)[:, 0]
+
+    def of_sets(self, points: np.ndarray, present: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The same for the points (B, N, n_features) that are ``present`` (B, N) in each of B data sets."""
+        counts = present.sum(axis=1)
+        found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        for count in np.unique(counts):
+            sets = np.flatnonzero(counts == count)
+            for start in range(0, len(sets), SETS_AT_ONCE):
+                some = sets[start : start + SETS_AT_ONCE]
+                together = points[some][present[some]].reshape(len(some), count, -1)
+                found.update(zip(some, zip(*self(together), strict=True), strict=True))
+        return [found[place] for place in range(len(points))]
 
 
 def _linear(layer: tuple[np.ndarray, np.ndarray], h: np.ndarray) -> np.ndarray:

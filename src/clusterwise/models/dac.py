@@ -6,6 +6,7 @@ cluster's parameters:
     Eq 5 (minimum loss)  min_j [ 1/n sum_i BCE(m_i, 1{y_i=j}) - 1/n_j sum_{i|y_i=j} log p(x_i; theta) ]
     Eq 7 (anchored)      the same with j = j_a, the cluster of the anchor a
     Eq 9 (no density)    both without the second term
+    Eq 18 (images)       Eq 9, and log p of the images of each cluster; see ``nn.statistician``
 
 ===============  ==========================================================  ======================
 symbol           meaning                                                     here
@@ -20,9 +21,12 @@ Readings of ours. (1) Eq 9 sums over points where Eqs 5 and 7 average; the avera
 throughout. (2) A pass of training removes a random number of true clusters first, because that is
 what the second and later passes see at test time, on data scaled once. (3) A pass that takes no
 point at the threshold 0.5 takes the points with at least half of the largest probability, so that
-the loop always ends. (4) Eq 7 draws one anchor; one between two clusters leads to both. Several may be tried
-on the same encoding at test time, and the cluster counts of which the network is surest: that with the
-fewest errors to expect, sum_i min(m_i, 1 - m_i).
+the loop always ends. (4) Where the density is that of images, it is learned on each true cluster by itself,
+with the theta of a pass over its members alone: that is what ``contexts`` gives for clusters that were found,
+and a step teaches dozens of clusters in place of one for each data set.
+(5) Eq 7 draws one anchor; one between two clusters leads to both. Several may be tried on the same encoding
+at test time, and the cluster counts of which the network is surest: that with the fewest errors to expect,
+sum_i min(m_i, 1 - m_i).
 """
 
 from __future__ import annotations
@@ -36,7 +40,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from clusterwise.components.flows import ConditionedFlow
+from clusterwise.exceptions import RecipeError
 from clusterwise.models.base import AmortizedModel, Inference, Step, TrainingTask
+from clusterwise.models.dac_sets import (
+    Remaining,
+    members_of_clusters,
+    remaining_points,
+    remove_random_clusters,
+)
 from clusterwise.nn.attention import (
     InducedSetAttentionBlock,
     MultiheadAttentionBlock,
@@ -45,13 +56,13 @@ from clusterwise.nn.attention import (
 from clusterwise.nn.densities import DiagonalGaussianHead, diagonal_gaussian_log_density
 from clusterwise.nn.embedding import CoordinateEmbedding
 from clusterwise.nn.flows import FlowHead
+from clusterwise.nn.statistician import NeuralStatistician
 
-__all__ = ["DAC", "DACConfig", "Filtered", "filtering_loss", "remove_random_clusters"]
+__all__ = ["DAC", "DACConfig", "Filtered", "filtering_loss"]
 
 
-# Data sets of a training step are run in this many parts, sorted by how many points are left, and these
-# numbers are rounded up to this many different ones.
-SIZES_AT_ONCE, ROUNDED_TO = 2, 8
+# Clusters of a step, and images of each, that teach what clusters look like.
+CLUSTERS, MEMBERS = 32, 12
 
 
 @dataclass(frozen=True)
@@ -60,7 +71,7 @@ class DACConfig:
 
     n_features: int = 2
     filtering: Literal["minimum-loss", "anchored"] = "minimum-loss"
-    density: Literal["diagonal-gaussian", "flow", "none"] = "diagonal-gaussian"
+    density: Literal["diagonal-gaussian", "flow", "statistician", "none"] = "diagonal-gaussian"
     width: int = 128
     n_heads: int = 4
     n_inducing: int = 16
@@ -69,9 +80,12 @@ class DACConfig:
     n_wavelengths: int = field(default=6, metadata={"least": 0})
     layer_norm: bool = False
     n_anchors: int = 1  # anchors per data set in a training step; they share its encoding
-    n_context: int = 128  # length of theta if the density is a flow (App. D), its blocks, their width
+    n_context: int = 128  # length of theta if the density is a flow (App. D) or one of images (App. E)
     n_flow_blocks: int = 4
     flow_width: int = 64
+    n_pixels: int = 784  # of the images whose encodings are the points, if the density is that of images
+    n_latent: int = 16  # length of z there, and the width of encoder, decoder and prior of z
+    decoder_width: int = 256
     density_weight: float = 1.0  # of log p in the loss; Eqs 5 and 7 have 1
 
 
@@ -81,56 +95,7 @@ class Filtered(NamedTuple):
     logits: Tensor  # (B, N), logit of the membership probability m
     means: Tensor | None = None  # (B, d) of the Gaussian density
     log_sds: Tensor | None = None  # (B, d)
-    context: Tensor | None = None  # (B, c), theta of the flow
-
-
-def remove_random_clusters(labels: Tensor, n_clusters: Tensor, generator: torch.Generator) -> Tensor:
-    """Keep between one and all clusters of each set, uniformly many; a mask (B, N) of what is left."""
-    n_sets, k_max = len(labels), int(n_clusters.max())
-    exists = torch.arange(k_max, device=labels.device) < n_clusters[:, None]
-    order = torch.rand(n_sets, k_max, generator=generator).masked_fill(~exists, 2.0).argsort().argsort()
-    n_kept = 1 + (torch.rand(n_sets, 1, generator=generator) * n_clusters[:, None]).long()
-    return (order < n_kept).gather(1, labels)
-
-
-class Remaining(NamedTuple):
-    """What is left of S of the data sets of a step, packed to the size of the largest."""
-
-    sets: Tensor  # (S,) which they are
-    points: Tensor  # (S, n, d)
-    labels: Tensor  # (S, n)
-    mask: Tensor  # (S, n), no point where a smaller set has ended
-    places: Tensor  # (S, N) of the points among those that are left
-
-    def place_of(self, anchors: Tensor) -> Tensor:
-        """Indices (S, A) of the anchors, (B, A) indices before packing."""
-        return self.places.gather(1, anchors[self.sets])
-
-
-def remaining_points(points: Tensor, labels: Tensor, mask: Tensor) -> list[Remaining]:
-    """Sort B data sets by what is left of them, a few at a time, so that removed points cost next to nothing.
-
-    To mask a point is the same as to delete it, so that the loss does not change.
-    """
-    n_left, n_points = mask.sum(1), mask.shape[1]
-    by_size = n_left.argsort(stable=True)
-    places = mask.cumsum(1) - 1
-    packed = []
-    for sets in by_size.tensor_split(min(SIZES_AT_ONCE, len(by_size))):
-        # Rounded up: few different shapes, because kernels are built for each.
-        grain = -(-n_points // ROUNDED_TO)
-        width = min(n_points, -(-int(n_left[sets[-1]]) // grain) * grain)
-        index = (~mask[sets]).to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
-        packed.append(
-            Remaining(
-                sets,
-                points[sets].gather(1, index.unsqueeze(-1).expand(-1, -1, points.shape[-1])),
-                labels[sets].gather(1, index),
-                mask[sets].gather(1, index),
-                places[sets],
-            )
-        )
-    return packed
+    context: Tensor | None = None  # (B, c), theta of the flow or of the images
 
 
 def filtering_loss(
@@ -188,6 +153,13 @@ class DAC(AmortizedModel):
             if config.density == "flow"
             else None
         )
+        self.statistician = (
+            NeuralStatistician(
+                width, config.n_pixels, config.n_context, config.n_latent, config.decoder_width
+            )
+            if config.density == "statistician"
+            else None
+        )
 
     def encode(self, points: Tensor, mask: Tensor) -> Tensor:
         """H_X = ISAB_L(X), (B, N, width)."""
@@ -196,14 +168,18 @@ class DAC(AmortizedModel):
             h = block(h, mask)
         return h
 
-    def decode(self, h_x: Tensor, mask: Tensor, anchors: Tensor | None) -> Filtered:
-        """Cluster parameters and membership logits from encoded data (B, N, width)."""
+    def _pooled(self, h_x: Tensor, mask: Tensor, anchors: Tensor | None) -> tuple[Tensor, Tensor]:
+        """H_X, or H_{X|a}, and H_theta (B, 1, width)."""
         if self.anchor is not None:
             if anchors is None:
                 raise ValueError("anchored filtering needs one anchor per data set")
             h_a = h_x[torch.arange(len(h_x)), anchors].unsqueeze(1)
             h_x = self.anchor(h_x, h_a)
-        h_theta = self.pool(h_x, mask)
+        return h_x, self.pool(h_x, mask)
+
+    def decode(self, h_x: Tensor, mask: Tensor, anchors: Tensor | None) -> Filtered:
+        """Cluster parameters and membership logits from encoded data (B, N, width)."""
+        h_x, h_theta = self._pooled(h_x, mask, anchors)
         means, log_sds = self.density(h_theta.squeeze(1)) if self.density is not None else (None, None)
         context = self.flow.context(h_theta.squeeze(1)) if self.flow is not None else None
         h_m = self.condition(h_x, h_theta)
@@ -221,6 +197,18 @@ class DAC(AmortizedModel):
             points, filtered.means.unsqueeze(1), filtered.log_sds.unsqueeze(1)
         )
 
+    def contexts(self, points: Tensor, mask: Tensor) -> Tensor:
+        """theta (B, c) of B clusters by the encodings (B, N, d) of their images."""
+        if self.statistician is None:
+            raise ValueError("the density of this network is not one of images")
+        anchors = None
+        if self.anchor is not None:  # the member in the middle
+            middle = (points * mask.unsqueeze(-1)).sum(1, keepdim=True) / mask.sum(1)[:, None, None]
+            squared = (points - middle).square().sum(-1)
+            anchors = squared.masked_fill(~mask, torch.inf).argmin(1)
+        _, h_theta = self._pooled(self.encode(points, mask), mask, anchors)
+        return self.statistician.context(h_theta.squeeze(1))
+
     def filter(self, points: Tensor, mask: Tensor, anchors: Tensor | None = None) -> Filtered:
         """One pass over B data sets: points (B, N, d), mask (B, N), anchors (B,)."""
         return self.decode(self.encode(points, mask), mask, anchors)
@@ -237,7 +225,18 @@ class DAC(AmortizedModel):
             self._loss_of_sets(part, None if anchors is None else part.place_of(anchors)).sum()
             for part in remaining_points(task.points, task.labels, mask)
         ]
-        return torch.stack(parts).sum() / (len(mask) * (1 if anchors is None else anchors.shape[1]))
+        loss = torch.stack(parts).sum() / (len(mask) * (1 if anchors is None else anchors.shape[1]))
+        return loss if self.statistician is None else loss + self._loss_of_images(task, generator)
+
+    def _loss_of_images(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
+        """Eq 18 of true clusters, each by itself, a scalar: the mean over images."""
+        if task.images is None or self.statistician is None:
+            raise RecipeError("density = 'statistician' is one of images, and needs an [encoder] of them.")
+        index, mask = (part[:CLUSTERS] for part in members_of_clusters(task.labels, MEMBERS))
+        contexts = self.contexts(task.points.flatten(0, 1)[index], mask)
+        noise = torch.randn(1, *index.shape, self.config.n_latent, generator=generator)
+        bound = self.statistician.log_density(task.images.flatten(0, 1)[index], contexts, noise)
+        return -self.config.density_weight * bound[mask].mean()
 
     def _loss_of_sets(self, sets: Remaining, anchors: Tensor | None) -> Tensor:
         """Losses of one pass over S sets, (S,), or over each set with each of its anchors (S, A)."""

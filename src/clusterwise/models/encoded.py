@@ -20,11 +20,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from clusterwise.exceptions import RecipeError
 from clusterwise.models.amcp import AMCP
 from clusterwise.models.base import AmortizedModel, Inference, TrainingTask
+from clusterwise.models.dac import DAC
 from clusterwise.nn.attention import InducedSetAttentionBlock
 from clusterwise.nn.embedding import CoordinateEmbedding
 from clusterwise.nn.feature_encoder import EncoderConfig, FeatureEncoder
+from clusterwise.nn.statistician import NeuralStatistician
 
 __all__ = ["EncodedModel", "RowsTask", "prototype_loss", "start_near_identity"]
 
@@ -94,6 +97,11 @@ class EncodedModel(AmortizedModel):
     def __init__(self, encoder: FeatureEncoder, network: AmortizedModel) -> None:
         super().__init__()
         self.encoder, self.network = encoder, network
+        n_pixels = encoder.n_features if self.statistician is None else self.statistician.n_pixels
+        if n_pixels != encoder.n_features:
+            raise RecipeError(
+                f"n_pixels of the density is {n_pixels}, and rows have {encoder.n_features} features."
+            )
         start_near_identity(network)
         self.config = network.config
 
@@ -108,7 +116,13 @@ class EncodedModel(AmortizedModel):
 
         Then the metric alone trains the encoder.
         """
-        return self.method == "act-st" or getattr(self.config, "density", "none") != "none"
+        density = getattr(self.config, "density", "none")
+        return self.method == "act-st" or density not in ("none", "statistician")
+
+    @property
+    def statistician(self) -> NeuralStatistician | None:
+        """The density of images given a cluster, where the network has one."""
+        return self.network.statistician if isinstance(self.network, DAC) else None
 
     @property
     def method(self) -> str:  # type: ignore[override]
@@ -121,7 +135,8 @@ class EncodedModel(AmortizedModel):
             raise TypeError("a network with an encoder trains on rows of labelled data")
         points = self.encoder(task.rows)[task.index]
         seen = points.detach() if self.has_density else points
-        loss = self.network.loss(TrainingTask(seen, task.labels, task.n_clusters), generator)
+        images = None if self.statistician is None else task.rows[task.index]
+        loss = self.network.loss(TrainingTask(seen, task.labels, task.n_clusters, images), generator)
         weight = self.encoder.config.metric_weight
         if weight > 0:
             temperature = torch.exp(self.encoder.log_temperature)

@@ -1,7 +1,8 @@
-"""The encoder of one data set in numpy, without gradients.
+"""The encoder of a few data sets of one size in numpy, without gradients.
 
 A call of torch takes about as long as its arithmetic on a few hundred points; numpy takes a fraction of that.
-Points are columns here, (width, N): sums over channels, heads and inducing points then run along the points.
+Points are columns here, (B, width, N): sums over channels, heads and inducing points then run along the
+points. Each data set comes out as it does alone, to the last bit.
 """
 
 from __future__ import annotations
@@ -41,10 +42,11 @@ class NumpyEncoder:
         return self._state == self._state_of_embedding() and all(folded.holds() for folded in self.folded)
 
     def __call__(self, points: np.ndarray) -> np.ndarray:
-        """Map points (N, n_features) to (width, N)."""
-        columns = np.ascontiguousarray(points.T, dtype=np.float32)
-        phases = (columns[:, None] * self.frequencies[:, None]).reshape(-1, len(points))
-        h: np.ndarray = self.weight @ np.concatenate([columns, np.sin(phases), np.cos(phases)])
+        """Map points (B, N, n_features) to (B, width, N)."""
+        n_sets, n_points, _ = points.shape
+        columns = np.ascontiguousarray(points.swapaxes(1, 2), dtype=np.float32)
+        phases = (columns[:, :, None] * self.frequencies[:, None]).reshape(n_sets, -1, n_points)
+        h: np.ndarray = self.weight @ np.concatenate([columns, np.sin(phases), np.cos(phases)], axis=1)
         h += self.bias
         for block in self.blocks:
             h = block(h)
@@ -65,36 +67,37 @@ class _Block:
         self.second = _array(second.weight.T), _array(second.bias)[:, None]
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        """Map (width, N) to (width, N)."""
+        """Map (B, width, N) to (B, width, N)."""
         keys, values = self._keys_and_values(self._gather(x))
         return self._spread(x, keys, values)
 
     def _gather(self, x: np.ndarray) -> np.ndarray:
-        """MAB(I, X), (few, width)."""
+        """MAB(I, X), (B, few, width)."""
         weights = self.queries @ x
-        weights -= weights.max(axis=1, keepdims=True)
+        weights -= weights.max(axis=2, keepdims=True)
         np.exp(weights, out=weights)
-        pooled = weights @ x.T
-        pooled /= weights.sum(axis=1, keepdims=True)
-        h = pooled.reshape(self.few, -1) @ self.pooled_to_output
+        pooled = weights @ x.swapaxes(1, 2)
+        pooled /= weights.sum(axis=2, keepdims=True)
+        h = pooled.reshape(len(x), self.few, -1) @ self.pooled_to_output
         h += self.start
         weight, bias = self.first
         return np.maximum(h @ weight + bias, h)
 
     def _keys_and_values(self, summary: np.ndarray) -> np.ndarray:
-        """Folded keys and values of the second half, (2, H * few, width)."""
-        projected = (summary @ self.keys_values).reshape(self.few, 2 * self.n_heads, -1)
-        folded = projected.transpose(1, 0, 2) @ self.beyond  # (2 H, few, width)
-        return folded.reshape(2, self.n_heads * self.few, -1)
+        """Folded keys and values of the second half, (2, B, H * few, width)."""
+        n_sets = len(summary)
+        projected = (summary @ self.keys_values).reshape(n_sets, self.few, 2 * self.n_heads, -1)
+        folded = projected.swapaxes(1, 2) @ self.beyond  # (B, 2 H, few, width)
+        return folded.reshape(n_sets, 2, self.n_heads * self.few, -1).swapaxes(0, 1)
 
     def _spread(self, x: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """MAB(X, summary), (width, N)."""
+        """MAB(X, summary), (B, width, N)."""
         scores = keys @ x
-        by_head = scores.reshape(self.n_heads, self.few, -1)
-        by_head -= by_head.max(axis=1, keepdims=True)
+        by_head = scores.reshape(len(x), self.n_heads, self.few, -1)
+        by_head -= by_head.max(axis=2, keepdims=True)
         np.exp(scores, out=scores)
-        by_head /= by_head.sum(axis=1, keepdims=True)
-        h = (values + self.share_of_bias).T @ scores
+        by_head /= by_head.sum(axis=2, keepdims=True)
+        h = (values + self.share_of_bias).swapaxes(1, 2) @ scores
         h += x
         weight, bias = self.second
         output = weight @ h

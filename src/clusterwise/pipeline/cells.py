@@ -28,7 +28,8 @@ class CellProposer:
     def propose(self, sets: Sequence[np.ndarray], seeds: Sequence[int], n_draws: int) -> list[Proposal]:
         """See ``Proposer``; nothing is drawn."""
         samples = [
-            Sample(points, choose_covariance_type(self.covariance_type, points), DEFAULT) for points in sets
+            Sample(points, choose_covariance_type(self.covariance_type, *points.shape), DEFAULT)
+            for points in sets
         ]
         return [Proposal((self._partition(sample),), np.ones(1)) for sample in samples]
 

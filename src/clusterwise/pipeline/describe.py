@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -43,10 +45,15 @@ class Description:
     clusters: Described  # all in use, in the order of first appearance
     assigner: Assigner  # of new rows to these clusters
     membership: np.ndarray  # (n, K), the largest entry of a row is its label
-    outlier_scores: np.ndarray  # (n,)
+    score_outliers: Callable[[], np.ndarray]  # outlier scores (n,), which not every caller wants
     beyond_cap: bool = False  # whether more clusters than allowed would have been better
 
-    @property
+    @cached_property
+    def outlier_scores(self) -> np.ndarray:
+        """How far out each row lies, (n,)."""
+        return self.score_outliers()
+
+    @cached_property
     def labels(self) -> np.ndarray:
         """Cluster of each row, (n,)."""
         return self.membership.argmax(axis=1)
@@ -120,10 +127,12 @@ def _with_winners(membership: np.ndarray, labels: np.ndarray) -> np.ndarray:
 def _description(
     prepared: Prepared, clusters: Described, assigner: Assigner, membership: np.ndarray
 ) -> Description:
-    distances = clusters.nearest_distances(prepared.features)
-    scores = outlier_scores(distances, prepared.features.shape[1], prepared.n_rows)
-    order = prepared.order
-    return Description(clusters, assigner, in_input_order(membership, order), in_input_order(scores, order))
+    def score_outliers() -> np.ndarray:
+        distances = clusters.nearest_distances(prepared.features)
+        scores = outlier_scores(distances, prepared.features.shape[1], prepared.n_rows)
+        return in_input_order(scores, prepared.order)
+
+    return Description(clusters, assigner, in_input_order(membership, prepared.order), score_outliers)
 
 
 def network_labels(prepared: Prepared, proposal: Proposal) -> np.ndarray:

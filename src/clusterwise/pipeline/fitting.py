@@ -71,7 +71,7 @@ class Pipeline:
     weigh_flows: bool = False  # whether clusters that are flows are left out where they are not missed
 
     def _covariance_type(self, prepared: Prepared) -> CovarianceType:
-        return choose_covariance_type(self.covariance_type, prepared.features[prepared.context])
+        return choose_covariance_type(self.covariance_type, len(prepared.context), prepared.features.shape[1])
 
     def most_sampled(self, n_features: int) -> int:
         """Rows that the stages make use of."""
@@ -94,7 +94,7 @@ class Pipeline:
             return None
         shown, context = prepared.shown, prepared.context
         return refine(
-            prepared.features[context],
+            prepared.features if len(context) == prepared.n_rows else prepared.features[context],
             proposal.candidates,
             self.how,
             rows=None if len(shown) == len(context) else np.searchsorted(context, shown),

@@ -199,7 +199,6 @@ def _group(
                         group[c] = first
 
 
-@compiled
 def n_far_rows(
     rows: np.ndarray, bounds: np.ndarray, fewest: int, full: bool, middle: float, limit: float
 ) -> int:
@@ -209,26 +208,66 @@ def n_far_rows(
     they are measured by, and the median is safe from them. Clusters with less than ``fewest`` rows do not
     count; with ``full`` they may be correlated.
     """
-    f, far = rows.shape[1], 0
+    n, f = rows.shape
+    room = np.empty((2, n)), np.empty((f, f)), np.empty((2, f))
+    return int(_n_far_rows(rows, bounds, fewest, full, middle, limit, *room))
+
+
+@compiled
+def _n_far_rows(
+    rows: np.ndarray,
+    bounds: np.ndarray,
+    fewest: int,
+    full: bool,
+    middle: float,
+    limit: float,
+    spare: np.ndarray,
+    root: np.ndarray,
+    lines: np.ndarray,
+) -> int:
+    """See ``n_far_rows``; ``spare`` (2, n), ``root`` (f, f) and ``lines`` (2, f) are room."""
+    f, far, lengths, changing = rows.shape[1], 0, spare[0], spare[1]
+    mean, white = lines[0], lines[1]
     for j in range(len(bounds) - 1):
-        n = bounds[j + 1] - bounds[j]
+        start, n = bounds[j], bounds[j + 1] - bounds[j]
         if n < fewest:
             continue
-        members = rows[bounds[j] : bounds[j + 1]]
-        centred = members - members.sum(axis=0) / n
-        if full:
-            covariance = np.dot(centred.T, centred) / n
-            least = max(1e-6 * np.trace(covariance) / f, 1e-9)
+        for a in range(f):
+            mean[a] = 0.0
+            for b in range(a + 1):
+                root[a, b] = 0.0
+        for r in range(start, start + n):
             for a in range(f):
-                covariance[a, a] += least
-            white = np.linalg.solve(np.linalg.cholesky(covariance), np.ascontiguousarray(centred.T))
-            lengths = np.square(white).sum(axis=0)
-        else:
-            lengths = np.zeros(n)
+                mean[a] += rows[r, a]
+        for a in range(f):
+            mean[a] /= n
+        for r in range(start, start + n):
             for a in range(f):
-                square = np.square(centred[:, a])
-                variance = square.mean()
-                lengths += square / (variance if variance > 0 else 1.0)
-        lengths *= middle / max(np.median(lengths), 1e-300)
-        far += (lengths > limit).sum()
+                gap = rows[r, a] - mean[a]
+                for b in range(0 if full else a, a + 1):
+                    root[a, b] += gap * (rows[r, b] - mean[b]) / n
+        trace = 0.0
+        for a in range(f):
+            trace += root[a, a]
+        for a in range(f):  # Cholesky's root, in place
+            if full:
+                root[a, a] += max(1e-6 * trace / f, 1e-9)
+            elif root[a, a] <= 0.0:
+                root[a, a] = 1.0
+            for b in range(a + 1):
+                for c in range(b):
+                    root[a, b] -= root[a, c] * root[b, c]
+                root[a, b] = math.sqrt(max(root[a, a], 1e-300)) if a == b else root[a, b] / root[b, b]
+        for i in range(n):
+            lengths[i] = 0.0
+            for a in range(f):
+                white[a] = rows[start + i, a] - mean[a]
+                for b in range(a):
+                    white[a] -= root[a, b] * white[b]
+                white[a] /= root[a, a]
+                lengths[i] += white[a] * white[a]
+            changing[i] = lengths[i]
+        median = 0.5 * (_select(changing, n, n // 2) + _select(changing, n, (n - 1) // 2))
+        for i in range(n):
+            far += lengths[i] * middle > limit * max(median, 1e-300)
     return far

@@ -184,17 +184,19 @@ def describe_judged(
     clusters = clusters_of_labels(
         prepared.features[prepared.context],
         _all_used(labels[prepared.context], assigner.n_clusters),
-        choose_covariance_type("auto", prepared.features[prepared.context]),
+        choose_covariance_type("auto", len(prepared.context), prepared.features.shape[1]),
     )
     order = prepared.order
-    return Description(clusters, assigner, in_input_order(membership, order), in_input_order(far, order))
+    return Description(
+        clusters, assigner, in_input_order(membership, order), lambda: in_input_order(far, order)
+    )
 
 
 def _best_assigner(
     prepared: Prepared, proposal: JudgedProposal, answer: np.ndarray, votes: np.ndarray
 ) -> NeighbourAssigner | MixtureAssigner:
     shown = prepared.features[prepared.shown]
-    covariance_type = choose_covariance_type("auto", shown)
+    covariance_type = choose_covariance_type("auto", *shown.shape)
     if proposal.near is None:
         clusters = clusters_of_labels(shown, answer, covariance_type)
         return MixtureAssigner.of(clusters, votes, answer, prepared.n_rows)

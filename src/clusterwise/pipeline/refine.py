@@ -54,12 +54,11 @@ class Refined:
 
 
 def choose_covariance_type(
-    covariance_type: CovarianceType | Literal["auto"], points: np.ndarray
+    covariance_type: CovarianceType | Literal["auto"], n: int, d: int
 ) -> CovarianceType:
-    """What "auto" stands for: full where points (n, d) are enough to tell correlations, else diagonal."""
+    """What "auto" stands for: full where n points of d features can tell correlations, else diagonal."""
     if covariance_type != "auto":
         return covariance_type
-    n, d = points.shape
     return "full" if d <= MOST_FEATURES and n >= ROWS_PER_FEATURE * d else "diag"
 
 

@@ -67,7 +67,9 @@ class Whole:
         self.known: list[np.ndarray] = []
 
     def __contains__(self, key: np.ndarray) -> bool:
-        return any(np.abs(one - key).max() <= self.change for one in self.known)
+        return len(self.known) > 0 and bool(
+            (np.abs(np.array(self.known) - key).max(axis=1) <= self.change).any()
+        )
 
     def add(self, key: np.ndarray) -> None:
         """Add a cluster by its row of ``keys_of``."""
@@ -85,8 +87,10 @@ def _splits(sample: Sample, state: State, whole: Whole) -> Iterator[State]:
     """Split all clusters that seem to gain at once, and if that fails one by one until one gains."""
     found: list[tuple[int, Split]] = []
     keys = keys_of(state)
-    for j, (key, log_p_width) in enumerate(zip(keys, log_p_widths(sample, state), strict=True)):
-        split = None if key in whole else best_split(sample, state, j, log_p_width)
+    known = [key in whole for key in keys]
+    widths = log_p_widths(sample, state)
+    for j, (key, is_known) in enumerate(zip(keys, known, strict=True)):
+        split = None if is_known else best_split(sample, state, j, widths[j])
         if split is None:
             whole.add(key)
         else:

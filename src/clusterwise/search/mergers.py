@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 import numpy as np
 from scipy.special import gammaln
@@ -25,12 +26,20 @@ __all__ = ["gains_of_mergers", "merged", "mergers", "near_pairs"]
 
 def near_pairs(sample: Sample, hyper: Hyper, statistics: np.ndarray, n_neighbours: int) -> np.ndarray:
     """Each cluster with the few that are nearest to it, in the standard deviations of either; (P, 2)."""
+    k = len(statistics)
+    if k <= n_neighbours + 1:  # all are near
+        return _all_pairs(k)
     prior = hyper.prior(sample)
     posterior = prior.posterior(statistics)
     distances = prior.squared_distances(posterior.mean, posterior)
     distances = np.minimum(distances, distances.T)
     np.fill_diagonal(distances, np.inf)
     return pairs_of(distances, n_neighbours)
+
+
+@cache
+def _all_pairs(k: int) -> np.ndarray:
+    return np.argwhere(np.triu(np.ones((k, k), dtype=bool), 1))
 
 
 def gains_of_mergers(sample: Sample, state: State) -> tuple[np.ndarray, np.ndarray]:

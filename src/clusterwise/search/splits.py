@@ -44,7 +44,7 @@ def best_split(sample: Sample, state: State, j: int, log_p_width: float = 0.0) -
     if len(projected) == 0 or log_p > np.log(settings.suspicious):
         return None
     lifted = sample.lifted[rows]
-    sides = first_sides(projected, weights)
+    sides = np.array(list({side.tobytes(): side for side in first_sides(projected, weights)}.values()))
     sides = np.concatenate([sides, sides])
     # Clusters may be unlike the others or much like them.
     strengths = np.repeat([settings.strengths[1], settings.strengths[-2]], len(sides) // 2)

@@ -62,6 +62,9 @@ class LabelledSource:
         some = rng.permutation(len(self.prior.y))[:MOST_ROWS_TO_START]
         labels = np.unique(self.prior.y[some], return_inverse=True)[1].reshape(-1)
         sets = validation_sets(self.held, self.recipe)
+        statistician = _encoded(model).statistician
+        if statistician is not None:
+            statistician.start(_tensor(self.prior.rows[some]))
         _encoded(model).encoder.start(
             _tensor(self.prior.rows[some]),
             torch.from_numpy(labels),

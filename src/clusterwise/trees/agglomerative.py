@@ -75,7 +75,8 @@ def _chain_of_centres(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
                     far[j] += gap * gap
             own = sizes[here]
             for j in range(n):
-                far[j] *= own * sizes[j] / (own + sizes[j]) if sizes[j] > 0 else math.inf
+                # Not 0 x infinity, which is no number: equal rows are at the same place.
+                far[j] = far[j] * (own * sizes[j] / (own + sizes[j])) if sizes[j] > 0 else math.inf
             far[here] = math.inf
             nearest = first_smallest(far, n)
             # Of equals the one that the chain came from, or else it would never end.

@@ -1,4 +1,4 @@
-"""Suites on features of images, with stand-ins for data that do not come with the repository."""
+"""Suites on the features of DeepDPM's paper, with stand-ins for data that do not come with the repository."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks import data
 from benchmarks.runner import run_suite
-from benchmarks.suite import BenchmarkError, find_suite
-from benchmarks.suites.features import PUBLISHED, SETS, UMAP_SETS, sampled
+from benchmarks.suite import BenchmarkError
+from benchmarks.suites.deepdpm import SETS
 
 
 @pytest.fixture
@@ -40,21 +40,9 @@ def test_a_table_for_every_data_set_below_what_is_printed(stand_ins: None, tmp_p
     assert text.count("| k-means (true k) |    1 | 1.000 | 1.000 | 1.000 | 3.0 |") == len(SETS)
 
 
-def test_expected_k_comes_from_the_chain(stand_ins: None) -> None:
-    suite = find_suite("umap", quick=True)
-    assert {one.name for one in suite.data} == set(PUBLISHED) <= set(UMAP_SETS)
-    case = suite.data[0].draw(1)
-    assert case.seed == 1
-    np.testing.assert_array_equal(case.points, suite.data[0].draw(0).points)
-    outcome = sampled(40, n_warm_up=20, n_draws=10)(case)
-    assert outcome.labels.shape == (60,)
-    assert outcome.more is not None
-    assert 3 <= outcome.more()["expected k"] < 6
-
-
 def test_without_data_nothing_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(data.DIRECTORY, str(tmp_path / "elsewhere"))
     lines: list[str] = []
     with pytest.raises(BenchmarkError, match="Nothing was measured"):
-        run_suite("umap", tmp_path, quick=True, here=True, write=lines.append)
+        run_suite("deepdpm-figures", tmp_path, quick=True, here=True, write=lines.append)
     assert any("MNIST is left out" in line for line in lines)
