@@ -57,7 +57,8 @@ def parquet_parts(X: Any, parts: list[Any]) -> list[ParquetPart] | None:
 
 def _part_of(task: Any, columns: tuple[str, ...]) -> ParquetPart | None:
     """The rows that a task of a graph reads, if it does nothing else."""
-    read, arguments = getattr(task, "func", None), getattr(task, "args", ())
+    read: Any = getattr(task, "func", None)
+    arguments: tuple[Any, ...] = getattr(task, "args", ())
     if type(read).__name__ != "ParquetFunctionWrapper" or len(arguments) != 1 or task.kwargs:
         return None
     options = read.common_kwargs

@@ -107,7 +107,7 @@ class ArrowSource(LocalSource):
 
 
 def _length(fragment: Any) -> int:
-    """Rows of a fragment, which may be some row groups of a Parquet file: ``count_rows`` takes all of them."""
+    """Rows of a fragment, perhaps of some row groups of a Parquet file: ``count_rows`` counts all of them."""
     datasets = import_or_say("pyarrow.dataset", "parquet files")
     if isinstance(fragment, datasets.ParquetFileFragment):
         return sum(group.num_rows for group in fragment.row_groups)
