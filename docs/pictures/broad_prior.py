@@ -17,12 +17,12 @@ from clusterwise.priors.broad import NOISE, BroadPrior, LabelledTable
 PICTURE = Path(__file__).with_suffix(".png")
 N_COLUMNS, N_ROWS = 8, 7
 N_CANDIDATES = 3000
-WIDE = ("embedding", "links", "records")  # seldom or never of three features or fewer
+WIDE = ("embedding", "hierarchy", "links", "records")  # seldom or never of three features or fewer
 
 
 def choose_tables() -> list[LabelledTable]:
     """Take the first table of each kind, by seed, that a plane can show; then tables as they come."""
-    prior = BroadPrior()
+    prior = BroadPrior(plain=0.12, hierarchies=0.1)
     tables = [prior.draw_table(np.random.default_rng(seed)) for seed in range(N_CANDIDATES)]
     shown: dict[str, LabelledTable] = {}
     for table in tables:

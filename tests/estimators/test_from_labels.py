@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import clusterwise as cw
@@ -98,3 +100,16 @@ def test_wrong_columns_are_errors(weights: Weights, new_rows: tuple[np.ndarray, 
     est = cw.AMCP(weights=weights, random_state=0).fit(X)
     with pytest.raises(FeatureCountError):
         est.predict(X[:, :4])
+    with pytest.raises(InvalidDataError, match=r"pass images as rows of pixels, X.reshape\(len\(X\), -1\)"):
+        cw.AMCP(weights=weights).fit(X.reshape(len(X), 2, 3))
+
+
+def test_columns_are_known_by_their_names(weights: Weights, new_rows: tuple[np.ndarray, np.ndarray]) -> None:
+    """A data frame with its columns in another order would be read wrongly without a word."""
+    X, _ = new_rows
+    named = replace(weights, facts={**weights.facts, "columns": list("abcdef")})
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    own = cw.AMCP(weights=named, random_state=0).fit(frame)
+    assert np.array_equal(own.labels_, cw.AMCP(weights=named, random_state=0).fit(X).labels_)
+    with pytest.raises(InvalidDataError, match=r"Column 4 of X is 'f', but the weights .* trained on 'e'"):
+        cw.AMCP(weights=named).fit(frame[list("abcdfe")])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import adjusted_rand_score
 
 import clusterwise as cw
 from clusterwise.exceptions import (
@@ -20,7 +21,7 @@ from clusterwise.exceptions import (
 from clusterwise.pretrained.weights_file import load_weights
 from clusterwise.training import train
 from clusterwise.training.from_labels import METHODS, recipe_for
-from clusterwise.training.images import distorted, turned
+from clusterwise.training.images import distorted, spliced, turned
 from clusterwise.training.labelled import LabelledSource
 from clusterwise.training.recipe import recipe_from_dict
 
@@ -52,6 +53,23 @@ def test_no_distortion_leaves_images_alone_and_some_moves_little() -> None:
     assert torch.allclose(moved.sum(1), rows.sum(1), atol=2.0)
 
 
+def test_spliced_images_go_on_as_others_beyond_the_seam() -> None:
+    ones, twos = torch.ones(3, 6), torch.full((3, 6), 2.0)
+    found = spliced(ones, twos, torch.tensor([0, 1, -2]), (2, 3)).view(3, 2, 3)
+    assert torch.equal(found[0], torch.ones(2, 3))
+    assert torch.equal(found[1], torch.tensor([[1.0] * 3, [2.0] * 3]))
+    assert torch.equal(found[2], torch.tensor([[1.0, 1.0, 2.0]] * 2))
+
+
+def test_few_images_are_spliced_in_training_and_whole_in_validation() -> None:
+    X, y = classes(n_classes=4, d=36)
+    recipe = recipe_for("amcp", "auto", 36, (6, 6), 5, 3, prior={"spliced_sets": 1.0})
+    source = LabelledSource(recipe, X, y)
+    task = source.task(0)
+    assert not (task.rows[:, None] == torch.from_numpy(X.astype(np.float32))).all(-1).any(1).all()
+    assert source.held.options.spliced_sets == 0
+
+
 def test_the_step_decides_what_is_drawn() -> None:
     X, y = classes()
     recipe = recipe_for("amcp", "auto", 4, None, 5, 3)
@@ -73,7 +91,8 @@ def test_the_same_seed_gives_the_same_weights(tmp_path: Path) -> None:
         assert torch.equal(tensor, one.model.state_dict()[name]), name
         assert torch.equal(tensor, again.model.state_dict()[name]), name
     assert again.facts["held_out"] == "classes"
-    assert again.facts["refine"] in ("none", "em", "search")
+    assert again.facts["refine"] in ("none", "em", "search", "cut")
+    assert set(again.facts["nmi_of_refining"]) == {"none", "em", "search", "cut"}
     with pytest.raises(WeightsFileError, match="safetensors"):
         one.save(tmp_path / "own.bin")
 
@@ -90,6 +109,21 @@ def test_few_classes_bring_a_warning_and_leave_features_as_they_are() -> None:
         weights = cw.train_from_labels(X, y, steps=1, random_state=0, verbose=0)
     assert weights.recipe["encoder"]["kind"] == "identity"
     assert weights.facts["held_out"] == "rows"
+    assert weights.facts["refine"] == "cut"  # learned on classes that small encoders were trained without
+
+
+def test_a_learned_cut_finds_unseen_classes_and_knows_no_other_k() -> None:
+    X, y = classes(n_classes=12, each=40)
+    weights = cw.train_from_labels(X, y, steps=2, random_state=0, verbose=0)
+    unseen, truth = classes(n_classes=5, each=40, seed=1)
+    found = cw.AMCP(weights=weights, refine="cut", random_state=0).fit(unseen)
+    assert adjusted_rand_score(truth, found.labels_) > 0.9
+    assert max(found.k_posterior_, key=lambda k: found.k_posterior_[k]) == found.n_clusters_
+    drawn = found.sample_partitions(5)
+    assert np.mean([adjusted_rand_score(truth, labels) for labels in drawn.labels]) > 0.8
+    assert adjusted_rand_score(found.predict(unseen), found.labels_) > 0.9
+    with pytest.raises(ClusterwiseError, match="learned from labels"):
+        cw.AMCP(refine="cut").fit(unseen[:, :2])
 
 
 def test_training_learns_to_find_unseen_classes() -> None:

@@ -21,6 +21,9 @@ from clusterwise.training.labelled_files import read_labelled
 __all__ = ["train_labels", "train_recipe"]
 
 
+PLURALS = {"row": "rows", "column": "columns", "class": "classes"}
+
+
 class _StopWhenAsked(Callback):
     """Ends the training after the step in which somebody asked for it."""
 
@@ -77,8 +80,9 @@ def train_labels(
     table = read_labelled(file, label_column, group_column, drop)
     for note in table.notes:
         typer.echo(f"note: {in_words_of_the_command_line(note)}", err=True)
-    n_classes = len(set(table.y.tolist()))
-    typer.echo(f"{len(table.y):,} rows, {table.rows.shape[1]} columns, {n_classes} classes", err=True)
+    n_classes = len({label for label in table.y.tolist() if label is not None and label == label})
+    numbers = (len(table.y), "row"), (table.rows.shape[1], "column"), (n_classes, "class")
+    typer.echo(", ".join(f"{n:,} {noun if n == 1 else PLURALS[noun]}" for n, noun in numbers), err=True)
     weights = train_on_table(table, method=method, minutes=minutes, steps=steps, seed=seed, name=out.stem)
     weights.save(out)
     last = weights.facts["history"][-1]

@@ -49,10 +49,10 @@ def pairs_of(distances: np.ndarray, n_neighbours: int) -> np.ndarray:
         nearest = np.argpartition(distances, n_neighbours - 1, axis=1)[:, :n_neighbours]
     else:
         nearest = np.argsort(distances, axis=1, kind="stable")[:, : k - 1]
-    near = np.zeros((k, k), dtype=bool)
-    near[np.arange(k)[:, None], nearest] = True
-    pairs = np.argwhere(np.triu(near | near.T))
-    return pairs[np.argsort(distances[pairs[:, 0], pairs[:, 1]], kind="stable")]
+    own = np.arange(k)[:, None]
+    first, second = np.divmod(np.unique(np.minimum(own, nearest) * k + np.maximum(own, nearest)), k)
+    order = np.argsort(distances[first, second], kind="stable")
+    return np.stack([first[order], second[order]], axis=1)
 
 
 def two_parts(

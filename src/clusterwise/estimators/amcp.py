@@ -50,12 +50,13 @@ class AMCP(AmortizedClusterer):
     weights : str, path, Weights or None
         Name of shipped weights (see ``clusterwise.list_weights()``), a ``.safetensors`` file, or weights in
         memory; None stands for those shipped for the method.
-    refine : {"auto", "search", "em"} or None
+    refine : {"auto", "search", "em", "cut"} or None
         What happens to the network's partition. "auto": a search, unless weights that were trained on labels
-        did better without it. "search": its clusters are fitted as Gaussians with any
+        did better with something else. "search": its clusters are fitted as Gaussians with any
         covariance, which split and merge as long as the evidence of the mixture grows. "em": they are fitted,
-        but neither split nor merged. None: the network's own answer as it is; new rows, and rows that
-        the network did not see, go to its clusters as Gaussians.
+        but neither split nor merged. "cut", with weights that were trained on labels: a cut through Ward's
+        tree of the encodings, by a rule that was learned on classes held out. None: the network's own answer
+        as it is; new rows, and rows that the network did not see, go to its clusters as Gaussians.
     projection : {"pca"} or None
         What to do when X has another number of features than the weights take: None raises an error,
         "pca" projects on the first principal components (or pads with zeros).

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _get_feature_names, check_is_fitted
 
 from clusterwise.estimators.outside_prior import describe_far_rows
 from clusterwise.estimators.pipelined import PipelinedClusterer
-from clusterwise.estimators.validation import require_width
-from clusterwise.exceptions import OutsidePriorWarning
+from clusterwise.estimators.validation import require_columns, require_width
+from clusterwise.exceptions import ClusterwiseError, InvalidDataError, OutsidePriorWarning
 from clusterwise.pipeline.describe import Description
 from clusterwise.pipeline.features import fit_feature_map
 from clusterwise.pipeline.fitting import Pipeline, Stages
@@ -25,6 +25,7 @@ from clusterwise.pipeline.propose import Proposal
 from clusterwise.pipeline.refine import Refine
 from clusterwise.pretrained import Weights, get_weights
 from clusterwise.sources import RowSource
+from clusterwise.trees.learned_cut import CutRule
 
 if TYPE_CHECKING:
     from clusterwise.models.base import AmortizedModel
@@ -33,12 +34,17 @@ if TYPE_CHECKING:
 __all__ = ["AmortizedClusterer", "RefineOption"]
 
 # "auto": what the weights were found to do best with, "search" unless they say something else.
-RefineOption = Literal["auto", "search", "em"]
+RefineOption = Literal["auto", "search", "em", "cut"]
 
 # Rows that a network sees before a search, which finds what too few of them did not show.
 ROWS_BEFORE_SEARCH = 96
 # Those of a network behind an encoder: it is to find dozens of clusters by itself.
 ROWS_OF_ENCODED = 1024
+
+
+def _rule(weights: Weights) -> CutRule | None:
+    """The rule of a cut that weights come with, if any."""
+    return CutRule(**weights.facts["cut"]) if "cut" in weights.facts else None
 
 
 class AmortizedClusterer(PipelinedClusterer):
@@ -50,7 +56,7 @@ class AmortizedClusterer(PipelinedClusterer):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "weights": [str, Path, Weights, None],
-        "refine": [StrOptions({"auto", "search", "em"}), None],
+        "refine": [StrOptions({"auto", "search", "em", "cut"}), None],
         "projection": [StrOptions({"pca"}), None],
         "scaling": [StrOptions({"joint", "feature"})],
         "max_clusters": [Interval(Integral, 1, None, closed="left")],
@@ -108,6 +114,12 @@ class AmortizedClusterer(PipelinedClusterer):
 
     def _how(self) -> Refine | None:
         """What "auto" stands for with these weights, or what was asked for."""
+        if self.refine == "cut" and _rule(self._weights()) is None:
+            raise ClusterwiseError(
+                f"refine='cut' follows a rule that is learned from labels, and the weights "
+                f"{self._weights().name!r} have none; pass weights of clusterwise.train_from_labels, or "
+                "refine='search'."
+            )
         if self.refine != "auto":
             return self.refine
         how = self._weights().facts.get("refine", "search")
@@ -143,11 +155,18 @@ class AmortizedClusterer(PipelinedClusterer):
             max_shown=self._max_shown(),
             n_draws=self._n_draws(),
             most_at_once=self._max_shown(),
+            rule=_rule(weights),
         )
 
     def _points(self, X: Any, name: str = "X") -> np.ndarray:
-        points, weights = super()._points(X, name), self._weights()
+        weights = self._weights()
+        if getattr(X, "ndim", 2) > 2 and "encoder" in weights.recipe:
+            raise InvalidDataError(
+                f"{name} has shape {X.shape}; pass images as rows of pixels, {name}.reshape(len({name}), -1)."
+            )
+        points = super()._points(X, name)
         self._require_width(points.shape[1], weights, name)
+        require_columns(_get_feature_names(X), weights.facts.get("columns", ()), weights.name, name)
         return points
 
     def _require_width(self, width: int, weights: Weights, name: str = "X") -> None:
@@ -156,7 +175,9 @@ class AmortizedClusterer(PipelinedClusterer):
             require_width(width, weights.model.n_features, weights.name, name, encoded)
 
     def _set_columns(self, source: RowSource) -> None:
-        self._require_width(source.n_features, self._weights())
+        weights = self._weights()
+        self._require_width(source.n_features, weights)
+        require_columns(source.names, weights.facts.get("columns", ()), weights.name, "X")
         super()._set_columns(source)
 
     def _store_proposal(

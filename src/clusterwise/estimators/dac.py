@@ -55,7 +55,7 @@ class DAC(AmortizedClusterer):
     filtering : {"minimum-loss", "anchored"}, optional
         Whether a pass picks the cluster that it finds easiest, or that of a random row (the anchor). By
         default as the weights do it; without ``weights`` the minimum loss.
-    refine : {"auto", "search", "em"} or None
+    refine : {"auto", "search", "em", "cut"} or None
         As for :class:`AMCP`. "auto" is "search" for clusters that are Gaussians. For flows, of which a search
         for Gaussians would make pieces, it leaves out clusters without which the others describe the rows
         nearly as well, and labels all rows by the densities of the others.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import narwhals.stable.v2 as nw
@@ -24,6 +25,7 @@ from clusterwise.tables.columns import require_table, with_plain_names
 __all__ = [
     "as_points",
     "by_feature",
+    "require_columns",
     "require_degrees_of_freedom",
     "require_features",
     "require_positive",
@@ -143,6 +145,23 @@ def require_features(points: np.ndarray | RowSource, estimator: Any, detail: str
             f"{estimator.n_features_in_} features as input: that is what it was fitted on"
             f"{detail}; pass the same columns as in fit."
         )
+
+
+def require_columns(
+    names: Sequence[str] | None, trained: Sequence[str], weights_name: str, name: str
+) -> None:
+    """Raise an error if columns have other names than those that weights were trained on, or another order.
+
+    Without names, of the data or of the training table, there is nothing to compare.
+    """
+    if names is None or not trained or list(map(str, names)) == list(trained):
+        return
+    place = next(i for i, (a, b) in enumerate(zip(names, trained, strict=True)) if str(a) != b)
+    raise InvalidDataError(
+        f"Column {place} of {name} is {names[place]!r}, but the weights {weights_name!r} were trained on "
+        f"{trained[place]!r} there; pass the columns {', '.join(map(repr, trained[:20]))}"
+        f"{', ...' if len(trained) > 20 else ''} in this order."
+    )
 
 
 def require_width(

@@ -15,6 +15,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 __all__ = ["EncoderConfig", "FeatureEncoder"]
 
@@ -63,6 +64,7 @@ class FeatureEncoder(nn.Module):
     scale: Tensor
     out_shift: Tensor
     out_scale: Tensor
+    directions: Tensor
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -80,6 +82,8 @@ class FeatureEncoder(nn.Module):
             self.layers = _mlp(config)
         if config.kind == "identity" and self.linear is not None:
             self.linear.requires_grad_(False)
+            # 1 where only the directions of rows from the centre count, not how far away they are.
+            self.register_buffer("directions", torch.zeros(()))
         elif config.kind == "convolution":
             self.layers = _convolutions(config)
 
@@ -110,7 +114,8 @@ class FeatureEncoder(nn.Module):
         if torch.is_grad_enabled() or len(rows) <= ROWS_AT_A_TIME:
             encoded = (self.raw(rows) - self.out_shift) / self.out_scale
             if self.config.kind == "identity":
-                return encoded
+                unit = functional.normalize(encoded, dim=-1) * math.sqrt(encoded.shape[-1])
+                return torch.where(self.directions > 0, unit, encoded)
             # Far out everything looks alike: nothing that a row holds may swamp the others of its data set.
             return encoded * torch.rsqrt(1 + encoded.square().mean(-1, keepdim=True) / REACH**2)
         return torch.cat([self(part) for part in rows.split(ROWS_AT_A_TIME)])
@@ -123,14 +128,20 @@ class FeatureEncoder(nn.Module):
 
         Pixels have one scale in common. Columns have one in common or one each, and are turned towards what
         tells classes apart as far as that helps: ``judge`` says how badly the encoder does, on other classes.
+        Where nothing else is learned, rows may be brought to one length as well.
         """
         if self.linear is None:
             self._scale(rows, per_feature=False)
             self._to_unit_spread(rows)
             return
         found: list[tuple[float, dict[str, Tensor]]] = []
-        for per_feature, share in STARTS if judge is not None else STARTS[-1:]:
+        starts = [(*start, False) for start in STARTS]
+        if self.config.kind == "identity":
+            starts = [*starts, *((*start, True) for start in STARTS)]
+        for per_feature, share, directions in starts if judge is not None else starts[len(STARTS) - 1 :][:1]:
             self._scale(rows, per_feature)
+            if self.config.kind == "identity":
+                self.directions.fill_(float(directions))
             axes = discriminants(self.standardized(rows), labels, self.config.n_out, share)
             self.linear.weight.zero_()
             self.linear.weight[: axes.shape[1]].copy_(axes.T)
@@ -153,7 +164,7 @@ class FeatureEncoder(nn.Module):
 
 
 # Whether columns have a scale each, and how far the covariance within classes is shrunk to none at all.
-STARTS = ((False, 1.0), (True, 1.0), (False, 0.5), (True, 0.5), (True, 0.1))
+STARTS = ((False, 1.0), (True, 1.0), (False, 0.5), (False, 0.2), (True, 0.5), (True, 0.1))
 
 
 def discriminants(rows: Tensor, labels: Tensor, n_axes: int, share: float = 0.1) -> Tensor:

@@ -16,6 +16,8 @@ from sklearn.cluster import KMeans
 
 from clusterwise.components.niw import CovarianceType
 from clusterwise.pipeline.fitting import Pipeline
+from clusterwise.pipeline.learned_cut import refine_by_cut
+from clusterwise.pipeline.posterior import Beliefs, beliefs_of_refined
 from clusterwise.pipeline.prepare import Prepared
 from clusterwise.pipeline.propose import Proposal
 from clusterwise.pipeline.refine import Refined
@@ -23,6 +25,7 @@ from clusterwise.search.em import state_of_labels
 from clusterwise.search.evidence import Sample
 from clusterwise.search.mergers import gains_of_mergers, merged
 from clusterwise.search.settings import DEFAULT
+from clusterwise.trees.learned_cut import CutRule
 
 __all__ = ["ContextsPipeline", "neighbourhoods", "united"]
 
@@ -37,6 +40,7 @@ class ContextsPipeline(Pipeline):
     """A pipeline whose proposer sees ``most_at_once`` rows at a time, and all of them if that is needed."""
 
     most_at_once: int = 1024
+    rule: CutRule | None = None  # of how = "cut"
 
     def prepare(self, points: np.ndarray, seed: int) -> Prepared:
         """Show a sample of the rows or, where its clusters are too small to tell, all of the context."""
@@ -57,10 +61,26 @@ class ContextsPipeline(Pipeline):
         return [next(by_parts if len(one.shown) > self.most_at_once else found) for one in prepared]
 
     def refine(self, prepared: Prepared, proposal: Proposal) -> Refined | None:
-        """As usual, but hundreds of clusters are only fitted: to split and merge them would take minutes."""
+        """By the learned cut, or as usual; hundreds of clusters are only fitted: a search takes minutes."""
+        if self.how == "cut" and self.rule is not None:
+            return self._cut(self.rule, prepared, proposal, self.n_draws)
         if self.how == "search" and proposal.candidates[0].max() >= MOST_TO_SEARCH:
             return replace(self, how="em").refine(prepared, proposal)
         return super().refine(prepared, proposal)
+
+    def believe(
+        self, prepared: Prepared, seed: int, n_draws: int, weights: np.ndarray | None = None
+    ) -> Beliefs:
+        """As usual; beside a learned cut there are others at other thresholds, not other paths."""
+        if self.how != "cut" or self.rule is None:
+            return super().believe(prepared, seed, n_draws, weights)
+        (proposal,) = self.propose([prepared], seed, 0)
+        refined = self._cut(self.rule, prepared, proposal, n_draws)
+        return beliefs_of_refined(prepared, refined, prepared.order, weights)
+
+    def _cut(self, rule: CutRule, prepared: Prepared, proposal: Proposal, n_others: int) -> Refined:
+        covariance_type = self._covariance_type(prepared)
+        return refine_by_cut(prepared, proposal, rule, covariance_type, self.max_clusters, n_others)
 
     def _propose_by_parts(self, prepared: Prepared, seed: int, n_draws: int | None) -> Proposal:
         if n_draws is None:

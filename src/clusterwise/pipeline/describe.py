@@ -27,6 +27,7 @@ __all__ = [
     "describe_average",
     "describe_flows",
     "describe_proposal",
+    "describe_settled",
     "network_labels",
 ]
 
@@ -88,11 +89,14 @@ def describe_proposal(prepared: Prepared, proposal: Proposal, covariance_type: C
     see and say how sure a membership is; where they prefer another cluster for a row, both change places.
     """
     own = proposal.candidates[0]
-    clusters: Described
     if proposal.clusters:
-        clusters = proposal.clusters[0]
-    else:
-        clusters = clusters_of_labels(prepared.features[prepared.shown], own, covariance_type)
+        return describe_settled(prepared, proposal.clusters[0], own)
+    shown = prepared.features[prepared.shown]
+    return describe_settled(prepared, clusters_of_labels(shown, own, covariance_type), own)
+
+
+def describe_settled(prepared: Prepared, clusters: Described, own: np.ndarray) -> Description:
+    """Label the rows that the proposer saw by ``own`` (m,), and all others by the clusters."""
     labels = clusters.log_joint(prepared.features).argmax(axis=1)
     labels[prepared.shown] = own
     in_use = by_first_appearance(labels, clusters.n_clusters, prepared.order)

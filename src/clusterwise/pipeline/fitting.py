@@ -15,6 +15,7 @@ from clusterwise.pipeline.describe import (
     describe_average,
     describe_flows,
     describe_proposal,
+    describe_settled,
 )
 from clusterwise.pipeline.posterior import Beliefs, beliefs_of_flows, beliefs_of_proposal, beliefs_of_refined
 from clusterwise.pipeline.prepare import MOST_CONTEXT, Prepared, prepare
@@ -108,7 +109,11 @@ class Pipeline:
             return describe_flows(prepared, proposal)
         if refined is None:
             return describe_proposal(prepared, proposal, self._covariance_type(prepared))
-        if self.n_draws == 0:
+        if refined.labels_stay:
+            best = refined.scored[0]
+            own = best.labels[np.searchsorted(prepared.context, prepared.shown)]
+            description = describe_settled(prepared, best.clusters, own)
+        elif self.n_draws == 0:
             description = describe(prepared, refined.best, refined.scored[0].labels)
         else:
             beliefs = beliefs_of_refined(prepared, refined, None)

@@ -61,6 +61,8 @@ def beliefs_of_refined(
     Weights (n,) say how many rows each row stands for, in the order of the input; None: all for as many.
     """
     rows = Rows(prepared.features)
+    if refined.labels_stay:
+        return _beliefs_of_settled(prepared, refined, weights)
     if weights is None:
         likely = _likely(refined.probabilities)
         kept = [clusters_in_use(rows, order, refined.scored[i].clusters)[0] for i in likely]
@@ -72,6 +74,22 @@ def beliefs_of_refined(
     probabilities = np.exp(logits - logits.max())
     likely = _likely(probabilities)
     return Beliefs(tuple(found[i] for i in likely), _normalized(probabilities[likely]))
+
+
+def _beliefs_of_settled(prepared: Prepared, refined: Refined, weights: np.ndarray | None) -> Beliefs:
+    """Believe in partitions of the rows that the proposer saw, as they are."""
+    shown = np.searchsorted(prepared.context, prepared.shown)
+    believed = refined.probabilities
+    if weights is not None:
+        of_rows = weights[prepared.order]
+        logs = [log_of_choice(one.clusters.memberships(prepared.features), of_rows) for one in refined.scored]
+        believed = believed * np.exp(np.array(logs) - max(logs))
+    likely = _likely(believed)
+    return Beliefs(
+        tuple(refined.scored[i].clusters for i in likely),
+        _normalized(believed[likely]),
+        tuple(refined.scored[i].labels[shown] for i in likely),
+    )
 
 
 def log_of_choice(membership: np.ndarray, weights: np.ndarray) -> float:

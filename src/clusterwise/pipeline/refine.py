@@ -18,7 +18,7 @@ from clusterwise.search.settings import DEFAULT
 
 __all__ = ["Refine", "Refined", "Scored", "choose_covariance_type", "clusters_of_labels", "refine"]
 
-Refine = Literal["search", "em"]
+Refine = Literal["search", "em", "cut"]
 # Full covariances need this many rows for each feature, and are too slow beyond this many features.
 ROWS_PER_FEATURE = 10
 MOST_FEATURES = 32
@@ -39,6 +39,7 @@ class Refined:
 
     scored: tuple[Scored, ...]
     beyond_cap: bool = False  # whether a mixture with too many clusters was better
+    labels_stay: bool = False  # whether rows that the proposer saw keep their labels, whatever densities say
 
     @property
     def best(self) -> Clusters:
@@ -82,7 +83,8 @@ def refine(
     rows : ndarray of shape (m,), optional
         The points that the candidates have labels of, (m,) each, if not all.
     how : {"search", "em"}
-        EM alone keeps the number of clusters (or loses some); the search also splits and merges.
+        EM alone keeps the number of clusters (or loses some); the search also splits and merges. "cut" is
+        done elsewhere, by ``pipeline.learned_cut``.
     max_clusters : int, optional
         Mixtures with more clusters are left out, unless there are no others.
 

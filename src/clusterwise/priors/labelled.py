@@ -15,6 +15,9 @@ __all__ = ["DrawnRows", "LabelledOptions", "LabelledRows", "class_numbers", "spl
 
 # Ways to turn and mirror an image.
 N_TURNS = 8
+# Classes of a set with spliced ones, and where their seams are, of the height or width.
+MOST_SPLICED = 20
+SEAMS = (0.4, 0.62)
 # Classes to hold some out for validation; with fewer, rows are held out.
 FEWEST_CLASSES_TO_SPLIT = 6
 
@@ -29,13 +32,17 @@ class LabelledOptions:
     within_groups: float = field(default=0.5, metadata={"least": 0})  # share of sets from one group alone
     turned_classes: bool = False  # images: a class that is turned or mirrored counts as another class
     distortion: float = field(default=0.0, metadata={"least": 0})  # images: 1 is some ten degrees or per cent
+    # Images: share of sets with new classes, of images that begin as one class and go on as another.
+    spliced_sets: float = field(default=0.0, metadata={"least": 0})
     hold_out: Literal["auto", "classes", "rows", "groups"] = "auto"  # what is kept for validation
     validation_share: float = 0.2
 
     def __post_init__(self) -> None:
         check_options(self, "in [prior]")
-        if self.validation_share >= 1 or self.within_groups > 1:
-            raise RecipeError("validation_share must be below 1, and within_groups at most 1, in [prior].")
+        if self.validation_share >= 1 or self.within_groups > 1 or self.spliced_sets > 1:
+            raise RecipeError(
+                "validation_share must be below 1, within_groups and spliced_sets at most 1, in [prior]."
+            )
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,9 @@ class DrawnRows:
     index: np.ndarray  # (B, N) numbers of rows, none twice in a data set
     labels: np.ndarray  # (B, N) 0 .. K_b - 1
     turns: np.ndarray  # (B, N) how the image of a row is turned, the same for all of a class; else 0
+    partners: np.ndarray  # (B, N) row whose image goes on beyond the seam; the row itself where there is none
+    # (B, N) where an image of (height, width) = (1, 1) ends: from the top, from the left if negative; else 0
+    seams: np.ndarray
 
 
 def class_numbers(y: np.ndarray) -> np.ndarray:
@@ -138,8 +148,10 @@ class LabelledRows(Prior):
         drawn = self.draw_rows(rng, n_sets, n_points)
         return TaskBatch(self.rows[drawn.index], drawn.labels, ())
 
-    def _draw_one(self, rng: np.random.Generator, n_points: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _draw_one(self, rng: np.random.Generator, n_points: int) -> tuple[np.ndarray, ...]:
         options = self.options
+        if rng.random() < options.spliced_sets:
+            return self._draw_spliced(rng, n_points)
         members: list[np.ndarray] = self._members  # type: ignore[attr-defined]
         pools: list[np.ndarray] = self._pools  # type: ignore[attr-defined]
         pool = pools[0]
@@ -164,7 +176,36 @@ class LabelledRows(Prior):
         if options.turned_classes:
             turns = rng.integers(N_TURNS, size=k)
         shuffled = rng.permutation(n_points)
-        return index[shuffled], labels[shuffled], np.repeat(turns, sizes)[shuffled]
+        index = index[shuffled]
+        return index, labels[shuffled], np.repeat(turns, sizes)[shuffled], index, np.zeros(n_points)
+
+    def _draw_spliced(self, rng: np.random.Generator, n_points: int) -> tuple[np.ndarray, ...]:
+        """Classes that there are and, more often, new ones: one class up to a seam, another beyond it."""
+        members: list[np.ndarray] = self._members  # type: ignore[attr-defined]
+        k = int(rng.integers(2, max(3, min(self.options.k_max, MOST_SPLICED) + 1)))
+        kinds: dict[tuple[int, ...], float] = {}
+        while len(kinds) < k:
+            first, second = (int(c) for c in rng.integers(len(members), size=2))
+            turn = int(rng.integers(N_TURNS)) if self.options.turned_classes else 0
+            across = bool(rng.integers(2))
+            seam = float(rng.uniform(*SEAMS))
+            if first != second:
+                kinds.setdefault((first, second, turn, int(across)), seam if across else -seam)
+            elif not any(a == b == first for a, b, _, _ in kinds):
+                kinds[first, first, turn, 0] = 0.0
+        rooms = np.array([max(len(members[first]), n_points // k + 1) for first, *_ in kinds])
+        low, high = np.log(self.options.least_concentration), np.log(self.options.most_concentration)
+        sizes = sizes_within(rng, rooms, n_points, float(np.exp(rng.uniform(low, high))))
+        parts = []
+        for label, ((first, second, turn, _), seam, size) in enumerate(
+            zip(kinds, kinds.values(), sizes, strict=True)
+        ):
+            index = rng.choice(members[first], size, replace=size > len(members[first]))
+            partners = index if first == second else rng.choice(members[second], size)
+            same = np.ones(size, dtype=np.int64)
+            parts.append((index, label * same, turn * same, partners, np.full(size, seam)))
+        shuffled = rng.permutation(n_points)
+        return tuple(np.concatenate(part)[shuffled] for part in zip(*parts, strict=True))
 
     def _rooms(self, classes: np.ndarray) -> np.ndarray:
         members: list[np.ndarray] = self._members  # type: ignore[attr-defined]

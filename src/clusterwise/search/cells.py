@@ -80,9 +80,7 @@ def put_together(sample: Sample, labels: np.ndarray) -> list[tuple[float, np.nda
             return path
         new_label = _round(sample, statistics)
         labels = new_label[labels]
-        merged = np.zeros((int(new_label.max()) + 1, statistics.shape[1]))
-        np.add.at(merged, new_label, statistics)
-        statistics = merged
+        statistics = sum_by_label(statistics, new_label, int(new_label.max()) + 1)
 
 
 def _round(sample: Sample, statistics: np.ndarray) -> np.ndarray:

@@ -118,13 +118,13 @@ def choose(
     return used, aside
 
 
-def sentences(aside: dict[str, str]) -> list[str]:
+def sentences(aside: dict[str, str], can_include: bool = True) -> list[str]:
     """One line for each column that was set aside, with the way to force it in where there is one."""
     lines = []
     for name, reason in aside.items():
         if reason == "was not asked for":
             continue
         fixed = reason in ("is empty", "holds neither numbers nor words") or "same value" in reason
-        how = "" if fixed else f"; use it with include=[{name!r}]"
+        how = "" if fixed or not can_include else f"; use it with include=[{name!r}]"
         lines.append(f"column {name!r} is set aside: it {reason}{how}.")
     return lines

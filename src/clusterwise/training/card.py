@@ -80,13 +80,26 @@ def _history(history: Sequence[Mapping[str, float]]) -> Iterator[str]:
 
 def _reach(facts: Mapping[str, Any]) -> Iterator[str]:
     if "nmi_of_refining" in facts:
+        words = {
+            "none": "for the network alone",
+            "em": "after EM",
+            "search": "after a search, with spherical Gaussians",
+            "cut": "for a cut through Ward's tree by a rule that was learned there",
+        }
         scores = facts["nmi_of_refining"]
+        said = ", ".join(f"{scores[how]:.3f} {text}" for how, text in words.items() if how in scores)
         yield ""
         yield (
-            f"On the same data sets the NMI is {scores['none']:.3f} for the network alone, "
-            f"{scores['em']:.3f} after EM and {scores['search']:.3f} after a search, both with spherical "
-            "Gaussians in the space of the encodings. Estimators do by default what is best there (refine: "
-            f"{facts['refine']})."
+            f"On data sets of what was held out, in the space of the encodings, the NMI is {said}. "
+            f"Estimators do by default what is best there (refine: {facts['refine']})."
+        )
+    if "cut" in facts:
+        rule = facts["cut"]
+        yield ""
+        yield (
+            f"The rule of the cut: smoothing {rule['smoothing']:.2g}, exponent of the sizes "
+            f"{rule['size_exponent']:.2g}, weight of the network's partition {rule['network_weight']:.2g}, "
+            f"threshold {rule['threshold']:.3f} ± {rule['spread']:.3f}."
         )
     if "calibration_error" in facts:
         yield ""

@@ -15,12 +15,17 @@ import torch
 from clusterwise._arrays import require_finite
 from clusterwise._threads import one_thread
 from clusterwise.exceptions import ClusterwiseError, FewClassesWarning, InvalidDataError
-from clusterwise.models.encoded import EncodedModel, prototype_loss
-from clusterwise.models.registry import make_model
 from clusterwise.pretrained.header import Weights
 from clusterwise.priors.labelled import class_numbers
 from clusterwise.tables.columns import read_columns
-from clusterwise.training.labelled import LabelledSource
+from clusterwise.training.labelled import (
+    FEWEST_TO_CROSS_FIT,
+    N_FOLDS,
+    STEPS_OF_FOLD,
+    LabelledSource,
+    started,
+    train_metric,
+)
 from clusterwise.training.labelled_files import LABELLED, LabelledTable
 from clusterwise.training.loop import train_weights
 from clusterwise.training.recipe import Recipe, recipe_from_dict
@@ -49,6 +54,8 @@ SIZES = (50, 100, 200, 400)
 MOST_CLUSTERS = 40
 MOST_AT_ONCE = 10  # for ACT-ST, which makes mixtures of all numbers at once
 FEW_CLASSES = 10
+# Share of the data sets of images with spliced classes, where there are few to learn from.
+SPLICED = 0.7
 # Steps that tell whether an MLP helps.
 STEPS_OF_PILOT = 150
 # Of the mean log-likelihood of a pixel beside the clustering loss; that of all pixels of an image would drown
@@ -160,21 +167,26 @@ def train_on_table(
         raise ClusterwiseError("steps and minutes both say how long to train; give one of them.")
     facts = {"columns": list(table.columns)} if table.columns else {}
 
+    n_classes = len(np.unique(class_numbers(table.y)))
+
     def plan(n_steps: int) -> tuple[Recipe, LabelledSource]:
         n_features, shape = table.rows.shape[1], table.image_shape
-        recipe = recipe_for(method, encoder, n_features, shape, n_steps, seed, name, decoder=decoder)
+        prior = {"spliced_sets": SPLICED} if shape is not None and n_classes < FEW_CLASSES else {}
+        recipe = recipe_for(method, encoder, n_features, shape, n_steps, seed, name, prior, decoder)
         return recipe, LabelledSource(recipe, table.rows, table.y, table.groups, facts)
 
     with one_thread():
-        started = time.monotonic()
+        began = time.monotonic()
         pilot = plan(STEPS_OF_PILOT)  # says what is wrong with the labels
-        _warn_of_few_classes(len(np.unique(class_numbers(table.y))))
+        _warn_of_few_classes(n_classes)
         if encoder == "auto" and table.image_shape is None:
             encoder = better_encoder(*pilot)
         recipe, source = plan(int(steps or DEFAULT_STEPS))
         if minutes is not None:
             pace = _seconds_per_step(recipe, source)
-            left = 60 * minutes - (time.monotonic() - started)
+            if source.held_out == "rows" and n_classes >= FEWEST_TO_CROSS_FIT:
+                pace *= 1 + N_FOLDS * STEPS_OF_FOLD
+            left = 60 * minutes - (time.monotonic() - began)
             recipe, source = plan(max(FEWEST_STEPS, int(left / pace)))
         weights = train_weights(recipe, None, lambda model, is_over: source, verbose=bool(verbose))
     assert weights is not None  # nothing ends it early
@@ -199,27 +211,10 @@ def better_encoder(recipe: Recipe, source: LabelledSource) -> EncoderKind:
     """
     if source.held_out == "rows":
         return "identity"
-    model = _started(recipe, source)
+    model = started(recipe, source)
     before = source.badness(model.encoder)
-    optimizer = torch.optim.AdamW(model.encoder.parameters(), lr=1e-3)
-    for step in range(recipe.optimizer.steps):
-        task = source.task(step)
-        points = model.encoder(task.rows)[task.index]
-        loss = prototype_loss(points, task.labels, torch.exp(model.encoder.log_temperature))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    train_metric(model, source, recipe.optimizer.steps)
     return "mlp" if source.badness(model.encoder) < before else "identity"
-
-
-def _started(recipe: Recipe, source: LabelledSource) -> EncodedModel:
-    """A network before its first step."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(recipe.seed)
-        model = make_model(recipe.method, recipe.model, recipe.encoder)
-    source.start(model)
-    assert isinstance(model, EncodedModel)
-    return model
 
 
 def recipe_for(
@@ -287,16 +282,16 @@ def recipe_for(
 
 def _seconds_per_step(recipe: Recipe, source: LabelledSource) -> float:
     """How long a step takes, by a few of them that train nothing."""
-    model = _started(recipe, source)
+    model = started(recipe, source)
     optimizer = torch.optim.AdamW(model.parameters())
     generator = torch.Generator().manual_seed(0)
     for step in range(1 + STEPS_TO_MEASURE):
         if step == 1:
-            started = time.monotonic()
+            began = time.monotonic()
         optimizer.zero_grad()
         model.loss(source.task(step), generator).backward()
         optimizer.step()
-    return (time.monotonic() - started) / STEPS_TO_MEASURE
+    return (time.monotonic() - began) / STEPS_TO_MEASURE
 
 
 def _rows_of(X: Any) -> tuple[np.ndarray, tuple[int, ...] | None, tuple[str, ...] | None]:

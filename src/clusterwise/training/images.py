@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["distorted", "turned"]
+__all__ = ["distorted", "spliced", "turned"]
 
 # At distortion 1, standard deviations: of the angle, of the logarithm of the sizes, of the shear, and of the
 # shift in half images.
@@ -31,6 +31,20 @@ def turned(rows: Tensor, turns: Tensor, shape: Sequence[int]) -> Tensor:
             some = some.flip(2) if turn >= 4 else some
             result[chosen] = torch.rot90(some, turn % 4 if square else 2 * (turn % 2), (1, 2))
     return result.view_as(rows)
+
+
+def spliced(rows: Tensor, others: Tensor, seams: Tensor, shape: Sequence[int]) -> Tensor:
+    """Images (n, h * w * c) that go on as others (n, h * w * c) beyond a seam.
+
+    ``seams`` (n,) are places from the top, or from the left if they are negative; 0 leaves an image whole.
+    """
+    height, width = shape[:2]
+    first, second = rows.view(len(rows), *shape), others.view(len(rows), *shape)
+    down = torch.arange(height)[None, :, None] >= torch.where(seams > 0, seams, height)[:, None, None]
+    right = torch.arange(width)[None, None, :] >= torch.where(seams < 0, -seams, width)[:, None, None]
+    beyond = down | right
+    beyond = beyond.view(*beyond.shape, *([1] * (len(shape) - 2)))
+    return torch.where(beyond, second, first).view_as(rows)
 
 
 def distorted(rows: Tensor, amount: float, shape: Sequence[int], generator: torch.Generator) -> Tensor:

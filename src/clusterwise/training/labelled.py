@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,18 +14,16 @@ from torch import Tensor, nn
 
 from clusterwise.exceptions import InvalidDataError, RecipeError
 from clusterwise.models.encoded import EncodedModel, RowsTask, prototype_loss
+from clusterwise.models.registry import make_model
 from clusterwise.nn.feature_encoder import FeatureEncoder
-from clusterwise.partition import canonical_labels
 from clusterwise.priors.labelled import DrawnRows, LabelledOptions, LabelledRows, class_numbers, split_rows
-from clusterwise.search.climb import climb
-from clusterwise.search.evidence import Sample
-from clusterwise.search.settings import DEFAULT
+from clusterwise.training.calibration import Encoded, fit_rule, rule_facts, scores_of_refining
 from clusterwise.training.callbacks import Callback, Measured
-from clusterwise.training.images import distorted, turned
+from clusterwise.training.images import distorted, spliced, turned
 from clusterwise.training.recipe import Recipe
 from clusterwise.training.tasks import TRAINING, VALIDATION, rng_of_step
 
-__all__ = ["LabelledSource", "largest_encoded", "validation_sets"]
+__all__ = ["LabelledSource", "largest_encoded", "started", "train_metric", "validation_sets"]
 
 # Stream of random numbers of the split, beside those of ``tasks``.
 SPLIT = 4
@@ -49,12 +48,13 @@ class LabelledSource:
         rng = rng_of_step(recipe.seed, SPLIT, 0)
         train, held, self.held_out = split_rows(numbers, groups, options, rng)
 
-        def prior_of(chosen: np.ndarray) -> LabelledRows:
+        def prior_of(chosen: np.ndarray, options: LabelledOptions) -> LabelledRows:
             return LabelledRows(
                 rows[chosen], numbers[chosen], None if groups is None else groups[chosen], options
             )
 
-        self.prior, self.held = prior_of(train), prior_of(held)
+        self.prior = prior_of(train, options)
+        self.held = prior_of(held, replace(options, spliced_sets=0.0))  # classes as they are
 
     def start(self, model: nn.Module) -> None:
         """Let the encoder learn the scales of the table."""
@@ -98,12 +98,20 @@ class LabelledSource:
 
     def _task(self, drawn: DrawnRows, generator: torch.Generator) -> RowsTask:
         """Each row once, or once for each way that its image is turned."""
-        keys, index = np.unique(drawn.index * 8 + drawn.turns, return_inverse=True)
-        rows = _tensor(self.prior.rows[keys // 8])
         shape = self.recipe.encoder.get("image_shape") if self.recipe.encoder else None
+        seams = np.zeros(drawn.index.shape, dtype=np.int64)
         if shape is not None:
+            sides = np.where(drawn.seams > 0, shape[0], shape[1])
+            seams = np.round(drawn.seams * sides).astype(np.int64)
+        kinds = np.stack([drawn.index, drawn.turns, drawn.partners, seams], axis=-1).reshape(-1, 4)
+        kinds, index = np.unique(kinds, axis=0, return_inverse=True)
+        rows = _tensor(self.prior.rows[kinds[:, 0]])
+        if shape is not None:
+            if self.options.spliced_sets > 0:
+                others = _tensor(self.prior.rows[kinds[:, 2]])
+                rows = spliced(rows, others, torch.from_numpy(kinds[:, 3]), shape)
             if self.options.turned_classes:
-                rows = turned(rows, torch.from_numpy(keys % 8), shape)
+                rows = turned(rows, torch.from_numpy(kinds[:, 1]), shape)
             if self.options.distortion > 0:
                 rows = distorted(rows, self.options.distortion, shape, generator)
         return _rows_task(rows, index.reshape(drawn.index.shape), drawn.labels)
@@ -118,21 +126,126 @@ class LabelledSource:
 
     def finish(self, model: nn.Module) -> dict[str, Any]:
         """What the estimators and the card should know of the training data."""
-        scores = scores_of_refining(_encoded(model), self.held.rows, validation_sets(self.held, self.recipe))
+        encoded = _encoded(model)
         return {
-            "refine": max(scores, key=lambda how: scores[how]),
-            "nmi_of_refining": scores,
-            "largest_coordinate": largest_encoded(_encoded(model), self.prior.rows),
+            **self.decisions(encoded),
+            "largest_coordinate": largest_encoded(encoded, self.prior.rows),
             "held_out": self.held_out,
             "n_classes": len(np.unique(self.prior.y)),
             "n_rows": len(self.prior.y),
             **self.known,
         }
 
+    def decisions(self, model: EncodedModel) -> dict[str, Any]:
+        """The rule of the cut, and which way to refine is best on classes that were held out."""
+        if self.held_out == "rows" and len(np.unique(self.prior.y)) >= FEWEST_TO_CROSS_FIT:
+            rule, score = fit_rule(list(self.cross_fitted()))
+            # Distances of the small encoders were in units of their spreads.
+            rule = replace(
+                rule, threshold=rule.threshold + math.log(spread_of(model.encoder, self.prior.rows))
+            )
+            return {"refine": "cut", "cut": rule_facts(rule), "nmi_of_refining": {"cut": round(score, 4)}}
+        sets = [
+            Encoded(points.astype(np.float64), truth, labels)
+            for prior in self.priors_to_calibrate()
+            for points, truth, labels in inferred(model, prior.rows, calibration_sets(prior, self.recipe))
+        ]
+        rule, _ = fit_rule(sets)
+        scores = scores_of_refining(sets, rule)
+        return {
+            "refine": max(scores, key=lambda how: scores[how]),
+            "cut": rule_facts(rule),
+            "nmi_of_refining": scores,
+        }
+
+    def priors_to_calibrate(self) -> list[LabelledRows]:
+        """The classes that were held out; with few of them, also all classes.
+
+        Two or three classes that happen to be far apart leave open where a cut should be.
+        """
+        held = self.held
+        if len(np.unique(held.y)) >= FEW_HELD_OUT:
+            return [held]
+        rows, y = np.concatenate([held.rows, self.prior.rows]), np.concatenate([held.y, self.prior.y])
+        return [held, LabelledRows(rows, y, None, held.options)]
+
+    def cross_fitted(self) -> Iterator[Encoded]:
+        """Data sets of classes that small encoders were trained without, in units of their spreads."""
+        rng = rng_of_step(self.recipe.seed, SPLIT, 2)
+        classes = rng.permutation(np.unique(self.prior.y))
+        steps = max(1, round(STEPS_OF_FOLD * self.recipe.optimizer.steps))
+        for fold in range(N_FOLDS):
+            out = np.roll(classes, -2 * fold)[:2]
+            kept, left_out = ~np.isin(self.prior.y, out), np.isin(self.held.y, out)
+            options = {**self.recipe.prior, "hold_out": "rows"}
+            recipe = replace(
+                self.recipe,
+                seed=self.recipe.seed + 1 + fold,
+                prior=options,
+                optimizer=replace(self.recipe.optimizer, steps=steps),
+            )
+            source = LabelledSource(recipe, self.prior.rows[kept], self.prior.y[kept])
+            model = started(recipe, source)
+            train_metric(model, source, steps)
+            spread = math.sqrt(spread_of(model.encoder, source.prior.rows))
+            unseen = LabelledRows(self.held.rows[left_out], self.held.y[left_out], None, self.held.options)
+            for prior in (unseen, self.held):
+                for drawn in calibration_sets(prior, recipe):
+                    for index, truth in zip(drawn.index, drawn.labels, strict=True):
+                        with torch.no_grad():
+                            points = model.encoder(_tensor(prior.rows[index])).numpy()
+                        yield Encoded(points.astype(np.float64) / spread, truth)
+
+
+def started(recipe: Recipe, source: LabelledSource) -> EncodedModel:
+    """A network before its first step."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        model = _encoded(make_model(recipe.method, recipe.model, recipe.encoder))
+    source.start(model)
+    return model
+
+
+def train_metric(model: EncodedModel, source: LabelledSource, steps: int) -> None:
+    """Train an encoder by its metric alone; the set network behind it learns nothing."""
+    optimizer = torch.optim.AdamW(model.encoder.parameters(), lr=METRIC_RATE)
+    for step in range(steps):
+        for group in optimizer.param_groups:  # to the end in small steps, or the last few would decide
+            group["lr"] = METRIC_RATE * min(1.0, 2 * (1 - step / steps))
+        task = source.task(step)
+        points = model.encoder(task.rows)[task.index]
+        loss = prototype_loss(points, task.labels, torch.exp(model.encoder.log_temperature))
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.encoder.parameters(), 1.0)
+        optimizer.step()
+
+
+@torch.no_grad()
+def spread_of(encoder: FeatureEncoder, rows: np.ndarray) -> float:
+    """Sum of the variances of the encodings of training rows."""
+    some = rows[:: max(1, len(rows) // MOST_ROWS_TO_START)]
+    return float(encoder(_tensor(some)).var(0, correction=0).sum())
+
+
+def calibration_sets(prior: LabelledRows, recipe: Recipe) -> list[DrawnRows]:
+    """The sets that decisions are made on, of sizes up to what a network sees at a time."""
+    rng, most = rng_of_step(recipe.seed, VALIDATION, 1), min(MOST_TO_CALIBRATE, len(prior.y))
+    sizes = np.unique(np.maximum(2, [most // 8, most // 3, most]))
+    return [prior.draw_rows(rng, SETS_OF_SIZE, int(size)) for size in sizes]
+
 
 # Entries of [prior] that say where the rows are, not how sets are drawn from them.
 NOT_OPTIONS = ("name", "file", "label_column", "group_column", "split")
 MOST_ROWS_TO_START = 5000
+METRIC_RATE = 1e-3
+# Rows of the largest data sets that decisions are made on, and how many there are of each size.
+MOST_TO_CALIBRATE, SETS_OF_SIZE = 1024, 6
+# Fewer classes than this say too little by themselves.
+FEW_HELD_OUT = 10
+# With so few classes that none are held out: encoders that are trained without two of them, how long each of
+# them is trained, relative to the network itself, and how many classes that takes.
+N_FOLDS, STEPS_OF_FOLD, FEWEST_TO_CROSS_FIT = 3, 0.35, 4
 # Logarithms of temperatures of the metric that are tried.
 TEMPERATURES = (-3.0, -1.5, 0.0, 1.5, 3.0)
 
@@ -206,22 +319,6 @@ def measured(model: EncodedModel, rows: np.ndarray, sets: list[DrawnRows]) -> di
         "ari": float(np.mean([adjusted_rand_score(*pair) for pair in found])),
         "k_mae": float(np.mean(errors)),
     }
-
-
-def scores_of_refining(model: EncodedModel, rows: np.ndarray, sets: list[DrawnRows]) -> dict[str, float]:
-    """Mean NMI of the network alone, and of what EM and a search of spherical Gaussians make of it.
-
-    Which of them is best on classes that were held out is what the estimators do by default.
-    """
-    found: dict[str, list[float]] = {"none": [], "em": [], "search": []}
-    for points, truth, labels in inferred(model, rows, sets):
-        found["none"].append(normalized_mutual_info_score(truth, labels))
-        sample = Sample(points.astype(np.float64), "spherical", DEFAULT)
-        start = canonical_labels(labels)
-        for how in ("em", "search"):
-            state = climb(sample, [start], with_moves=how == "search")[0]
-            found[how].append(normalized_mutual_info_score(truth, state.memberships.argmax(axis=0)))
-    return {how: round(float(np.mean(scores)), 4) for how, scores in found.items()}
 
 
 @torch.no_grad()

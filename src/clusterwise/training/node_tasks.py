@@ -40,15 +40,15 @@ TYPES = {
 ROWS_TO_STANDARDIZE = 200_000
 
 
-def draw_points(prior: BroadPrior, seed: int, number: int) -> tuple[np.ndarray, np.ndarray]:
-    """Table number ``number``: points (n, f) ready for distances, and labels (n,), -1 for noise."""
+def draw_points(prior: BroadPrior, seed: int, number: int) -> tuple[np.ndarray, np.ndarray, str]:
+    """Table number ``number``: points (n, f) ready for distances, labels (n,), -1 for noise, and its kind."""
     table = prior.draw_table(np.random.default_rng([seed, number]))
-    return reduced(standardized(table.points)), table.labels
+    return reduced(standardized(table.points)), table.labels, table.kind
 
 
 def _nodes(prior: BroadPrior, seed: int, numbers: range) -> Mapping[str, np.ndarray]:
     """The nodes of all trees of some tables, one tree after the other."""
-    parts = [part for number in numbers for part in _of_table(*draw_points(prior, seed, number))]
+    parts = [part for number in numbers for part in _of_table(*draw_points(prior, seed, number)[:2])]
     stacked = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
     return stacked | {"lengths": np.array([len(part["sizes"]) for part in parts])}
 

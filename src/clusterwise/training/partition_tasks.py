@@ -38,13 +38,14 @@ TABLES_TO_STANDARDIZE = 300
 # Tried for P(K): see ``probabilities_of_k``.
 TEMPERATURES = tuple(np.geomspace(0.7, 5.0, 16).tolist())
 SPREADS = tuple(np.geomspace(0.005, 0.3, 14).tolist())
+SAME_LOSS = 0.01  # nats a table
 
 
 def _candidates(judge: NodeJudge, prior: BroadPrior, seed: int, numbers: range) -> Mapping[str, np.ndarray]:
     """Candidates of some tables, one after the other, with their scores."""
     parts: dict[str, list[np.ndarray]] = {}
     for number in numbers:
-        points, truth = draw_points(prior, seed, number)
+        points, truth, kind = draw_points(prior, seed, number)
         found = candidates_of(points, judge)
         features = [
             features_of_partition(found.measured, one, found.trees, found.scores) for one in found.labels
@@ -60,6 +61,7 @@ def _candidates(judge: NodeJudge, prior: BroadPrior, seed: int, numbers: range) 
             "scores": agreements_with(truth[known], [one[known] for one in found.labels]),
             "lengths": np.array([len(features)]),
             "n_clusters": np.array([truth.max() + 1]),
+            "kinds": np.array([kind]),
         }
         for key, values in of_table.items():
             parts.setdefault(key, []).append(values)
@@ -92,6 +94,8 @@ class PartitionSource:
 
     def start(self, model: nn.Module) -> None:
         assert isinstance(model, PartitionJudge)
+        if self.recipe.start:  # its parameters go with the units that it has
+            return
         model.standardize(self.pack(range(min(len(self.tables), TABLES_TO_STANDARDIZE))))
 
     def task(self, step: int) -> CandidateTask:
@@ -173,18 +177,24 @@ def _answers(verdict: Verdict, task: CandidateTask) -> torch.Tensor:
 
 
 def _calibrate(model: PartitionJudge, task: CandidateTask) -> None:
-    """Give P(K) the temperature and the spread with which the true numbers are likeliest."""
+    """Give P(K) the temperature and the spread with which the true numbers are likeliest.
+
+    Among pairs that are level in that, the one whose confidence is right most often as it says.
+    """
     assert task.true_n_clusters is not None
     truth = task.true_n_clusters.numpy() - 1
-    losses = {}
+    losses, errors = {}, {}
     for temperature in TEMPERATURES:
         model.temperature.fill_(temperature)
         with torch.inference_mode():
             numbers = model(task).numbers.exp().double().numpy()
         for spread in SPREADS:
             found = _k_probabilities(numbers, task, spread)
-            losses[temperature, spread] = -np.log(found[np.arange(len(truth)), truth] + 1e-12).mean()
-    temperature, spread = min(losses, key=lambda pair: losses[pair])
+            pair = temperature, spread
+            losses[pair] = -np.log(found[np.arange(len(truth)), truth] + 1e-12).mean()
+            errors[pair] = expected_calibration_error(found.max(axis=1), found.argmax(axis=1) == truth)
+    level = [pair for pair, loss in losses.items() if loss <= min(losses.values()) + SAME_LOSS]
+    temperature, spread = min(level, key=lambda pair: errors[pair])
     model.temperature.fill_(temperature)
     model.spread.fill_(spread)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from clusterwise.priors.broad.sizes import log_uniform
 
-__all__ = ["draw_embedding"]
+__all__ = ["as_recorded", "draw_embedding", "to_features"]
 
 _ROWS_OF_PART = 8  # at least
 _MOST_PARTS = 12
@@ -62,7 +62,7 @@ def _latent_parts(rng: np.random.Generator, n: int, q: int, spread: float) -> np
     return parts
 
 
-def _to_features(rng: np.random.Generator, latent: np.ndarray, d: int) -> np.ndarray:
+def to_features(rng: np.random.Generator, latent: np.ndarray, d: int) -> np.ndarray:
     """Map (n, q) to d features of variance 1, by a linear map or through one or two layers of tanh."""
     q = latent.shape[1]
     out = latent @ (rng.standard_normal((q, d)) / np.sqrt(q))
@@ -76,7 +76,7 @@ def _to_features(rng: np.random.Generator, latent: np.ndarray, d: int) -> np.nda
     return out / (out.std() + 1e-12)
 
 
-def _as_recorded(rng: np.random.Generator, features: np.ndarray) -> np.ndarray:
+def as_recorded(rng: np.random.Generator, features: np.ndarray) -> np.ndarray:
     """Give the features the form of real ones: unit-length rows, counts, rounded, cut off at zero."""
     law = rng.random()
     if law < 0.25:
@@ -104,6 +104,6 @@ def draw_embedding(rng: np.random.Generator, sizes: np.ndarray, d: int, ease: fl
     else:
         latent = np.concatenate([_latent_cluster(rng, int(size), q) for size in sizes])
     latent += np.repeat(separation * _latent_means(rng, k, q), sizes, axis=0)
-    features = _to_features(rng, latent, d)
+    features = to_features(rng, latent, d)
     features = features + rng.uniform(0.05, 0.6) * rng.standard_normal(features.shape)
-    return _as_recorded(rng, features)
+    return as_recorded(rng, features)

@@ -13,6 +13,7 @@ from clusterwise.priors.broad.arrangements import ARRANGEMENTS, draw_arrangement
 from clusterwise.priors.broad.composites import draw_composite
 from clusterwise.priors.broad.embeddings import draw_embedding
 from clusterwise.priors.broad.geometry import lift, rotate
+from clusterwise.priors.broad.hierarchies import draw_hierarchy
 from clusterwise.priors.broad.mixtures import (
     draw_densities,
     draw_gaussians,
@@ -21,6 +22,7 @@ from clusterwise.priors.broad.mixtures import (
     draw_single,
 )
 from clusterwise.priors.broad.overlap import clarity, hopeless_groups, link_counts
+from clusterwise.priors.broad.plain import draw_plain
 from clusterwise.priors.broad.records import draw_records
 from clusterwise.priors.broad.sizes import (
     draw_n_clusters,
@@ -28,6 +30,7 @@ from clusterwise.priors.broad.sizes import (
     draw_n_rows,
     draw_sizes,
     draw_uneven_sizes,
+    log_uniform,
 )
 from clusterwise.priors.broad.table import NOISE, LabelledTable
 from clusterwise.priors.options import check_options
@@ -40,6 +43,8 @@ _FEW = 15
 _EASIER = 1.35  # how much farther apart clusters are in each new try
 _LEAST_CLARITY = 0.45  # of tables that are no arrangement
 _OWN_FORM = ("embedding", "records")  # kinds with disturbances of their own
+_FEATURES_OF_HIERARCHY = 10  # at least
+_ROWS_OF_HIERARCHY = 5  # times the least rows of other tables: wide tables show little in few rows
 _Split = Callable[[np.random.Generator, int, int], np.ndarray]  # rows and clusters -> sizes
 _KINDS: dict[str, Callable[[np.random.Generator, np.ndarray, int, float], np.ndarray]] = {
     "mixture": draw_mixture,
@@ -57,7 +62,8 @@ class BroadPrior:
 
     Embeddings, which are wide by nature, have up to ``most_embedding_features`` features, all other tables
     up to ``most_features``. In a share ``uneven`` of the tables that are no arrangement, clusters may be
-    a handful of rows next to a thousand.
+    a handful of rows next to a thousand. A share ``plain`` are Gaussian mixtures of few features and nothing
+    else, a share ``hierarchies`` are wide tables whose classes are one level of a hierarchy.
 
     >>> table = BroadPrior().draw_table(np.random.default_rng(0), n_rows=200)
     >>> len(table.points) == len(table.labels) == 200
@@ -70,6 +76,8 @@ class BroadPrior:
     most_embedding_features: int = 128
     most_clusters: int = 100
     uneven: float = field(default=0.0, metadata={"least": 0})
+    plain: float = field(default=0.0, metadata={"least": 0})
+    hierarchies: float = field(default=0.0, metadata={"least": 0})
 
     def __post_init__(self) -> None:
         check_options(self, "of the broad prior")
@@ -83,6 +91,13 @@ class BroadPrior:
         """Draw one table, of ``n_rows`` rows where that is given."""
         if n_rows is not None and n_rows < _LEAST_ROWS:
             raise RecipeError(f"A table of the broad prior has at least {_LEAST_ROWS} rows, got {n_rows}.")
+        if self.plain or self.hierarchies:
+            u = rng.random()
+            if u < self.plain:
+                n = draw_n_rows(rng, self.least_rows, self.most_rows) if n_rows is None else n_rows
+                return _shuffled(rng, *draw_plain(rng, n), "plain")
+            if u < self.plain + self.hierarchies:
+                return self._draw_hierarchy(rng, n_rows)
         n = draw_n_rows(rng, self.least_rows, self.most_rows) if n_rows is None else n_rows
         k = draw_n_clusters(rng, n, self.most_clusters)
         d = draw_n_features(rng, max(self.most_features, self.most_embedding_features))
@@ -99,9 +114,21 @@ class BroadPrior:
         split = draw_uneven_sizes if is_uneven else draw_sizes
         kind, points, labels = _draw_clusters(rng, kind, n - n_noise, k, d - n_extra, split)
         points, labels = _disturb(rng, kind, points, labels, n_noise, n_extra)
-        order = rng.permutation(n)
-        columns = rng.permutation(d)
-        return LabelledTable(points[order][:, columns], labels[order], kind)
+        return _shuffled(rng, points, labels, kind)
+
+    def _draw_hierarchy(self, rng: np.random.Generator, n_rows: int | None) -> LabelledTable:
+        if n_rows is None:
+            least = min(_ROWS_OF_HIERARCHY * self.least_rows, self.most_rows)
+            n_rows = draw_n_rows(rng, least, self.most_rows)
+        most = max(self.most_embedding_features, _FEATURES_OF_HIERARCHY)
+        d = int(log_uniform(rng, _FEATURES_OF_HIERARCHY, most + 1))
+        return _shuffled(rng, *draw_hierarchy(rng, n_rows, d), "hierarchy")
+
+
+def _shuffled(rng: np.random.Generator, points: np.ndarray, labels: np.ndarray, kind: str) -> LabelledTable:
+    order = rng.permutation(len(points))
+    columns = rng.permutation(points.shape[1])
+    return LabelledTable(points[order][:, columns], labels[order], kind)
 
 
 def _embedding_share(d: int) -> float:
