@@ -54,7 +54,8 @@ CAPTION = """\
 the number of clusters equals the number of classes. Ours in blue.*"""
 TABLE_CAPTION = """\
 *Mean ARI over all data sets, ours in bold; the share of data sets with the exact number of classes; median
-CPU seconds; mean ARI by collection.*"""
+CPU seconds; mean ARI by collection. Methods that were tried on some of the data sets only come last: compare
+them by collection.*"""
 NOT_MEASURED = (
     "*The suite `{name}` has no results in this checkout; `python -m benchmarks {name}` makes them.*\n"
 )
@@ -101,6 +102,7 @@ class Tables:
         present = {battery_of(row["data"]) for row in self.rows}
         self.batteries = [battery for battery in BATTERIES if battery in present]
         self.peers = [method for method in self.methods if method not in OURS]
+        self.n_data = len({row["data"] for row in self.rows})
 
     def values(self, column: str, method: str, battery: str | None = None) -> dict[str, float]:
         """One figure of a method by data set."""
@@ -114,9 +116,14 @@ class Tables:
         """Mean and standard error over data sets."""
         return describe(self.values(column, method, battery).values())
 
+    def is_complete(self, method: str, battery: str | None = None) -> bool:
+        """Whether a method was tried on every data set: means over other data sets are not compared."""
+        tried = len(self.values("ARI", method, battery))
+        return tried == len({row["data"] for row in self.rows if battery in (None, battery_of(row["data"]))})
+
     def ranked(self) -> list[str]:
-        """Methods, the largest mean ARI first."""
-        return sorted(self.methods, key=lambda method: -self.summary("ARI", method).mean)
+        """Methods, the largest mean ARI first; those that were not tried on every data set come last."""
+        return sorted(self.methods, key=lambda m: (not self.is_complete(m), -self.summary("ARI", m).mean))
 
 
 def _two_digits(value: float) -> str:
@@ -129,10 +136,11 @@ def table_of_batteries(tables: Tables) -> str:
     lines = []
     for method in tables.ranked():
         cells = [_two_digits(tables.summary("ARI", method, battery).mean) for battery in tables.batteries]
-        everything = plus_minus(tables.summary("ARI", method), 3)
+        everything, tried = plus_minus(tables.summary("ARI", method), 3), tables.summary("ARI", method).count
         exact = f"{100 * tables.summary('right k', method).mean:.0f} %"
         seconds = describe(float(row["cpu_seconds"]) for row in tables.rows if row["method"] == method)
         name = f"**{method}**" if method in OURS else method
+        name += "" if tables.is_complete(method) else f" ({tried} of {tables.n_data} sets)"
         lines.append([name, everything, exact, significant(seconds.median, 2), *cells])
     table = markdown_table(["method", "all", "exact k", "median s", *tables.batteries], lines)
     return f"{table}\n\n{TABLE_CAPTION}"
@@ -140,7 +148,7 @@ def table_of_batteries(tables: Tables) -> str:
 
 def draw_tables(tables: Tables, path: Path) -> None:
     """Mean ARI with its standard error, and the share of data sets with the exact k."""
-    names = tables.ranked()[::-1]
+    names = [name for name in tables.ranked()[::-1] if tables.is_complete(name)]
     colours = ["#0072b2" if name in OURS else "#a8adb2" for name in names]
     size = (9, 0.32 * len(names) + 1)
     figure, (left, right) = plt.subplots(1, 2, figsize=size, sharey=True, layout="constrained")
@@ -161,7 +169,8 @@ def comparison_by_battery(tables: Tables) -> str:
     lines = []
     for battery in tables.batteries:
         own = tables.summary("ARI", "Clusterer", battery)
-        best = max(tables.peers, key=lambda peer: tables.summary("ARI", peer, battery).mean)
+        peers = [peer for peer in tables.peers if tables.is_complete(peer, battery)]
+        best = max(peers, key=lambda peer: tables.summary("ARI", peer, battery).mean)
         theirs = tables.summary("ARI", best, battery).mean
         difference = f"{own.mean - theirs:+.2f}".replace("-", "−")
         lines.append([battery, str(own.count), _two_digits(own.mean), best, _two_digits(theirs), difference])
@@ -171,7 +180,8 @@ def comparison_by_battery(tables: Tables) -> str:
 
 def extremes(tables: Tables) -> str:
     """The data sets on which Clusterer gains most over the best peer on average, and where it loses most."""
-    peer = max(tables.peers, key=lambda name: tables.summary("ARI", name).mean)
+    complete = filter(tables.is_complete, tables.peers)
+    peer = max(complete, key=lambda name: tables.summary("ARI", name).mean)
     own, theirs = tables.values("ARI", "Clusterer"), tables.values("ARI", peer)
     k, k_peer = tables.values("k", "Clusterer"), tables.values("k", peer)
     true_k = tables.values("true k", "Clusterer")

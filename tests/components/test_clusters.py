@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from clusterwise.components.clusters import Clusters, clusters_in_use, outlier_scores_of
 from clusterwise.components.families import PRIORS
@@ -39,6 +40,14 @@ def test_clusters_in_use(
     np.testing.assert_array_equal(membership.argmax(axis=1), expected[order])
     np.testing.assert_array_equal(clusters.statistics[:, 0], np.bincount(expected))
     np.testing.assert_array_equal(membership, clusters.memberships(POINTS[order]))
+
+
+def test_memberships_are_shares_of_the_joint_density() -> None:
+    clusters = clusters_of(POINTS, LABELS, 3)
+    points = np.concatenate([POINTS, [[1e3, 0.0], [1e6, 1e6]]])  # far from all clusters
+    np.testing.assert_allclose(
+        clusters.memberships(points), softmax(clusters.log_joint(points), axis=1), rtol=1e-12, atol=1e-300
+    )
 
 
 def test_a_row_alone_in_its_cluster_is_an_outlier() -> None:

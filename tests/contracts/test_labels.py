@@ -114,7 +114,7 @@ def test_a_network_sees_fewer_rows_before_a_search(
     estimator = make_network(refine=refine).fit(points)
     alone = min(len(points), 1024 if isinstance(estimator, cw.AMCP) else 256)
     assert len(points) > 256
-    assert estimator.n_network_points_ == (128 if refine == "search" else alone)
+    assert estimator.n_network_points_ == (96 if refine == "search" else alone)
 
 
 @pytest.mark.parametrize("variant", ["DAC", "DAC, anchored, em"])

@@ -140,6 +140,17 @@ def test_arrays_that_are_no_table(tmp_path, array, message):
         read_table(tmp_path / "x.npy")
 
 
+def test_a_sparse_matrix_stays_sparse(tmp_path):
+    matrix = scipy.sparse.random(20, 30, 0.1, random_state=0)
+    scipy.sparse.save_npz(tmp_path / "words.npz", matrix)
+    found = read_table(tmp_path / "words.npz")
+    assert scipy.sparse.issparse(found)
+    np.testing.assert_array_equal(found.toarray(), matrix.toarray())
+    scipy.sparse.save_npz(tmp_path / "words.npz", scipy.sparse.csr_matrix((0, 3)))
+    with pytest.raises(InvalidDataError, match="empty"):
+        read_table(tmp_path / "words.npz")
+
+
 def test_archives_of_arrays(tmp_path):
     np.savez(tmp_path / "x.npz", table=VALUES, labels=np.zeros(3))
     np.testing.assert_array_equal(numbers(read_table(tmp_path / "x.npz")), VALUES)

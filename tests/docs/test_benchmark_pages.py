@@ -42,6 +42,16 @@ def test_failures_count_as_zero_and_skipped_ones_not_at_all(tables):
     assert tables.ranked() == ["HDBSCAN", "Clusterer"]
 
 
+def test_methods_on_other_data_sets_are_not_ranked_with_the_rest(pages, tables, tmp_path):
+    path = tmp_path / "more.csv"
+    path.write_text((tmp_path / "tables.csv").read_text() + "fcps/a,easy,0,ok,1,1,1.0,3,3,1\n")
+    more = pages.Tables(path)
+    assert more.ranked()[-1] == "easy"
+    assert "easy (1 of 2 sets)" in pages.table_of_batteries(more)
+    assert "Against HDBSCAN" in pages.extremes(more)
+    assert " easy " in pages.comparison_by_battery(more)  # best where it was tried everywhere
+
+
 def test_gains_and_losses_are_told_apart(pages, tables):
     text = pages.extremes(tables)
     gains, losses = text.split("Largest losses")

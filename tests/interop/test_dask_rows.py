@@ -7,6 +7,7 @@ import pytest
 
 import clusterwise as cw
 from clusterwise.exceptions import ClusterwiseError, FeatureCountError, InvalidDataError
+from clusterwise.interop.dask_parquet import parquet_parts
 from clusterwise.sources import as_source
 from clusterwise.sources.mapped import ArraySource
 
@@ -37,6 +38,14 @@ def test_labels_are_lazy_and_those_of_one_machine(name: str) -> None:
     np.testing.assert_array_equal(spread.predict(X[:100]), local.predict(X[:100]))
 
 
+def test_deep_dpm_labels_what_it_was_not_fitted_to() -> None:
+    X = mixture(900)
+    estimator = cw.DeepDPM(random_state=0, max_epochs=30).fit(X)
+    spread = estimator.predict(arrays.from_array(X, chunks=(400, 2)))
+    assert isinstance(spread, arrays.Array)
+    np.testing.assert_array_equal(spread.compute(), estimator.predict(X))
+
+
 def test_partitions_of_unknown_length() -> None:
     X = mixture()
     frame = frames.from_pandas(pandas.DataFrame(X, columns=["a", "b"]), npartitions=3)
@@ -48,6 +57,36 @@ def test_partitions_of_unknown_length() -> None:
         np.testing.assert_array_equal(estimator.labels_.compute(), local.labels_)
         assert np.isnan(estimator.predict(some.to_dask_array()).shape[0])  # nothing was computed
     assert list(cw.GaussianSearch().fit(some).feature_names_in_) == ["a", "b"]
+
+
+@pytest.mark.parametrize("options", [{"blocksize": None}, {"split_row_groups": True}])
+@pytest.mark.parametrize("name", ["GaussianSearch", "Clusterer"])
+def test_parquet_files_are_read_by_the_tasks(name: str, options: dict, tmp_path: Any) -> None:
+    X = mixture(5000).astype(np.float32)
+    for number, part in enumerate(np.array_split(X, 3)):
+        frame = pandas.DataFrame(part, columns=["a", "b"])
+        frame.to_parquet(tmp_path / f"{number}.parquet", row_group_size=700)
+    table = frames.read_parquet(tmp_path, **options)
+    files = parquet_parts(table, list(table.to_delayed()))
+    assert files is not None and sum(map(len, files)) == 5000
+    local = getattr(cw, name)(random_state=0).fit(str(tmp_path))
+    spread = getattr(cw, name)(random_state=0).fit(table)
+    np.testing.assert_array_equal(spread.labels_.compute(), local.labels_)
+    # What is more than reading is left to dask.
+    for other in (table + 1, table[table["a"] > 0], frames.read_parquet(tmp_path, filters=[("a", ">", 0)])):
+        assert parquet_parts(other, list(other.to_delayed())) is None
+    some = table[["b"]]
+    (first, *_) = parquet_parts(some, list(some.to_delayed()))
+    assert next(first.batches()).data.column_names == ["b"]
+
+
+def test_nan_in_a_parquet_file_is_named_with_its_partition(tmp_path: Any) -> None:
+    X = mixture(600)
+    X[450, 1] = np.nan
+    for number, part in enumerate(np.array_split(X, 2)):
+        pandas.DataFrame(part, columns=["a", "b"]).to_parquet(tmp_path / f"{number}.parquet")
+    with pytest.raises(InvalidDataError, match="partition 1 contains NaN at row 150 column 'b'"):
+        cw.GaussianSearch().fit(frames.read_parquet(tmp_path, blocksize=None))
 
 
 def with_part(parts: list[Any]) -> Any:

@@ -75,9 +75,8 @@ def outcome(weights: str) -> dict[str, Any]:
     points: np.ndarray = cw.datasets.load_demo()[0][::EVERY]
     if "encoder" in get_weights(weights).recipe:
         points = scribbles()[0]
-    method = get_weights(weights).model.method
-    if method in JUDGES:
-        return outcome_of_judges(weights, method, points)
+    if weights in JUDGES:
+        return outcome_of_judges(weights, points)
     estimator = estimator_for(weights).fit(points)
     alone = estimator_for(weights, refine=None, max_network_points=len(points)).fit(points)
     result = {
@@ -91,10 +90,9 @@ def outcome(weights: str) -> dict[str, Any]:
     return result
 
 
-def outcome_of_judges(weights: str, method: str, points: np.ndarray) -> dict[str, Any]:
+def outcome_of_judges(weights: str, points: np.ndarray) -> dict[str, Any]:
     """Cluster the demo data by both judges; this one is among them."""
-    pair = tuple(weights if judge == method else judge for judge in ("node-judge", "partition-judge"))
-    estimator = cw.Clusterer(judges=pair, random_state=0).fit(points)
+    estimator = cw.Clusterer(random_state=0).fit(points)
     return {
         "sha256": hashlib.sha256(weights_path(weights).read_bytes()).hexdigest(),
         "labels": estimator.labels_.tolist(),

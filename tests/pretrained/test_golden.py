@@ -26,6 +26,8 @@ def test_every_weights_file_has_its_golden_file_and_its_card(make_golden: Module
         assert path.stat().st_size < 5e6
 
 
+# ``fit`` may say of a network alone that two clusters look like one; what counts here is what it found.
+@pytest.mark.filterwarnings("ignore::clusterwise.exceptions.MisfitWarning")
 @pytest.mark.parametrize("name", NAMES)
 def test_golden(make_golden: ModuleType, name: str) -> None:
     golden = json.loads((FOLDER / f"{name}.json").read_text())

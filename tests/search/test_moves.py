@@ -9,8 +9,8 @@ from search_data import heaps, sample_of
 from sklearn.metrics import adjusted_rand_score
 
 from clusterwise.search.em import refined, state_of_labels
-from clusterwise.search.evidence import Sample
-from clusterwise.search.mergers import gains_of_mergers, merged, mergers
+from clusterwise.search.evidence import Hyper, Sample
+from clusterwise.search.mergers import gains_of_mergers, merged, mergers, near_pairs
 from clusterwise.search.settings import DEFAULT
 from clusterwise.search.shapes import log_p_gaussian, projections
 from clusterwise.search.splits import best_split, divided
@@ -39,6 +39,23 @@ def test_what_a_merger_gains() -> None:
     assert sorted(best) == [0, 3]
     joined = merged(sample, state, [best])
     assert joined.log_evidence - state.log_evidence == pytest.approx(gains.max(), rel=0.05)
+
+
+@pytest.mark.parametrize("k", [1, 2, 4, 5, 9])
+def test_near_pairs_have_all_neighbours(k: int) -> None:
+    """Each cluster and its three nearest, whether distances were needed for it or not."""
+    centres = 1.7 ** np.arange(k)  # no two gaps are equal
+    sample, labels = Sample(np.zeros((1, 1)), "full", DEFAULT), np.repeat(np.arange(k), 3)
+    points = centres[labels, None] + np.tile([-0.1, 0.0, 0.1], k)[:, None]
+    statistics = sample.family.statistics(points, labels, k)
+    found = near_pairs(sample, Hyper(0.01, np.full(1, 0.01), 72.0), statistics, 3)
+    distances = np.abs(centres[:, None] - centres) + np.where(np.eye(k), np.inf, 0.0)
+    near = {
+        (min(i, j), max(i, j))
+        for i in range(k)
+        for j in np.argsort(distances[i], kind="stable")[: min(3, k - 1)]
+    }
+    assert sorted(map(tuple, found.tolist())) == sorted(near)
 
 
 def test_fragments_come_together(three: tuple[Sample, np.ndarray]) -> None:

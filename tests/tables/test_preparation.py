@@ -299,6 +299,13 @@ def test_nothing_left_names_the_reasons() -> None:
         TablePreparation().fit(frame)
 
 
+def test_texts_alone_have_a_remedy_of_their_own() -> None:
+    texts = [f"the {i} brown foxes jump over {i * i} lazy dogs" for i in range(40)]
+    frame = pytest.importorskip("pandas").DataFrame({"text": texts})
+    with pytest.raises(InvalidDataError, match=r"free text.*TF-IDF"):
+        TablePreparation().fit(frame)
+
+
 def test_a_constant_table_is_one_constant() -> None:
     np.testing.assert_array_equal(TablePreparation().fit_transform(np.full((5, 2), 7.0)), np.zeros((5, 1)))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from clusterwise._files import whole_or_nothing
 from clusterwise.datasets.delimited import read_delimited, write_delimited
@@ -76,6 +77,8 @@ def _read_numpy(path: Path) -> Any:
     try:
         with path.open("rb") as file:  # numpy leaves a damaged archive open
             loaded = np.load(file, allow_pickle=False)
+            if not isinstance(loaded, np.ndarray) and {"format", "shape", "data"} <= set(loaded.files):
+                return _sparse(path)
             if not isinstance(loaded, np.ndarray):
                 loaded = _array_of_archive(path, {name: loaded[name] for name in loaded.files})
     except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
@@ -100,6 +103,16 @@ def _read_numpy(path: Path) -> Any:
     return arrow.table(list(map(arrow.array, loaded.T)), names=unnamed_columns(loaded.shape[1]))
 
 
+def _sparse(path: Path) -> Any:
+    """The matrix in a file that scipy.sparse.save_npz has written, such as one of TF-IDF weights."""
+    matrix = scipy.sparse.load_npz(path).tocsr()
+    if 0 in matrix.shape:
+        raise InvalidDataError(
+            f"{path} is empty (shape {matrix.shape}); it must hold at least one row of numbers."
+        )
+    return matrix.astype(np.float64)
+
+
 def _array_of_archive(path: Path, arrays: dict[str, np.ndarray]) -> np.ndarray:
     """The array called X, or the only one that is a table."""
     if "X" in arrays:
@@ -117,8 +130,8 @@ def read_table(path: str | Path) -> Any:
 
     Text (csv, tsv; also gz, bz2, zst, zip) may have a header or not, commas, semicolons, tabs or bars
     between its cells, decimal commas, separators of thousands, and be UTF-8, UTF-16, Latin-1 or
-    Windows-1252. Parquet, Arrow and Feather files, numpy's npy and npz; Excel workbooks and AnnData files
-    with the extras ``excel`` and ``h5ad``.
+    Windows-1252. Parquet, Arrow and Feather files, numpy's npy and npz, scipy's sparse npz; Excel workbooks
+    and AnnData files with the extras ``excel`` and ``h5ad``.
 
     Parameters
     ----------
@@ -129,7 +142,7 @@ def read_table(path: str | Path) -> Any:
     -------
     pyarrow.Table
         Which ``clusterwise.TablePreparation`` takes, and ``.to_pandas()`` turns into a data frame. A sparse
-        matrix for an AnnData file without embeddings.
+        matrix for an AnnData file without embeddings, and for one that scipy has saved.
     """
     path = Path(path)
     if path == STDIN:

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
+import joblib
 import numpy as np
 from scipy.special import expit, log_expit
 
@@ -178,7 +180,6 @@ class Proposed:
 
     log_probability: float  # of the sides
     statistics: np.ndarray  # (2, p) of both sides
-    leaving: np.ndarray  # which rows of the sample would leave in a split
 
 
 def propose(
@@ -189,34 +190,35 @@ def propose(
     prior: NormalInverseWishart,
     pair: tuple[int, int],
     odds: np.ndarray,
-    pins: Sequence[tuple[int, bool]],
+    known: np.ndarray,
+    anchors: Sequence[int],
 ) -> tuple[Block, Proposed]:
     """Draw sides of the rows of one cluster, or look at those of two; see ``anchored``.
 
-    ``odds`` (p,) are of the second side, ``pins`` the anchors in this block with their sides.
+    ``odds`` (p,) are of the second side, ``known`` (m,) the sides of the block's rows in the sample, which
+    have been drawn already. The ``anchors`` are rows of the block whose sides were never in question.
     """
     block = change.apply(block)
     a, b = pair
     members = np.flatnonzero(block.labels == a if a == b else (block.labels == a) | (block.labels == b))
-    sides = np.empty(len(members), dtype=bool) if a == b else block.labels[members] == b
     free = np.ones(len(members), dtype=bool)
+    free[np.searchsorted(members, np.asarray(anchors, dtype=np.int64))] = False
+    sides = block.labels[members] == b
+    heights = rng.random(len(members) if a == b else 0)
+    if a == b:
+        in_sample = block.labels[block.sample] == a
+        places = np.searchsorted(members, block.sample[in_sample])
+        heights[places] = np.where(known[in_sample], -1.0, 2.0)  # below or above every probability
     log_probability, statistics = 0.0, np.zeros((2, prior.n_statistics))
-    places = [(int(np.searchsorted(members, row)), side) for row, side in pins]
-    for place, _ in places:
-        free[place] = False
     for part, some in Rows(points).chunks_of(members, prior.n_statistics):
         lifted = prior.lift(some)
         logits = lifted @ odds
         if a == b:
-            sides[part] = rng.random(len(logits)) < expit(logits)
-        for place, side in places:
-            if part.start <= place < part.stop:
-                sides[place] = side
+            sides[part] = heights[part] < expit(logits)
         log_probability += float(log_expit(np.where(sides[part], logits, -logits))[free[part]].sum())
         upper = sides[part] @ lifted
         statistics += np.stack([lifted.sum(axis=0) - upper, upper])
-    leaving = np.isin(block.sample, members[sides])
-    return replace(block, members=members, drawn=sides), Proposed(log_probability, statistics, leaving)
+    return replace(block, members=members, drawn=sides), Proposed(log_probability, statistics)
 
 
 class Blocks(ABC):
@@ -267,20 +269,25 @@ def places_of(rows: np.ndarray, lengths: Sequence[int]) -> tuple[np.ndarray, np.
 
 
 class LocalBlocks(Blocks):
-    """Blocks of this process; points may be mapped from a file."""
+    """Blocks of this process, in threads; points may be mapped from a file."""
 
     def __init__(self, points: Sequence[np.ndarray], samples: Sequence[np.ndarray]) -> None:
         self.points, self.samples, self.n_blocks = points, samples, len(points)
+        self.n_threads = min(len(points), joblib.cpu_count())
         self.states = [start(len(some), sample) for some, sample in zip(points, samples, strict=True)]
 
     def run(self, operation: Callable[..., Any], seed: int | None, *arguments: Any) -> list[Any]:
         """See ``Blocks``."""
-        results = []
-        for index, points in enumerate(self.points):
+
+        def of_block(index: int) -> Any:
             rng, given = generator_of(seed, index), arguments_of(arguments, index)
-            self.states[index], result = operation(self.states[index], points, rng, *given)
-            results.append(result)
-        return results
+            self.states[index], result = operation(self.states[index], self.points[index], rng, *given)
+            return result
+
+        if self.n_threads == 1:
+            return list(map(of_block, range(self.n_blocks)))
+        with ThreadPoolExecutor(self.n_threads) as threads:
+            return list(threads.map(of_block, range(self.n_blocks)))
 
     def fork(self) -> LocalBlocks:
         """See ``Blocks``."""

@@ -23,11 +23,9 @@ __all__ = ["Chain", "Sampler", "Trace", "run_chain", "step", "update_hyper"]
 Sampler = Literal["split-merge", "gibbs"]
 # Split and merge proposals of one step: as many as there are clusters, within these bounds.
 PROPOSALS = (8, 24)
-# Hyper-parameters cost little compared with the labels and set the pace where there are few clusters.
-HYPER_STEPS = 3
-# Next to a look at all rows of many blocks they cost nothing. After the search the hyper-parameters are far
-# from where they belong, and the log posterior would go on rising through all draws.
-HYPER_STEPS_OF_BLOCKS, HYPER_STEPS_AFTER_SEARCH = 40, 400
+# Draws of each hyper-parameter in a step. Next to a look at all rows of many blocks they cost nothing. After
+# the search they are far from where they belong, and the log posterior would go on rising through all draws.
+HYPER_STEPS, HYPER_STEPS_OF_BLOCKS, HYPER_STEPS_AFTER_SEARCH = 1, 8, 40
 
 
 @dataclass

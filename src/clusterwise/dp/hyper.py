@@ -8,6 +8,7 @@ inferred with the rest. In the units of the sampler the data have unit spread, h
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,6 +24,10 @@ __all__ = ["HyperParameters", "HyperPrior", "LogNormal", "first_guess", "update"
 
 # Rows that repeat would otherwise draw the width of the clusters to zero without end.
 LARGEST_STEP = float(np.log(1e5))
+# Slices start as wide as this many standard deviations of the prior, and end after so many cuts at most.
+WIDTH, MOST_SHRINKS = 4.0, 60
+# How often the variance of one feature is drawn by itself, and not those of all features together.
+ONE_FEATURE = 0.7
 
 
 @dataclass(frozen=True)
@@ -104,11 +109,11 @@ def update(
     for name in ("kappa", "degrees", "variance"):
         law: LogNormal = getattr(hyper_prior, name)
         if law.sd > 0:
-            hyper = _metropolis(rng, hyper, hyper_prior, statistics, name, law)
+            hyper = _drawn(rng, hyper, hyper_prior, statistics, name, law)
     return hyper
 
 
-def _metropolis(
+def _drawn(
     rng: np.random.Generator,
     hyper: HyperParameters,
     hyper_prior: HyperPrior,
@@ -116,45 +121,54 @@ def _metropolis(
     name: str,
     law: LogNormal,
 ) -> HyperParameters:
-    """Random walk on the logarithm, with steps of all sizes up to the prior's."""
+    """Draw one hyper-parameter given the others, by a slice of its logarithm."""
     value = getattr(hyper, name)
-    size = law.sd * rng.choice([0.05, 0.2, 0.8])
-    if name == "variance" and hyper_prior.covariance_type == "diag":
-        return _each_feature(rng, hyper, hyper_prior, statistics, law, size)
-    steps = np.full(np.shape(value), size * rng.standard_normal())
-    if name == "variance" and hyper_prior.covariance_type == "full" and rng.random() < 0.7:
-        steps[np.arange(len(steps)) != rng.integers(len(steps))] = 0.0  # one feature at a time
-    proposed = value * np.exp(steps)
-    change = law.log_density(proposed) - law.log_density(value)
-    # One variance for all features counts once.
-    gain = float(np.ravel(change)[0] if hyper_prior.covariance_type == "spherical" else np.sum(change))
-    changed: dict[str, Any] = {name: proposed if name == "variance" else float(proposed)}
-    candidate = replace(hyper, **changed)
-    gain += float(candidate.prior(hyper_prior).log_marginal(statistics).sum())
-    gain -= float(hyper.prior(hyper_prior).log_marginal(statistics).sum())
-    return candidate if np.log(rng.random()) < gain else hyper
+    is_variance, kind = name == "variance", hyper_prior.covariance_type
+    if is_variance and kind == "diag":  # features are independent given the rest
+        direction, n_steps = np.ones(len(value)), len(value)
+    else:
+        direction, n_steps = np.ones(np.shape(value)), 1
+        if is_variance and kind == "full" and rng.random() < ONE_FEATURE:
+            direction[np.arange(len(value)) != rng.integers(len(value))] = 0.0
+
+    def moved(steps: np.ndarray) -> HyperParameters:
+        proposed = value * np.exp(steps * direction)
+        changed: dict[str, Any] = {name: proposed if is_variance else float(proposed[0])}
+        return replace(hyper, **changed)
+
+    def log_density(steps: np.ndarray) -> np.ndarray:
+        candidate = moved(steps)
+        of_law = law.log_density(getattr(candidate, name))
+        prior = candidate.prior(hyper_prior)
+        if n_steps > 1 and isinstance(prior, Diagonal):
+            by_feature: np.ndarray = prior.log_marginal_by_feature(statistics).sum(axis=0)
+            return by_feature + of_law
+        # One variance for all features counts once.
+        once = float(np.ravel(of_law)[0] if kind == "spherical" else np.sum(of_law))
+        return np.array([once + float(prior.log_marginal(statistics).sum())])
+
+    return moved(_slice(rng, log_density, n_steps, WIDTH * law.sd))
 
 
-def _each_feature(
-    rng: np.random.Generator,
-    hyper: HyperParameters,
-    hyper_prior: HyperPrior,
-    statistics: np.ndarray,
-    law: LogNormal,
-    size: float,
-) -> HyperParameters:
-    """Variances of all features, each proposed and judged on its own: they are independent given the rest."""
-    proposed = hyper.variance * np.exp(size * rng.standard_normal(len(hyper.variance)))
-    candidate = replace(hyper, variance=proposed)
-    gain = law.log_density(proposed) - law.log_density(hyper.variance)
-    gain = (
-        gain + _by_feature(candidate, hyper_prior, statistics) - _by_feature(hyper, hyper_prior, statistics)
-    )
-    accepted = np.log(rng.random(len(proposed))) < gain
-    return replace(hyper, variance=np.where(accepted, proposed, hyper.variance))
+def _slice(
+    rng: np.random.Generator, log_density: Callable[[np.ndarray], np.ndarray], n: int, width: float
+) -> np.ndarray:
+    """Steps (n,) from zero, each drawn from a slice of a density of its own (Neal 2003, not stepping out).
 
-
-def _by_feature(hyper: HyperParameters, hyper_prior: HyperPrior, statistics: np.ndarray) -> np.ndarray:
-    prior = hyper.prior(hyper_prior)
-    assert isinstance(prior, Diagonal)
-    return prior.log_marginal_by_feature(statistics).sum(axis=0)
+    The interval shrinks until a step falls under the density, so that it finds its size by itself, over
+    orders of magnitude: many large clusters that are alike leave little room, few leave much.
+    """
+    heights = log_density(np.zeros(n)) + np.log(rng.random(n))
+    low = -width * rng.random(n)
+    high = low + width
+    steps, is_open = np.zeros(n), np.ones(n, dtype=bool)
+    for _ in range(MOST_SHRINKS):
+        tried = np.where(is_open, low + (high - low) * rng.random(n), steps)
+        found = is_open & (log_density(tried) > heights)
+        steps[found] = tried[found]
+        is_open &= ~found
+        if not is_open.any():
+            break
+        below = is_open & (tried < 0)
+        low, high = np.where(below, tried, low), np.where(is_open & ~below, tried, high)
+    return steps

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import expit, log_expit
 
 from clusterwise.components.moves import log_split_odds
 from clusterwise.components.niw import NormalInverseWishart
@@ -25,6 +26,9 @@ from clusterwise.dp.subclusters import best_cut, mergers_of, splits_of
 from clusterwise.dp.sweep import draw_weights
 
 __all__ = ["BlockMoves", "Sample"]
+
+# The sample may be wrong: of proposals that are hopeless by it, one in twenty is looked at all the same.
+MOST_SURE = float(np.log(20.0))
 
 
 @dataclass(frozen=True)
@@ -191,12 +195,24 @@ class BlockMoves:
         return replace(state, labels=names[labels], statistics=statistics[in_use])
 
     def _split_or_merge(self, rng: np.random.Generator, state: State, prior: NormalInverseWishart) -> State:
+        """Propose to split or to merge the clusters of two rows; see ``anchored``.
+
+        Most proposals are hopeless, and the sample says so. A first decision is made by its ratio r', and the
+        blocks are asked about those who pass, with the ratio r / r'. What is accepted in the end is exact
+        (delayed acceptance, Christen & Fox 2005): r' is a function of the two partitions, and that of the way
+        back its inverse.
+        """
         anchors = draw_anchors(rng, self.sample.rows)
-        labels = state.labels
+        labels, pins = state.labels, np.array([anchors.first, anchors.second])
         a, b = int(labels[anchors.first]), int(labels[anchors.second])
-        members = np.flatnonzero(labels == a if a == b else (labels == a) | (labels == b))
+        is_member = labels == a if a == b else (labels == a) | (labels == b)
         n_members = float(state.counts[a] if a == b else state.counts[a] + state.counts[b])
-        odds = launch(self.sample.rows, members, anchors, prior, n_members)
+        odds = launch(self.sample.rows, np.flatnonzero(is_member), anchors, prior, n_members)
+        sides, guess = self._guess(rng, is_member, labels == b, pins, a == b, odds, state, prior)
+        direction = 1.0 if a == b else -1.0
+        if np.log(rng.random()) >= direction * guess:
+            return state
+        of_blocks = np.arange(self.blocks.n_blocks)
         results = self.blocks.run(
             at.propose,
             _seed(rng),
@@ -204,22 +220,22 @@ class BlockMoves:
             prior,
             (a, b),
             odds,
-            self._pins(anchors.first, anchors.second),
+            PerBlock(np.split(sides, np.searchsorted(self.sample.blocks, of_blocks[1:]))),
+            PerBlock([self.sample.places[pins[self.sample.blocks[pins] == block]] for block in of_blocks]),
         )
         statistics = np.sum([result.statistics for result in results], axis=0)
         statistics[:, 0] = np.round(statistics[:, 0])
         log_proposal = sum(result.log_probability for result in results)
         log_ratio = float(log_split_odds(statistics, state.hyper.alpha, prior)) - log_proposal
-        if np.log(rng.random()) >= (log_ratio if a == b else -log_ratio):
+        if np.log(rng.random()) >= direction * (log_ratio - guess):
             return state
         if a == b:
-            leaving = np.concatenate([result.leaving for result in results])
             self.change = Change(split=(state.n_clusters,))
             kept = state.statistics.copy()
             kept[a] = statistics[0]
             return replace(
                 state,
-                labels=np.where(leaving, state.n_clusters, labels),
+                labels=np.where(is_member & sides, state.n_clusters, labels),
                 statistics=np.concatenate([kept, statistics[1:]]),
             )
         last = state.n_clusters - 1
@@ -232,12 +248,35 @@ class BlockMoves:
         kept[gap] = kept[last]
         return replace(state, labels=names[labels], statistics=kept[:last])
 
-    def _pins(self, first: int, second: int) -> PerBlock:
-        """The anchors of each block."""
-        pins: list[list[tuple[int, bool]]] = [[] for _ in range(self.blocks.n_blocks)]
-        for row, side in ((first, False), (second, True)):
-            pins[self.sample.blocks[row]].append((int(self.sample.places[row]), side))
-        return PerBlock(pins)
+    def _guess(
+        self,
+        rng: np.random.Generator,
+        is_member: np.ndarray,
+        sides: np.ndarray,
+        pins: np.ndarray,
+        is_split: bool,
+        odds: np.ndarray,
+        state: State,
+        prior: NormalInverseWishart,
+    ) -> tuple[np.ndarray, float]:
+        """Sides (m,) of the sample, and the log ratio of a split in them if there were no other rows.
+
+        Were its rows counted for all that they stand for, so would be the chance that fits a split to them.
+        """
+        members = np.flatnonzero(is_member)
+        lifted = prior.lift(self.sample.rows.take(members))
+        logits = lifted @ odds
+        sides = sides.copy()
+        if is_split:
+            sides[members] = rng.random(len(members)) < expit(logits)
+            sides[pins] = False, True
+        of_members = sides[members]
+        log_proposal = log_expit(np.where(of_members, logits, -logits))
+        log_proposal[np.searchsorted(members, pins)] = 0.0
+        upper = of_members @ lifted
+        statistics = np.stack([lifted.sum(axis=0) - upper, upper])
+        guess = float(log_split_odds(statistics, state.hyper.alpha, prior)) - float(log_proposal.sum())
+        return sides, float(np.clip(guess, -MOST_SURE, MOST_SURE))
 
 
 def _seed(rng: np.random.Generator) -> int:

@@ -6,12 +6,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from clusterwise._compiled import compiled
 from clusterwise.components.niw import NormalInverseWishart
 from clusterwise.components.rows import Rows
 from clusterwise.dp.hyper import HyperParameters, HyperPrior
 from clusterwise.dp.restaurant import log_partition_probability
 
 __all__ = ["State", "compact", "draw_categories", "state_of_labels", "statistics_of"]
+
+# What is below the best by more than this does not change a sum in double precision.
+NEGLIGIBLE = -40.0
 
 
 @dataclass(frozen=True)
@@ -64,8 +68,26 @@ def compact(state: State) -> State:
 
 def draw_categories(rng: np.random.Generator, logits: np.ndarray) -> np.ndarray:
     """Draw one column for each row of unnormalized log probabilities (n, K), which are overwritten."""
-    logits -= logits.max(axis=1, keepdims=True)
-    edges = np.cumsum(np.exp(logits, out=logits), axis=1, out=logits)
-    thresholds = rng.random((len(edges), 1)) * edges[:, -1:]
-    drawn: np.ndarray = (edges[:, :-1] <= thresholds).sum(axis=1)
+    drawn = np.empty(len(logits), dtype=np.int64)
+    _draw_categories(logits, rng.random(len(logits)), drawn)
     return drawn
+
+
+@compiled
+def _draw_categories(logits: np.ndarray, heights: np.ndarray, drawn: np.ndarray) -> None:
+    """Write the categories (n,) that numbers ``heights`` (n,) from 0 to 1 stand for."""
+    n, k = logits.shape
+    for i in range(n):
+        best = logits[i, 0]
+        for j in range(1, k):
+            best = max(best, logits[i, j])
+        total = 0.0
+        for j in range(k):
+            below = logits[i, j] - best
+            if below > NEGLIGIBLE:
+                total += np.exp(below)
+            logits[i, j] = total
+        height, place = heights[i] * total, 0
+        while place < k - 1 and logits[i, place] <= height:
+            place += 1
+        drawn[i] = place

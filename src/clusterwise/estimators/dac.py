@@ -38,6 +38,8 @@ ONE_ANSWER = (
 # Rows that the network sees where its clusters are flows: bent ones need more than Gaussians do, and nothing
 # else looks at the rows.
 ROWS_OF_FLOWS = 1024
+# Anchors that a pass tries where the network's own answer counts. More were not tried out.
+ANCHORS_ALONE = 4
 
 
 class DAC(AmortizedClusterer):
@@ -115,6 +117,10 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
             verbose=verbose,
             device=device,
         )
+
+    def _options(self) -> dict[str, Any]:
+        alone = self._how() is None and not self._has_flows() and "encoder" not in self._weights().recipe
+        return {"n_anchors": ANCHORS_ALONE} if alone else {}
 
     def _default_weights(self) -> str:
         return f"dac-{self.filtering or 'minimum-loss'}-2d"

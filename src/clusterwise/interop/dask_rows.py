@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import getitem
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from clusterwise._threads import one_thread
 from clusterwise.dp.blocks import Block, Blocks, Held, arguments_of, generator_of, places_of, start
 from clusterwise.exceptions import ClusterwiseError, InvalidDataError, MissingDependencyError
+from clusterwise.interop.dask_parquet import ParquetPart, parquet_parts
+from clusterwise.interop.worker_memory import memory_kept
 from clusterwise.sources.base import Batch, RowSource, rows_at_once, spooled
 from clusterwise.sources.rows import slice_rows
 
@@ -41,11 +44,15 @@ def as_source(X: Any) -> DaskSource | None:
         lengths = None if np.isnan(whole.chunks[0]).any() else list(map(int, whole.chunks[0]))
         return DaskSource(list(whole.to_delayed().ravel()), int(X.shape[1]), None, lengths)
     if hasattr(X, "to_delayed") and hasattr(X, "columns"):
-        names = tuple(map(str, X.columns))
+        names, delayed = tuple(map(str, X.columns)), list(X.to_delayed())
+        files = parquet_parts(X, delayed)
+        if files is not None:
+            # With names of their own, or dask would look for collections in them.
+            return DaskSource([dask.delayed(part, traverse=False) for part in files], len(names), names, None)
         # Of files the first column alone tells how many rows there are.
         counted = X[[X.columns[0]]] if len(set(names)) == len(names) > 1 else X
         numeric = tuple(name for name, kind in zip(names, X.dtypes, strict=True) if _is_numeric(kind))
-        parts = [_checked_part(part, index, numeric) for index, part in enumerate(X.to_delayed())]
+        parts = [_checked_part(part, index, numeric) for index, part in enumerate(delayed)]
         return DaskSource(parts, len(names), names, None, list(counted.to_delayed()))
     return None
 
@@ -210,7 +217,7 @@ def _operate(
     given: list[Any],
 ) -> Any:
     """Run on a worker: an operation on one block."""
-    with one_thread():
+    with one_thread(), memory_kept():
         return operation(before[0], points, generator_of(seed, index), *given)
 
 
@@ -241,30 +248,45 @@ def _client() -> Any:
         return None
 
 
+# Workers of each client that were found to have our package.
+_checked: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
+
+
 def _require_package() -> None:
     """Raise an error if a worker lacks our package: it would end on the first task, and leave us waiting."""
     client = _client()
     if client is None:
         return
+    known = _checked.setdefault(client, set())
+    new = sorted(set(client.nthreads()) - known)
+    if not new:
+        return
     # A lambda travels with its code; a function would be looked for in the package. Workers that are just
     # being lost do not matter.
     found = client.run(
-        lambda: __import__("importlib.util").util.find_spec("clusterwise") is not None, on_error="return"
+        lambda: __import__("importlib.util").util.find_spec("clusterwise") is not None,
+        workers=new,
+        on_error="return",
     )
     if any(one is False or isinstance(one, ModuleNotFoundError) for one in found.values()):
         raise MissingDependencyError(LACKS_PACKAGE)
+    known.update(worker for worker, one in found.items() if one is True)
 
 
 def _batches(data: Any, index: int, start: int, n_features: int) -> Iterator[Batch]:
     """Cut a partition in batches of bounded size."""
     size, place = rows_at_once(n_features), f"partition {index}"
+    if isinstance(data, ParquetPart):
+        for batch in data.batches():
+            yield Batch(batch.data, start + batch.start, place, batch.start)
+        return
     for first in range(0, max(1, len(data)), size):
         yield Batch(slice_rows(data, first, first + size), start + first, place, first)
 
 
 def _run(task: Task, data: Any, index: int, start: int, n_features: int) -> list[Any]:
     """Run on a worker: results of all batches of a partition."""
-    with one_thread():
+    with one_thread(), memory_kept():
         return [task(batch) for batch in _batches(data, index, start, n_features)]
 
 

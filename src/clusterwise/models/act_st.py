@@ -21,15 +21,26 @@ Readings of ours. (1) The product in Eq 11 runs over v_j, not v_k, and c_k in Eq
 (2) The likelihood is averaged over points, so that its weight against the stop does not grow with n.
 (3) P(K = k) = c_{k-1} - c_k: the products fall from one to zero, so their differences are a
 posterior over the number of clusters.
+
+A change of ours, ``likelihood = "matched"``. Eq 12 knows only k*: a mixture with two components in one
+cluster and one for two clusters is a local optimum of it, and that is what the network's errors are. Training
+sets come with labels, so each component can be given a true cluster j, and
+
+    - 1/n max_s sum_j sum_{i|y_i=j} log pi_s(j) p(x_i; theta_s(j))
+
+takes the place of the first term, with s the best of all permutations. It is never less than that term,
+and equal to it where clusters do not overlap and are found.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+import numpy as np
 import torch
+from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -60,6 +71,7 @@ class ACTSTConfig:
     n_decoder_blocks: int = 2  # L'
     n_wavelengths: int = field(default=6, metadata={"least": 0})
     layer_norm: bool = False
+    likelihood: Literal["marginal", "matched"] = "marginal"  # the first term of Eq 12, or ours
 
 
 class Mixtures(NamedTuple):
@@ -88,14 +100,38 @@ def _log_joint(points: Tensor, log_proportions: Tensor, means: Tensor, log_sds: 
     return log_density + log_proportions.unsqueeze(1)
 
 
-def act_st_loss(mixtures: Mixtures, points: Tensor, n_clusters: Tensor) -> Tensor:
-    """Eq 12 for B data sets; shape (B,)."""
+def act_st_loss(
+    mixtures: Mixtures, points: Tensor, n_clusters: Tensor, labels: Tensor | None = None
+) -> Tensor:
+    """Eq 12 for B data sets; with labels (B, N) its likelihood is that of matched clusters. Shape (B,)."""
     k_max = mixtures.log_go_on.shape[1]
-    log_likelihood = torch.logsumexp(_log_joint(points, *mixtures.with_k(n_clusters)), dim=2).mean(1)
+    log_joint = _log_joint(points, *mixtures.with_k(n_clusters))
+    if labels is None:
+        log_likelihood = torch.logsumexp(log_joint, dim=2).mean(1)
+    else:
+        log_likelihood = _matched(log_joint, labels, n_clusters) / points.shape[1]
     goes_on = torch.arange(1, k_max + 1, device=points.device) < n_clusters[:, None]
     log_stop = torch.log(-torch.expm1(mixtures.log_go_on).clamp(max=-1e-6))
     cross_entropy = -torch.where(goes_on, mixtures.log_go_on, log_stop).sum(1)
     return cross_entropy - log_likelihood
+
+
+def _matched(log_joint: Tensor, labels: Tensor, n_clusters: Tensor) -> Tensor:
+    """Sum over points of log_joint (B, N, K) in the component that their cluster is matched with; (B,)."""
+    one_hot = functional.one_hot(labels, log_joint.shape[2]).to(log_joint.dtype)
+    # Components beyond k* have log proportion -inf, which 0 * would turn into NaN.
+    used = torch.arange(log_joint.shape[2], device=labels.device) < n_clusters[:, None]
+    totals = one_hot.transpose(1, 2) @ log_joint.masked_fill(
+        ~used.unsqueeze(1), 0.0
+    )  # (B, cluster, component)
+    values = totals.detach().cpu().numpy()
+    rows = []
+    for one, k in zip(values, n_clusters.tolist(), strict=True):
+        match = np.arange(len(one))
+        match[:k] = linear_sum_assignment(one[:k, :k], maximize=True)[1]
+        rows.append(match)
+    index = torch.as_tensor(np.array(rows), device=labels.device).unsqueeze(2)
+    return (totals.gather(2, index).squeeze(2) * used).sum(1)
 
 
 class ACTST(AmortizedModel):
@@ -151,7 +187,8 @@ class ACTST(AmortizedModel):
 
     def loss(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
         mixtures = self(task.points, None, max(self.config.k_max, int(task.n_clusters.max())))
-        return act_st_loss(mixtures, task.points, task.n_clusters).mean()
+        labels = task.labels if self.config.likelihood == "matched" else None
+        return act_st_loss(mixtures, task.points, task.n_clusters, labels).mean()
 
     @torch.inference_mode()
     def infer(

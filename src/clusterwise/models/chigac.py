@@ -41,8 +41,8 @@ Corrections of the paper and readings of ours.
 (8) A q(I) of the same architecture as p(I) has only to agree with it, and both end at outlying points, which
     are easy to name and lead to worse clusters. Here q(I) has no parameters and prefers central members. The
     likeliest pioneer still tends to the rim: Eq 11 scores points by one direction, and the maximum along a
-    direction is an extreme point. So a cluster is generated again from its most central member
-    (``chigac_loop``).
+    direction is an extreme point. So a network of each point's encoding adds a second score, for how central
+    it is (``central``), and a cluster is generated again from its most central member (``chigac_loop``).
 """
 
 from __future__ import annotations
@@ -92,6 +92,7 @@ class CHiGacConfig:
     inner_rate: float = 0.3  # eta_psi
     n_states: int = 4  # pioneers that a training step looks at, per data set
     hybrid: bool = True  # also score memberships given a draw of the prior, as at test time
+    central: bool = False  # whether pioneers have a second score beside Eq 11: how central they are
 
 
 class Encoded(NamedTuple):
@@ -100,6 +101,7 @@ class Encoded(NamedTuple):
     h: Tensor  # (R, N, width)
     sphere: Tensor  # (R, N, D), e_i
     pioneering: Tensor  # (R, N, D), e_i for the choice of pioneers
+    central: Tensor  # (R, N), a score that Eq 11 does not have; zero without it
 
 
 class Context(NamedTuple):
@@ -163,6 +165,7 @@ class CHiGac(AmortizedModel):
         self.slope = nn.Parameter(torch.randn(config.n_hidden) * 0.1)
         self.out = nn.Parameter(torch.randn(config.n_hidden) * 0.1)
         self.scale = nn.Parameter(torch.tensor(2.0))
+        self.central = perceptron(width, 1) if config.central else None
         # phi
         self.pioneer_to_members = MultiheadAttentionBlock(width, heads)
         self.to_posterior = perceptron(width + d, 2 * d)
@@ -176,7 +179,10 @@ class CHiGac(AmortizedModel):
         # Points share most of what an encoder says of them; cosines should see how they differ.
         everyone = torch.ones_like(h[..., 0], dtype=torch.bool) if mask is None else mask
         sphere, pioneering = (raw - _mean(raw, everyone).unsqueeze(1)).chunk(2, dim=-1)
-        return Encoded(h, functional.normalize(sphere, dim=-1), functional.normalize(pioneering, dim=-1))
+        central = torch.zeros_like(h[..., 0]) if self.central is None else self.central(h).squeeze(-1)
+        return Encoded(
+            h, functional.normalize(sphere, dim=-1), functional.normalize(pioneering, dim=-1), central
+        )
 
     # -- theta -----------------------------------------------------------------------------------
 
@@ -268,7 +274,7 @@ class CHiGac(AmortizedModel):
         h, members = encoded.h, prefix.members.to(encoded.h.dtype)
         sums = prefix.clusters.to(h.dtype) @ h  # (R, K, width), in the order of assignment
         direction, nobody, regularizer = self._direction(h, prefix, sums)
-        scores = (encoded.pioneering @ direction.unsqueeze(-1)).squeeze(-1) / TAU
+        scores = (encoded.pioneering @ direction.unsqueeze(-1)).squeeze(-1) / TAU + encoded.central
         scores = scores.masked_fill(~prefix.left, NEVER)
         log_p = torch.log_softmax(torch.cat([scores, nobody.unsqueeze(1)], dim=1), dim=1)  # (R, N + 1)
 

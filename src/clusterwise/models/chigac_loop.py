@@ -34,6 +34,7 @@ class _Paths(NamedTuple):
     h: Tensor  # (R, N, width), encodings
     sphere: Tensor  # (R, N, D)
     pioneering: Tensor  # (R, N, D)
+    central: Tensor  # (R, N)
     left: Tensor  # (R, N), True for points in S_k
     columns: Tensor  # (R, N), the cluster of each point so far
     wanted: Tensor  # (R, N), the largest membership logit of each point so far
@@ -131,7 +132,7 @@ class Loop:
         mean_left = (paths.total - assigned) / (paths.n_points - n_assigned).clamp(min=1)
         prototypes, nobody = self.model.prototypes(mean_assigned, mean_left)
         direction = (prototypes - paths.prototypes / max(k, 1)) / TAU
-        scores = (paths.pioneering @ direction.unsqueeze(-1)).squeeze(-1)
+        scores = (paths.pioneering @ direction.unsqueeze(-1)).squeeze(-1) + paths.central
         scores = scores.masked_fill(~paths.left, -torch.inf)
         if k == 0 or self.until_empty:
             nobody = torch.full_like(nobody, -torch.inf)

@@ -24,6 +24,9 @@ point at the threshold 0.5 takes the points with at least half of the largest pr
 the loop always ends. (4) Where the density is that of images, it is learned on each true cluster by itself,
 with the theta of a pass over its members alone: that is what ``contexts`` gives for clusters that were found,
 and a step teaches dozens of clusters in place of one for each data set.
+(5) Eq 7 draws one anchor; one between two clusters leads to both. Several may be tried on the same encoding
+at test time, and the cluster counts of which the network is surest: that with the fewest errors to expect,
+sum_i min(m_i, 1 - m_i).
 """
 
 from __future__ import annotations
@@ -258,14 +261,21 @@ class DAC(AmortizedModel):
         seeds: Sequence[int] | None = None,
         max_clusters: int = 100,
         n_draws: int = 0,
+        n_anchors: int = 1,
     ) -> list[Inference]:
-        """Partition B data sets; with anchors ``n_draws`` more times, each with other ones."""
+        """Partition B data sets; with anchors ``n_draws`` more times, each with other ones.
+
+        A pass of the answer itself tries ``n_anchors``, one of a draw has a single one.
+        """
         seeds = seeds or [0] * len(points)
         if n_draws == 0 or self.anchor is None:
-            return self._filter(points, mask, seeds, max_clusters)
+            tried = [n_anchors] * len(points)
+            return self._filter(points, mask, seeds, max_clusters, tried)
         paths = 1 + n_draws
         points, mask = (tensor.repeat_interleave(paths, dim=0) for tensor in (points, mask))
-        found = self._filter(points, mask, [s for seed in seeds for s in _seeds(seed, n_draws)], max_clusters)
+        seeds = [s for seed in seeds for s in _seeds(seed, n_draws)]
+        tried = ([n_anchors] + [1] * n_draws) * (len(points) // paths)
+        found = self._filter(points, mask, seeds, max_clusters, tried)
         return [
             replace(
                 found[start],
@@ -276,10 +286,10 @@ class DAC(AmortizedModel):
         ]
 
     def _filter(
-        self, points: Tensor, mask: Tensor, seeds: Sequence[int], max_clusters: int
+        self, points: Tensor, mask: Tensor, seeds: Sequence[int], max_clusters: int, n_anchors: Sequence[int]
     ) -> list[Inference]:
         """Filter each of B data sets until no point is left."""
-        traces = [_Trace(row, seed) for row, seed in zip(mask, seeds, strict=True)]
+        traces = [_Trace(*one) for one in zip(mask, seeds, n_anchors, strict=True)]
         for _ in range(max_clusters):
             active = [b for b, trace in enumerate(traces) if trace.left.any()]
             if not active:
@@ -302,17 +312,25 @@ class DAC(AmortizedModel):
         )
         sizes = torch.tensor([len(index) for index in left], device=points.device)
         mask = torch.arange(gathered.shape[1], device=points.device) < sizes[:, None]
-        anchors = None
-        if self.anchor is not None:
-            drawn = [trace.draw_anchor(len(index)) for trace, index in zip(traces, left, strict=True)]
-            anchors = torch.tensor(drawn, device=points.device)
-        filtered = self.filter(gathered, mask, anchors)
+        if self.anchor is None:
+            sets, anchors = list(range(len(traces))), None
+            filtered = self.filter(gathered, mask)
+        else:
+            drawn = [trace.draw_anchors(len(index)) for trace, index in zip(traces, left, strict=True)]
+            sets = [row for row, own in enumerate(drawn) for _ in own]  # of each anchor
+            anchors = torch.tensor([anchor for own in drawn for anchor in own], device=points.device)
+            h_x = self.encode(gathered, mask)
+            if len(sets) > len(traces):
+                h_x, mask = h_x[sets], mask[sets]
+            filtered = self.decode(h_x, mask, anchors)
         probabilities = torch.sigmoid(filtered.logits)
+        errors = (torch.minimum(probabilities, 1 - probabilities) * mask).sum(1).tolist()
         for row, (trace, index) in enumerate(zip(traces, left, strict=True)):
-            anchor = None if anchors is None else int(anchors[row])
-            trace.take(probabilities[row, : len(index)], index, anchor)
+            surest = min((one for one, of in enumerate(sets) if of == row), key=errors.__getitem__)
+            anchor = None if anchors is None else int(anchors[surest])
+            trace.take(probabilities[surest, : len(index)], index, anchor)
             if filtered.context is not None:
-                trace.contexts.append(filtered.context[row])
+                trace.contexts.append(filtered.context[surest])
 
 
 def _seeds(seed: int, n_draws: int) -> list[int]:
@@ -324,15 +342,17 @@ def _seeds(seed: int, n_draws: int) -> list[int]:
 class _Trace:
     """The filtering of one data set so far."""
 
-    def __init__(self, mask: Tensor, seed: int) -> None:
-        self.left = mask.clone()
+    def __init__(self, mask: Tensor, seed: int, n_anchors: int) -> None:
+        self.left, self.n_anchors = mask.clone(), n_anchors
         self.generator = torch.Generator().manual_seed(seed)
         self.steps: list[Step] = []
         self.contexts: list[Tensor] = []  # theta of each step, if the density is a flow
 
-    def draw_anchor(self, n_left: int) -> int:
-        """Draw one of the points that are left, uniformly, by the data set's own generator."""
-        return int(torch.randint(n_left, (), generator=self.generator))
+    def draw_anchors(self, n_left: int) -> list[int]:
+        """Draw from the points that are left, uniformly, by the data set's own generator."""
+        shape = (min(self.n_anchors, n_left),)
+        anchors: list[int] = torch.randint(n_left, shape, generator=self.generator).tolist()
+        return anchors
 
     def take(self, probabilities: Tensor, index: Tensor, anchor: int | None) -> None:
         """Give the points at ``index`` with a probability above 0.5 to the next cluster."""

@@ -38,7 +38,7 @@ def groups_without_gap(rows: np.ndarray, bounds: np.ndarray, no_gap: float) -> n
     means, scatters, group = np.zeros((k, f)), np.zeros((k, f, f)), np.arange(k)
     spare, axis = np.empty((2, len(rows))), np.empty((f + 1, f))
     _group(rows, bounds, no_gap, means, scatters, axis, spare, np.empty((5, N_BINS)), group)
-    return np.unique(group, return_inverse=True)[1].reshape(-1)
+    return (np.cumsum(group == np.arange(k)) - 1)[group]  # each has the name of its first cluster so far
 
 
 # Plain loops from here on, and room from the caller: numpy's functions take seconds to compile.

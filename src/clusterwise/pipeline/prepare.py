@@ -61,16 +61,10 @@ def _context(n: int, most: int, seed: int) -> np.ndarray:
     return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
 
 
+@lru_cache(maxsize=4)  # setting up a generator takes longer than the choice
 def _one_of_each_stretch(n: int, m: int) -> np.ndarray:
     """Choose m < n positions, one in each of m stretches of equal length; the same for the same n."""
     edges = np.arange(m + 1) * n // m
-    return edges[:-1] + (_within(m) * np.diff(edges)).astype(np.int64)
-
-
-@lru_cache(maxsize=4)  # setting up a generator takes longer than the choice
-def _within(m: int) -> np.ndarray:
-    """Where in its stretch each of m positions lies, (m,) from 0 to 1.
-
-    At random: a fixed step could fall in with a pattern of the sorted rows.
-    """
-    return np.random.default_rng(m).random(m)
+    # At random within a stretch: a fixed step could fall in with a pattern of the sorted rows.
+    within = np.random.default_rng(n).random(m)
+    return edges[:-1] + (within * np.diff(edges)).astype(np.int64)

@@ -57,7 +57,7 @@ class ArrowSource(LocalSource):
         for number, fragment in enumerate(self.dataset.get_fragments()):
             place = getattr(fragment, "path", "") or f"{self.name}, part {number}"
             found.append((fragment, place, start))
-            start += self._checked(place, fragment.count_rows)
+            start += self._checked(place, _length, fragment)
         self._n_rows = start
         return found
 
@@ -96,7 +96,7 @@ class ArrowSource(LocalSource):
                     f"{place} has no column {missing[0]!r}, which the first file has; write all files with "
                     "the same columns."
                 )
-            reading, first = fragment.to_batches(**options), 0
+            reading, first = fragment.to_batches(**options, **_little_at_a_time(fragment)), 0
             while (rows := self._checked(place, next, reading, None)) is not None:
                 if rows.num_rows > 0:
                     yield Batch(arrow.Table.from_batches([rows]), start + first, place, first)
@@ -104,3 +104,22 @@ class ArrowSource(LocalSource):
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in ("_fragments", "_n_rows")}
+
+
+def _length(fragment: Any) -> int:
+    """Rows of a fragment, perhaps of some row groups of a Parquet file: ``count_rows`` counts all of them."""
+    datasets = import_or_say("pyarrow.dataset", "parquet files")
+    if isinstance(fragment, datasets.ParquetFileFragment):
+        return sum(group.num_rows for group in fragment.row_groups)
+    return int(fragment.count_rows())
+
+
+def _little_at_a_time(fragment: Any) -> dict[str, Any]:
+    """Options that keep whole row groups of a Parquet file on this machine out of memory.
+
+    To read them ahead pays where every request takes long.
+    """
+    datasets = import_or_say("pyarrow.dataset", "parquet files")
+    if not isinstance(fragment, datasets.ParquetFileFragment) or fragment.filesystem.type_name != "local":
+        return {}
+    return {"fragment_scan_options": datasets.ParquetFragmentScanOptions(pre_buffer=False)}

@@ -248,10 +248,12 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             if column.kind == "number" and "same value" in self.set_aside_.get(column.name, "")
         ]
         if not same or len(same) < len(table.columns):
+            texts = any("free text" in reason for reason in self.set_aside_.values())
             raise InvalidDataError(
                 "no column is left to cluster by: "
                 + " ".join(sentences(self.set_aside_))
                 + " Name those to use with columns=."
+                + (" Texts must become numbers first: a TF-IDF matrix or embeddings." if texts else "")
             )
         return same[:1]
 
