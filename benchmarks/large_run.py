@@ -32,12 +32,6 @@ __all__ = ["METHODS", "folder_of", "main"]
 NAMES = ("GaussianSearch", "Clusterer", "DPMixture")
 N_CLUSTERS, ROWS_OF_FILE, ROWS_AT_ONCE = 20, 1_000_000, 65_536
 SMALL = 2_000  # rows of the folder before
-# What dask's own settings have, but for memory being given back in large pieces only.
-KEEP_MEMORY = {
-    "MALLOC_TRIM_THRESHOLD_": "400000000",
-    "MALLOC_MMAP_THRESHOLD_": "200000000",
-    "OMP_NUM_THREADS": 1,
-}
 
 
 def folder_of(n: int, d: int) -> Path:
@@ -172,14 +166,12 @@ def ours(name: str, small: Path, folder: Path, out: Path, seed: int) -> dict[str
     return clock.stop() | _facts(model)
 
 
-def on_dask(name: str, keep: bool, small: Path, folder: Path, out: Path, seed: int) -> dict[str, Any]:
-    """An estimator of ours on two workers, which may ``keep`` memory that they will need again."""
+def on_dask(name: str, small: Path, folder: Path, out: Path, seed: int) -> dict[str, Any]:
+    """An estimator of ours on two workers."""
     import dask.dataframe
     from distributed import Client, LocalCluster
 
-    environment = {"distributed.nanny.pre-spawn-environ": KEEP_MEMORY} if keep else {}
     with (
-        dask.config.set(environment),
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,  # type: ignore[no-untyped-call]
         Client(cluster) as client,  # type: ignore[no-untyped-call]
     ):
@@ -203,8 +195,7 @@ def _facts(model: Any) -> dict[str, Any]:
 METHODS: dict[str, Callable[[Path, Path, Path, int], dict[str, Any]]] = {
     "MiniBatchKMeans, k given": mini_batch_k_means,
     **{name: partial(ours, name) for name in NAMES},
-    **{f"{name}, dask": partial(on_dask, name, False) for name in NAMES},
-    **{f"{name}, dask, memory kept": partial(on_dask, name, True) for name in NAMES},
+    **{f"{name}, dask": partial(on_dask, name) for name in NAMES},
 }
 
 

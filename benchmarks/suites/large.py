@@ -22,7 +22,6 @@ __all__ = ["SUITES"]
 
 REFERENCE = "MiniBatchKMeans, k given"
 OURS = ("GaussianSearch", "Clusterer")
-DASK = ("dask", "dask, memory kept")
 LARGE = """\
 Folders of Parquet files, float32, with {k} well-separated Gaussian clusters whose sizes span two orders of
 magnitude. Each method runs in a process of its own, reads the same files in batches, finds the clusters and
@@ -31,12 +30,11 @@ workers) labels a folder of 2,000 rows: imports and the loading of compiled code
 *MiniBatchKMeans* of scikit-learn is told the number of clusters and makes one pass to fit and one to label;
 ours find the number: they fit a sample of bounded size, whatever the number of rows, and look at all rows in
 three passes. {threads} cores; medians over the runs. Memory is the peak of the process, interpreter and
-libraries included; for dask that of the client and that of the larger worker. Workers of dask give memory
-back to the system as soon as they can, which takes time; those with *memory kept* do not
-(`MALLOC_TRIM_THRESHOLD_`)."""
+libraries included; for dask that of the client and that of the larger worker."""
 GROWTH = """\
-Exponents b of n^b, by least squares on logarithms. The time for all rows is what is left without the fits of
-the sample, which take as long for any number of rows and are most of the time of few rows."""
+Exponents b of n^b, by least squares on logarithms; below 1 time grows more slowly than the number of rows.
+*Seconds* are those of the whole run. A large part of them, at few rows most, is the fit of the sample, which
+takes as long for any number of rows; *seconds for all rows* are what is left without it."""
 
 
 # Runs of each method, by rows; more have one.
@@ -79,7 +77,7 @@ def large(quick: bool) -> Suite:
     for_chains = 5_000 if quick else 1_000_000
     plan: dict[str, tuple[int, int, tuple[str, ...]]] = {}
     for n in sizes:
-        on_workers = tuple(f"{name}, {how}" for name in OURS for how in DASK) if n == for_dask else ()
+        on_workers = tuple(f"{name}, dask" for name in OURS) if n == for_dask else ()
         plan[f"{n:,} x 16"] = (n, 16, (REFERENCE, *OURS, *on_workers))
     plan[f"{for_chains:,} x 10"] = (for_chains, 10, ("DPMixture", "DPMixture, dask"))
     data, methods = [], []
@@ -126,17 +124,16 @@ def _equal_labels(rows: Rows, data: str, names: tuple[str, ...]) -> list[str]:
     """Whether two workers give the labels of one machine, and how long they take beside it."""
     lines = []
     for name in names:
-        for how in DASK:
-            here, there = (rows.of(method=f"{one}, {data}").good for one in (name, f"{name}, {how}"))
-            if len(here) == 0 or len(there) == 0:
-                continue
-            digests, others = here.values("digest"), there.values("digest")
-            same = all(others[case] == digest for case, digest in digests.items() if case in others)
-            times = there.describe("seconds").median / here.describe("seconds").median
-            lines.append(
-                f"{name}, {how}: {'the same' if same else 'other'} labels as on one machine, in "
-                f"{significant(times)} times its seconds."
-            )
+        here, there = (rows.of(method=f"{one}, {data}").good for one in (name, f"{name}, dask"))
+        if len(here) == 0 or len(there) == 0:
+            continue
+        digests, others = here.values("digest"), there.values("digest")
+        same = all(others[case] == digest for case, digest in digests.items() if case in others)
+        times = there.describe("seconds").median / here.describe("seconds").median
+        lines.append(
+            f"{name}, dask: {'the same' if same else 'other'} labels as on one machine, in "
+            f"{significant(times)} times its seconds."
+        )
     return ["\n".join(f"- {line}" for line in lines)] if lines else []
 
 

@@ -38,6 +38,14 @@ def test_labels_are_lazy_and_those_of_one_machine(name: str) -> None:
     np.testing.assert_array_equal(spread.predict(X[:100]), local.predict(X[:100]))
 
 
+def test_deep_dpm_labels_what_it_was_not_fitted_to() -> None:
+    X = mixture(900)
+    estimator = cw.DeepDPM(random_state=0, max_epochs=30).fit(X)
+    spread = estimator.predict(arrays.from_array(X, chunks=(400, 2)))
+    assert isinstance(spread, arrays.Array)
+    np.testing.assert_array_equal(spread.compute(), estimator.predict(X))
+
+
 def test_partitions_of_unknown_length() -> None:
     X = mixture()
     frame = frames.from_pandas(pandas.DataFrame(X, columns=["a", "b"]), npartitions=3)

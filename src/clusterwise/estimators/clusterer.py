@@ -42,9 +42,8 @@ from clusterwise.trees.points import COLUMNS_OF_ONE_UNIT, in_one_unit
 
 __all__ = ["Clusterer"]
 
-# Rows that the judges look at; tables with many columns need more of them to show their structure. A fit
-# takes time with the square of it, and 2,000 rows of narrow tables tell no more.
-CONTEXT_ROWS = 1_500
+# Rows that the judges look at; tables with many columns need more of them to show their structure.
+CONTEXT_ROWS = 2_000
 CONTEXT_ROWS_OF_MANY_COLUMNS = 4_000
 # Tables this many times stranger than one in a thousand of the training tables bring a warning.
 MARGIN = 1.5
@@ -67,7 +66,7 @@ class Clusterer(PipelinedClusterer):
     max_clusters : int
         Partitions with more clusters are not considered.
     max_context : int, optional
-        Number of rows that the judges look at; the others join their nearest neighbours among these. 1,500 by
+        Number of rows that the judges look at; the others join their nearest neighbours among these. 2,000 by
         default, 4,000 for tables with more than 16 columns.
     judges : pair of str, path or Weights, optional
         The networks that judge nodes and partitions; None: those that come with the package.
