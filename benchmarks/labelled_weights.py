@@ -128,10 +128,10 @@ RUNS = {
         f"{data}-metric": TrainingRun(data, "amcp", steps, metric_alone=True, prior=prior)
         for data, steps, prior in (("mnist", 600, DIGITS), ("tiny-imagenet", 600, {"k_max": 20}))
     },
-    # The papers' other tables. Rows of five classes say nothing of others, so that "auto" leaves features as
-    # they are; where the classes of the test are those of training, an MLP is what should learn them.
-    **{f"cifar-{method}": TrainingRun("cifar", method, 600) for method in ("amcp", "dac")},
-    "cifar-metric": TrainingRun("cifar", steps=600, metric_alone=True),
+    # The papers' other tables. "auto" would leave features of five classes as they are, because rows say
+    # nothing of other classes; on 128 of them AMCP's loss grows without end within a hundred steps.
+    **{f"cifar-{method}": TrainingRun("cifar", method, 400, encoder="mlp") for method in ("amcp", "dac")},
+    "cifar-metric": TrainingRun("cifar", steps=400, metric_alone=True, encoder="mlp"),
     "clothes-dac": TrainingRun("clothes", "dac", 300, prior={"distortion": 0.3}, decoder=True),
     "clothes-metric": TrainingRun("clothes", steps=300, metric_alone=True, prior={"distortion": 0.3}),
     **{f"{data}-chigac": TrainingRun(data, "chigac", 200, encoder="mlp") for data in SAME_CLASSES},

@@ -127,7 +127,7 @@ classes known; 0 is the prior of the paper). ACC printed in Table 6 for Fashion-
 
 def ablations(quick: bool) -> Suite:
     """What each part of DeepDPM is good for, and how much its start and its prior matter."""
-    n, seeds = (QUICK_ROWS, 1) if quick else (10_000, 3)
+    n, seeds = (QUICK_ROWS, 1) if quick else (20_000, 3)
     methods = [
         ours(f"{variant}, K_init = {k}", "DeepDPM", k_init=k, **options)
         for variant, (options, _) in VARIANTS.items()

@@ -206,12 +206,14 @@ def unseen(
     def suite(quick: bool) -> Suite:
         methods = network_rows(f"{name}-amcp", f"{name}-dac" if name in WITH_DAC else None)
         methods += peers(f"{name}-amcp", f"{name}-metric" if metric else None, mixtures)
-        return _suite(title, [Data(title, draw, 2 if quick else N_SETS)], methods, {title: note})
+        return _suite(
+            title, [Data(title, draw, 2 if quick else N_SETS.get(name, 12))], methods, {title: note}
+        )
 
     return suite
 
 
-N_SETS = 12
+N_SETS = {"mnist": 20, "tiny-imagenet": 30}
 WITH_DAC = ("mnist", "tiny-imagenet", "letter")
 SUITES = {
     "characters": characters,

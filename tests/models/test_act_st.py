@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.distributions import Normal
 
 from clusterwise.models.act_st import ACTST, ACTSTConfig, Mixtures, act_st_loss, log_k_posterior
 from clusterwise.models.base import Inference, TrainingTask
@@ -142,6 +144,43 @@ def test_loss_is_eq_12() -> None:
         mixtures = model(points, None, 4)
         result = act_st_loss(mixtures, points, n_clusters)
     np.testing.assert_allclose(result.numpy(), naive_loss(mixtures, points, n_clusters), rtol=1e-10)
+
+
+def test_matched_likelihood_is_that_of_the_best_permutation() -> None:
+    model, points = network(), normal(3, 12, 2)
+    labels = torch.arange(12).repeat(3, 1) % torch.tensor([[3], [1], [2]])
+    n_clusters = torch.tensor([3, 1, 2])
+    with torch.no_grad():
+        mixtures = model(points, None, 4)
+        matched = act_st_loss(mixtures, points, n_clusters, labels)
+        marginal = act_st_loss(mixtures, points, n_clusters)
+    assert (matched >= marginal - 1e-12).all()
+    assert float(matched[1]) == pytest.approx(float(marginal[1]))  # one cluster has one permutation
+    for b, k in enumerate(n_clusters.tolist()):
+        log_joint = torch.stack(
+            [
+                Normal(mixtures.means[b, k - 1, j], mixtures.log_sds[b, k - 1, j].exp())
+                .log_prob(points[b])
+                .sum(1)
+                + mixtures.log_proportions[b, k - 1, j]
+                for j in range(k)
+            ]
+        )
+        best = max(
+            sum(float(log_joint[order[int(y)], i]) for i, y in enumerate(labels[b]))
+            for order in itertools.permutations(range(k))
+        )
+        log_likelihood = float(torch.logsumexp(log_joint, dim=0).mean())
+        assert float(matched[b] - marginal[b]) == pytest.approx(log_likelihood - best / 12)
+
+
+def test_matched_loss_has_finite_gradients() -> None:
+    model = network(likelihood="matched")
+    task = TrainingTask(normal(2, 9, 2), torch.arange(9).repeat(2, 1) % 3, torch.tensor([3, 3]))
+    model.loss(task, torch.Generator()).backward()
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    assert gradients
+    assert all(bool(torch.isfinite(gradient).all()) for gradient in gradients)
 
 
 def test_loss_reads_only_the_true_number_of_clusters() -> None:

@@ -14,6 +14,7 @@ from clusterwise.exceptions import RecipeError
 from clusterwise.models.base import TrainingTask
 from clusterwise.models.chigac import CHiGac, CHiGacConfig
 from clusterwise.models.chigac_inference import STRATEGIES, TAU
+from clusterwise.models.chigac_loop import Loop
 from clusterwise.models.chigac_states import random_prefix
 from clusterwise.models.registry import make_model
 
@@ -132,6 +133,21 @@ def test_pioneers_of_training_and_of_the_loop_have_the_same_scores() -> None:
                     score - torch.stack([torch.cosine_similarity(e, m, dim=0) for m in others]).mean() / TAU
                 )
             torch.testing.assert_close(e @ direction[b] / TAU, score)
+
+
+def test_the_second_score_of_a_pioneer_adds_to_the_first() -> None:
+    points = task_of().points[:1]
+    everybody = torch.ones(points.shape[:2], dtype=torch.bool)
+    assert not build().encode(points, None).central.any()
+    model = build(central=True)
+    with torch.no_grad():
+        encoded = model.encode(points, None)
+        assert float(encoded.central.std()) > 0
+        for j in (0, 7, 30):
+            scores = torch.zeros_like(encoded.central)
+            scores[0, j] = 100.0
+            loop = Loop(model, encoded._replace(central=scores), everybody, [0], 0, 20, True, 0)
+            assert loop.run()[0].steps[0].anchor == j
 
 
 def test_means_and_representations_have_unit_length() -> None:

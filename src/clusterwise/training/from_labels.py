@@ -103,7 +103,7 @@ def train_from_labels(
         training shows that it helps with classes that were held out.
     decoder : bool
         For images and DAC: also learn what images of a cluster look like, so that ``sample`` of the estimator
-        draws images and ``score_samples`` says how likely they are. A step takes about a half longer.
+        draws images and ``score_samples`` says how likely they are. A step takes nearly twice as long.
     minutes : float, optional
         Time to train for; the number of steps follows from the pace of the first ones: two runs differ.
     steps : int, optional

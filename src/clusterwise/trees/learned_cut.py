@@ -1,6 +1,6 @@
 """A cut through Ward's tree by a rule that was learned from labelled data sets of classes held out.
 
-The merger of two branches a and b of a tree over encodings z has the statistic
+The merger of two branches a and b of a tree over encodings z has the statistic::
 
     s = log |mean_a - mean_b|^2 + g log(n_a n_b / (n_a + n_b)) - w q
 
