@@ -122,19 +122,24 @@ class FeatureEncoder(nn.Module):
 
     @torch.no_grad()
     def start(
-        self, rows: Tensor, labels: Tensor, judge: Callable[[FeatureEncoder], float] | None = None
+        self,
+        rows: Tensor,
+        labels: Tensor,
+        judge: Callable[[FeatureEncoder], float] | None = None,
+        divide: Callable[[FeatureEncoder], float] | None = None,
     ) -> None:
         """Learn the scales of a table of rows (n, n_features), and a linear map to begin with.
 
         Pixels have one scale in common. Columns have one in common or one each, and are turned towards what
         tells classes apart as far as that helps: ``judge`` says how badly the encoder does, on other classes.
-        Where nothing else is learned, rows may be brought to one length as well.
+        Where nothing else is learned, rows may be brought to one length as well; whether they are is for
+        ``divide`` to say, how well encodings can be divided into classes, which takes longer than ``judge``.
         """
         if self.linear is None:
             self._scale(rows, per_feature=False)
             self._to_unit_spread(rows)
             return
-        found: list[tuple[float, dict[str, Tensor]]] = []
+        found: dict[bool, tuple[float, dict[str, Tensor]]] = {}  # the best start of each kind
         starts = [(*start, False) for start in STARTS]
         if self.config.kind == "identity":
             starts = [*starts, *((*start, True) for start in STARTS)]
@@ -148,8 +153,17 @@ class FeatureEncoder(nn.Module):
             self.linear.bias.zero_()
             self._to_unit_spread(rows)
             badness = 0.0 if judge is None else judge(self)
-            found.append((badness, {name: tensor.clone() for name, tensor in self.state_dict().items()}))
-        self.load_state_dict(min(found, key=lambda one: one[0])[1])
+            if directions not in found or badness < found[directions][0]:
+                state = {name: tensor.clone() for name, tensor in self.state_dict().items()}
+                found[directions] = badness, state
+
+        def how_good(kind: bool) -> float:
+            if divide is None or len(found) == 1:
+                return -found[kind][0]
+            self.load_state_dict(found[kind][1])
+            return divide(self)
+
+        self.load_state_dict(found[max(found, key=how_good)][1])
 
     def _scale(self, rows: Tensor, per_feature: bool) -> None:
         self.shift.copy_(rows.mean(0) if self.config.image_shape is None else rows.mean())

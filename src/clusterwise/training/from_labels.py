@@ -6,6 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, Literal
 
@@ -207,14 +208,17 @@ def better_encoder(recipe: Recipe, source: LabelledSource) -> EncoderKind:
     """Whether an MLP learns something that helps with classes that were held out, by a short training.
 
     Features that already tell classes apart are better left as they are: an MLP would learn by heart which
-    classes there are. Where no classes are held out, nothing can be said, and the features stay.
+    classes there are. Both are judged by how well their encodings of classes that were held out can be
+    divided. Where no classes are held out, nothing can be said, and the features stay.
     """
     if source.held_out == "rows":
         return "identity"
-    model = started(recipe, source)
-    before = source.badness(model.encoder)
-    train_metric(model, source, recipe.optimizer.steps)
-    return "mlp" if source.badness(model.encoder) < before else "identity"
+    assert recipe.encoder is not None
+    features = {"kind": "identity", "n_features": recipe.encoder["n_features"]}
+    as_they_are = started(replace(recipe, encoder=features), source)
+    learned = started(recipe, source)
+    train_metric(learned, source, recipe.optimizer.steps)
+    return "mlp" if source.divisible(learned.encoder) > source.divisible(as_they_are.encoder) else "identity"
 
 
 def recipe_for(

@@ -69,6 +69,7 @@ class LabelledSource:
             _tensor(self.prior.rows[some]),
             torch.from_numpy(labels),
             lambda encoder: self.badness(encoder, sets),
+            self.divisible,
         )
 
     @torch.no_grad()
@@ -88,6 +89,16 @@ class LabelledSource:
         best = min(means, key=lambda log_t: means[log_t])
         encoder.log_temperature.fill_(best)
         return means[best]
+
+    @torch.no_grad()
+    def divisible(self, encoder: FeatureEncoder) -> float:
+        """Mean NMI of the best rule for cuts of what an encoder makes of rows that were held out."""
+        sets = [
+            Encoded(encoder(_tensor(self.held.rows[index])).numpy().astype(np.float64), truth)
+            for drawn in calibration_sets(self.held, self.recipe)
+            for index, truth in zip(drawn.index, drawn.labels, strict=True)
+        ]
+        return fit_rule(sets)[1]
 
     def task(self, step: int) -> RowsTask:
         sizes, rng = self.recipe.sizes, rng_of_step(self.recipe.seed, TRAINING, step)
