@@ -10,11 +10,12 @@ from clusterwise.training.calibration import Encoded, agreement, fit_rule, score
 from clusterwise.trees.learned_cut import branches_of
 
 
-def test_agreement_is_nmi_and_ari() -> None:
+def test_agreement_is_nmi_and_ari_and_the_number_of_clusters() -> None:
     rng = np.random.default_rng(0)
-    for k in (1, 2, 5):
-        truth, labels = rng.integers(4, size=60), rng.integers(k, size=60)
+    for k in (1, 2, 5, 40):
+        truth, labels = rng.integers(4, size=60), np.unique(rng.integers(k, size=60), return_inverse=True)[1]
         expected = normalized_mutual_info_score(truth, labels) + adjusted_rand_score(truth, labels)
+        expected -= abs(np.log((labels.max() + 1) / 4))
         assert agreement(truth, labels) == pytest.approx(expected)
     assert agreement(np.zeros(5, dtype=int), np.zeros(5, dtype=int)) == 2.0
 

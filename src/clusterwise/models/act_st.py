@@ -29,7 +29,8 @@ sets come with labels, so each component can be given a true cluster j, and
     - 1/n max_s sum_j sum_{i|y_i=j} log pi_s(j) p(x_i; theta_s(j))
 
 takes the place of the first term, with s the best of all permutations. It is never less than that term,
-and equal to it where clusters do not overlap and are found.
+and equal to it where clusters do not overlap and are found. The better it is, the less the stop weighs in
+the loss; ``stop_weight`` is a factor of the second term.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ class ACTSTConfig:
     n_wavelengths: int = field(default=6, metadata={"least": 0})
     layer_norm: bool = False
     likelihood: Literal["marginal", "matched"] = "marginal"  # the first term of Eq 12, or ours
+    stop_weight: float = field(default=1.0, metadata={"least": 0})  # of the second term of Eq 12
 
 
 class Mixtures(NamedTuple):
@@ -101,7 +103,11 @@ def _log_joint(points: Tensor, log_proportions: Tensor, means: Tensor, log_sds: 
 
 
 def act_st_loss(
-    mixtures: Mixtures, points: Tensor, n_clusters: Tensor, labels: Tensor | None = None
+    mixtures: Mixtures,
+    points: Tensor,
+    n_clusters: Tensor,
+    labels: Tensor | None = None,
+    stop_weight: float = 1.0,
 ) -> Tensor:
     """Eq 12 for B data sets; with labels (B, N) its likelihood is that of matched clusters. Shape (B,)."""
     k_max = mixtures.log_go_on.shape[1]
@@ -113,7 +119,7 @@ def act_st_loss(
     goes_on = torch.arange(1, k_max + 1, device=points.device) < n_clusters[:, None]
     log_stop = torch.log(-torch.expm1(mixtures.log_go_on).clamp(max=-1e-6))
     cross_entropy = -torch.where(goes_on, mixtures.log_go_on, log_stop).sum(1)
-    return cross_entropy - log_likelihood
+    return stop_weight * cross_entropy - log_likelihood
 
 
 def _matched(log_joint: Tensor, labels: Tensor, n_clusters: Tensor) -> Tensor:
@@ -188,7 +194,8 @@ class ACTST(AmortizedModel):
     def loss(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
         mixtures = self(task.points, None, max(self.config.k_max, int(task.n_clusters.max())))
         labels = task.labels if self.config.likelihood == "matched" else None
-        return act_st_loss(mixtures, task.points, task.n_clusters, labels).mean()
+        weight = self.config.stop_weight
+        return act_st_loss(mixtures, task.points, task.n_clusters, labels, weight).mean()
 
     @torch.inference_mode()
     def infer(

@@ -8,6 +8,7 @@ make of the classes that they lack.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
@@ -20,7 +21,7 @@ from clusterwise.search.evidence import Sample
 from clusterwise.search.settings import DEFAULT
 from clusterwise.trees.learned_cut import Branches, CutRule, branches_of, settled
 
-__all__ = ["Encoded", "agreement", "fit_rule", "rule_facts", "scores_of_refining"]
+__all__ = ["Encoded", "agreement", "divisibility", "fit_rule", "rule_facts", "scores_of_refining"]
 
 SMOOTHINGS = (0.0, 0.5, 0.8)
 SIZE_EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -30,7 +31,7 @@ NETWORK_WEIGHTS = (0.0, 1.0)
 N_THRESHOLDS = 12
 # Thresholds about that of the rule, for single data sets.
 OFFSETS = np.linspace(-2.0, 2.0, 21)
-# Less than this in NMI and ARI together is no reason to choose the less simple rule.
+# Less than this in agreement is no reason to choose the less simple rule.
 WORTH_IT = 0.005
 
 
@@ -53,7 +54,7 @@ class Tree:
 
 
 def fit_rule(sets: Sequence[Encoded]) -> tuple[CutRule, float]:
-    """The rule whose cuts agree best with the classes of data sets, by NMI + ARI, and its mean NMI."""
+    """The rule whose cuts agree best with the classes of data sets, see ``agreement``, and its mean NMI."""
     chosen, best = CutRule(), -np.inf
     with_network = all(one.proposed is not None for one in sets)
     for smoothing in SMOOTHINGS:
@@ -67,6 +68,13 @@ def fit_rule(sets: Sequence[Encoded]) -> tuple[CutRule, float]:
     return replace(chosen, spread=_spread(of_best, chosen)), float(
         np.mean([normalized_mutual_info_score(t.truth, labels_by(chosen, t.branches)) for t in of_best])
     )
+
+
+def divisibility(sets: Sequence[Encoded]) -> float:
+    """How well the best rule divides data sets into their classes, by ``agreement``."""
+    rule, _ = fit_rule(sets)
+    cuts = (labels_by(rule, branches_of(one.points, rule.smoothing, one.proposed)) for one in sets)
+    return float(np.mean([agreement(one.truth, cut) for one, cut in zip(sets, cuts, strict=True)]))
 
 
 def labels_by(rule: CutRule, branches: Branches) -> np.ndarray:
@@ -119,7 +127,11 @@ def _agreement(trees: Sequence[Tree], rule: CutRule) -> float:
 
 
 def agreement(truth: np.ndarray, labels: np.ndarray) -> float:
-    """NMI + ARI of two partitions (m,), from one table of counts; scikit-learn takes ten times as long."""
+    """NMI + ARI of two partitions (m,), less the logarithm of how many times too many or too few clusters.
+
+    NMI alone likes many small clusters, and their number is what users ask for. From one table of counts;
+    scikit-learn takes ten times as long.
+    """
     k, m = int(labels.max()) + 1, len(labels)
     counts = np.bincount(truth * k + labels, minlength=(int(truth.max()) + 1) * k).reshape(-1, k) / m
     rows, columns = counts.sum(axis=1), counts.sum(axis=0)
@@ -138,7 +150,8 @@ def agreement(truth: np.ndarray, labels: np.ndarray) -> float:
     both, first, second, every = pairs(counts), pairs(rows), pairs(columns), m - 1.0
     chance = first * second / every
     most = (first + second) / 2
-    return nmi + (1.0 if most == chance else (both - chance) / (most - chance))
+    ari = 1.0 if most == chance else (both - chance) / (most - chance)
+    return nmi + ari - abs(math.log(len(columns[columns > 0]) / len(rows[rows > 0])))
 
 
 def _spread(trees: Sequence[Tree], rule: CutRule) -> float:

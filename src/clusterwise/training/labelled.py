@@ -17,7 +17,7 @@ from clusterwise.models.encoded import EncodedModel, RowsTask, prototype_loss
 from clusterwise.models.registry import make_model
 from clusterwise.nn.feature_encoder import FeatureEncoder
 from clusterwise.priors.labelled import DrawnRows, LabelledOptions, LabelledRows, class_numbers, split_rows
-from clusterwise.training.calibration import Encoded, fit_rule, rule_facts, scores_of_refining
+from clusterwise.training.calibration import Encoded, divisibility, fit_rule, rule_facts, scores_of_refining
 from clusterwise.training.callbacks import Callback, Measured
 from clusterwise.training.images import distorted, spliced, turned
 from clusterwise.training.recipe import Recipe
@@ -92,13 +92,13 @@ class LabelledSource:
 
     @torch.no_grad()
     def divisible(self, encoder: FeatureEncoder) -> float:
-        """Mean NMI of the best rule for cuts of what an encoder makes of rows that were held out."""
+        """How well what an encoder makes of rows that were held out can be divided into their classes."""
         sets = [
             Encoded(encoder(_tensor(self.held.rows[index])).numpy().astype(np.float64), truth)
             for drawn in calibration_sets(self.held, self.recipe)
             for index, truth in zip(drawn.index, drawn.labels, strict=True)
         ]
-        return fit_rule(sets)[1]
+        return divisibility(sets)
 
     def task(self, step: int) -> RowsTask:
         sizes, rng = self.recipe.sizes, rng_of_step(self.recipe.seed, TRAINING, step)
