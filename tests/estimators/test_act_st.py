@@ -25,11 +25,7 @@ def test_three_clusters(three: tuple) -> None:
     assert adjusted_rand_score(truth, ACTST(random_state=0, refine=None).fit_predict(X)) > 0.9
 
 
-# Of three clusters these weights, better as they are at saying who belongs together, believe in four.
-THREE = pytest.param(3, marks=pytest.mark.xfail(strict=True, reason="the stop gives 4 clusters 0.64"))
-
-
-@pytest.mark.parametrize("k", [1, 2, THREE])
+@pytest.mark.parametrize("k", [1, 2, 3])
 def test_the_learned_stop_knows_easy_numbers(three: tuple, k: int) -> None:
     X, truth = three
     belief = ACTST(random_state=0).fit(X[truth < k]).network_k_posterior_
