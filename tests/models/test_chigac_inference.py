@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from benchmarks.inference import importance_weighted
 from torch import Tensor
 from torch.distributions import Bernoulli, Independent, Normal, kl_divergence
 
@@ -25,6 +24,12 @@ from clusterwise.models.chigac_inference import (
 )
 
 N, D, H, S, R = 12, 4, 3, 2, 2
+
+
+def importance_weighted(scene: Scene, psi: Gaussian, noise: Tensor) -> Tensor:
+    """Estimate of log p(h | S_I) from L samples (Burda et al. 2016); ``noise`` is (L, R, S, D)."""
+    weights = torch.stack([log_weight(scene, psi, of_sample) for of_sample in noise])
+    return torch.logsumexp(weights, dim=0) - math.log(len(noise))
 
 
 def scene_of(seed: int = 0, **parts: Tensor) -> Scene:
