@@ -19,7 +19,7 @@ from clusterwise.partition import canonical_labels
 from clusterwise.search.climb import climb
 from clusterwise.search.evidence import Sample
 from clusterwise.search.settings import DEFAULT
-from clusterwise.trees.learned_cut import Branches, CutRule, branches_of, settled
+from clusterwise.trees.learned_cut import Branches, CutRule, branches_of, pairs_united, settled
 
 __all__ = ["Encoded", "agreement", "divisibility", "fit_rule", "rule_facts", "scores_of_refining"]
 
@@ -84,19 +84,7 @@ def labels_by(rule: CutRule, branches: Branches) -> np.ndarray:
 
 def _tree(one: Encoded, smoothing: float) -> Tree:
     branches = branches_of(one.points, smoothing, one.proposed)
-    of_truth = branches_of_labels(branches, one.truth)
-    return Tree(branches, one.truth, 1 - of_truth)
-
-
-def branches_of_labels(branches: Branches, labels: np.ndarray) -> np.ndarray:
-    """Share of pairs across each merger that have the same label, (m - 1,)."""
-    tree, m = branches.tree, len(labels)
-    members = np.eye(int(labels.max()) + 1)[labels[tree.order]]
-    running = np.concatenate([np.zeros((1, members.shape[1])), members.cumsum(axis=0)])
-    counts = running[tree.starts + tree.sizes] - running[tree.starts]
-    left, right = tree.children[m:].T
-    together = (counts[left] * counts[right]).sum(axis=1)
-    return np.asarray(together / (tree.sizes[left] * tree.sizes[right]))
+    return Tree(branches, one.truth, 1 - pairs_united(branches.tree, one.truth))
 
 
 def _best_threshold(trees: Sequence[Tree], rule: CutRule) -> tuple[CutRule, float]:

@@ -26,7 +26,7 @@ from clusterwise.partition import canonical_labels
 from clusterwise.trees.agglomerative import ward_linkage
 from clusterwise.trees.tree import Tree, tree_of_merges
 
-__all__ = ["Branches", "CutRule", "branches_of", "settled", "smoothed"]
+__all__ = ["Branches", "CutRule", "branches_of", "pairs_united", "settled", "smoothed"]
 
 # Neighbours that a row moves towards, and how often.
 NEIGHBOURS, ROUNDS = 10, 3
@@ -87,13 +87,18 @@ def branches_of(points: np.ndarray, smoothing: float = 0.0, proposed: np.ndarray
     n_left, n_right = tree.sizes[left].astype(float), tree.sizes[right].astype(float)
     means = _sums(tree, points) / tree.sizes[:, None]
     squares = np.square(means[left] - means[right]).sum(axis=1)
-    united = np.zeros(m - 1)
-    if proposed is not None:
-        counts = _sums(tree, np.eye(int(proposed.max()) + 1)[proposed])
-        united = (counts[left] * counts[right]).sum(axis=1) / (n_left * n_right)
+    united = np.zeros(m - 1) if proposed is None else pairs_united(tree, proposed)
     tiny = np.finfo(np.float64).tiny
     log_sizes = np.log(n_left * n_right / (n_left + n_right))
     return Branches(points, tree, np.log(np.maximum(squares, tiny)), log_sizes, united)
+
+
+def pairs_united(tree: Tree, labels: np.ndarray) -> np.ndarray:
+    """Share of pairs across each merger, a row of each child, with the same one of labels (m,); (m - 1,)."""
+    left, right = tree.children[len(labels) :].T
+    counts = _sums(tree, np.eye(int(labels.max()) + 1)[labels])
+    same = (counts[left] * counts[right]).sum(axis=1)
+    return np.asarray(same / (tree.sizes[left] * tree.sizes[right]))
 
 
 def _sums(tree: Tree, values: np.ndarray) -> np.ndarray:
