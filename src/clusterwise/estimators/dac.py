@@ -35,11 +35,6 @@ ONE_ANSWER = (
 )
 
 
-# Rows that the network sees where its clusters are flows: bent ones need more than Gaussians do, and nothing
-# else looks at the rows.
-ROWS_OF_FLOWS = 1024
-
-
 class DAC(AmortizedClusterer):
     """Deep Amortized Clustering (Lee, Lee & Teh 2019): clusters found one by one, k included.
 
@@ -65,7 +60,7 @@ class DAC(AmortizedClusterer):
         nearly as well, and labels all rows by the densities of the others.
     weights, projection, scaling, max_clusters, max_network_points, random_state, verbose, device
         As for :class:`AMCP`; ``weights=None`` stands for those shipped for this filtering. Without a search
-        ``max_network_points=None`` is 512, for flows 1,024.
+        ``max_network_points=None`` is 1,024.
 
     Attributes
     ----------
@@ -88,7 +83,7 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
     """
 
     _method = "dac"
-    _rows_alone = 512
+    _rows_alone = 1024
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **AmortizedClusterer._parameter_constraints,
         "filtering": [StrOptions({"minimum-loss", "anchored"}), None],
@@ -162,11 +157,6 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
 
     def _pipeline(self) -> Pipeline:
         return replace(super()._pipeline(), weigh_flows=self.refine == "auto" and self._has_flows())
-
-    def _max_shown(self) -> int:
-        if self.max_network_points is None and self._has_flows():
-            return ROWS_OF_FLOWS
-        return super()._max_shown()
 
     def _has_one_answer(self) -> bool:
         return self._how() is None and self._weights().model.config.filtering == "minimum-loss"
