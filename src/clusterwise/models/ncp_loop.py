@@ -24,8 +24,8 @@ __all__ = ["PartitionDraws", "Winner", "binder_losses", "draw_partitions", "infe
 # Which of several drawn partitions is the answer: that with the highest probability, as in the paper, or that
 # which agrees most with the others, the likelier ones above all.
 Winner = Literal["likeliest", "agreeing"]
-# How much likelier ones count: by the power 1/T of their probability, which is far too sure of itself. Chosen on
-# validation data.
+# How much likelier ones count: by the power 1/T of their probability, which is far too sure of itself. Chosen
+# on validation data.
 TEMPERATURE = 14.0
 
 # Orders of different data sets that run as one batch: more of them no longer fit the processor's cache.
@@ -199,10 +199,10 @@ def inference_from_draws(draws: PartitionDraws, mask: Tensor, winner: Winner = "
 
 
 def binder_losses(labels: Tensor, weights: Tensor) -> Tensor:
-    """Pairs of points that each of S partitions (S, N) treats differently from the others, which have weights (S,).
+    """Pairs of points that each of S partitions (S, N) treats differently from the others.
 
-    Twice the weighted mean, (S,): pairs are counted in both directions. By the sizes of clusters and of their
-    intersections, without the pairs themselves.
+    Twice the mean over these by their weights (S,): pairs are counted in both directions. By the sizes of
+    clusters and of their intersections, without the pairs themselves.
     """
     k = int(labels.max()) + 1
     members = torch.nn.functional.one_hot(labels, k).transpose(1, 2).flatten(0, 1).to(torch.float64)
