@@ -166,7 +166,8 @@ class AmortizedClusterer(PipelinedClusterer):
             )
         points = super()._points(X, name)
         self._require_width(points.shape[1], weights, name)
-        require_columns(_get_feature_names(X), weights.facts.get("columns", ()), weights.name, name)
+        if "columns" in weights.facts:
+            require_columns(_get_feature_names(X), weights.facts["columns"], weights.name, name)
         return points
 
     def _require_width(self, width: int, weights: Weights, name: str = "X") -> None:

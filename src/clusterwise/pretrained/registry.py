@@ -62,7 +62,9 @@ def get_weights(weights: str | Path | Weights, method: str | None = None) -> Wei
         loaded = weights
     else:
         path = weights_path(weights)
-        loaded = _load(os.path.abspath(path), path.stat().st_mtime_ns)
+        # Shipped files stay what they are while the package is in use; looking each time takes a while.
+        modified = 0 if path.parent == _shipped() else path.stat().st_mtime_ns
+        loaded = _load(os.path.abspath(path), modified)
     if method is not None and loaded.model.method != method:
         raise WeightsFileError(
             f"The weights {loaded.name!r} are for {loaded.model.method}, not for {method}; "
