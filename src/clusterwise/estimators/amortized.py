@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from copy import copy
 from functools import partial
 from numbers import Integral
 from pathlib import Path
@@ -157,6 +158,11 @@ class AmortizedClusterer(PipelinedClusterer):
             most_at_once=self._max_shown(),
             rule=_rule(weights),
         )
+
+    def _fit_many(self, Xs: Sequence[Any]) -> list[tuple[np.ndarray, np.ndarray]]:
+        with_weights = copy(self)
+        with_weights.weights = self._weights()  # once: looking for the file takes a while
+        return super(AmortizedClusterer, with_weights)._fit_many(Xs)
 
     def _points(self, X: Any, name: str = "X") -> np.ndarray:
         weights = self._weights()

@@ -62,9 +62,7 @@ def get_weights(weights: str | Path | Weights, method: str | None = None) -> Wei
         loaded = weights
     else:
         path = weights_path(weights)
-        # Shipped files stay what they are while the package is in use; looking each time takes a while.
-        modified = 0 if path.parent == _shipped() else path.stat().st_mtime_ns
-        loaded = _load(os.path.abspath(path), modified)
+        loaded = _load(os.path.abspath(path), path.stat().st_mtime_ns)
     if method is not None and loaded.model.method != method:
         raise WeightsFileError(
             f"The weights {loaded.name!r} are for {loaded.model.method}, not for {method}; "
