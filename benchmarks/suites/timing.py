@@ -1,4 +1,4 @@
-"""How long ``fit`` takes: beside peers, on large tables, as rows and clusters grow, and beside a busy core."""
+"""How long ``fit`` takes: next to peers, on large tables, as rows and clusters grow, beside a busy core."""
 
 from __future__ import annotations
 
