@@ -34,7 +34,7 @@ from benchmarks.suites.mixtures import METHODS, NETWORKS, chigac_case, mog_case,
 from benchmarks.summary import Rows, exponent
 from benchmarks.synthetic import Word, generator_of
 
-__all__ = ["SUITES", "batched", "draw_blobs", "draw_ten_features", "growth_table"]
+__all__ = ["SUITES", "batched", "beside_a_busy_core", "draw_blobs", "draw_ten_features", "growth_table"]
 
 # -- speed ---------------------------------------------------------------------------------------------
 
