@@ -11,7 +11,18 @@ import pytest
 from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
-from clusterwise import ACTST, AMCP, DAC, NCP, CHiGac, DeepDPM, DPMixture, GaussianSearch
+from clusterwise import (
+    ACTST,
+    AMCP,
+    DAC,
+    NCP,
+    CHiGac,
+    Clusterer,
+    DeepDPM,
+    DPMixture,
+    GaussianSearch,
+    TablePreparation,
+)
 from clusterwise.exceptions import FeatureCountError
 
 # The checks come with one to ten features, the weights take two: by contract that is an error unless
@@ -23,6 +34,8 @@ ESTIMATORS = [
     DAC("anchored", weights="tiny-anchored.safetensors", projection="pca"),
     ACTST(weights="tiny-act-st.safetensors", projection="pca"),
     NCP(weights="tiny-ncp.safetensors", projection="pca", n_orders=5, refine="em"),
+    Clusterer(preparation=None),
+    TablePreparation(),
     GaussianSearch(),
     DPMixture(n_warm_up=10, n_draws=5, n_chains=1),
     DeepDPM(max_epochs=8, n_hidden=8),
@@ -39,6 +52,19 @@ def beside_the_networks(tiny_networks: Path, monkeypatch: pytest.MonkeyPatch) ->
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn(estimator: BaseEstimator, check: Callable[[BaseEstimator], None]) -> None:
     check(estimator)
+
+
+def test_clusterer_with_its_preparation() -> None:
+    """Two checks ask what takes sparse matrices and has ``predict_proba`` for its tags as a classifier."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = check_estimator(Clusterer(), on_skip=None, on_fail=None)
+    failures = {r["check_name"]: r["exception"].__cause__ for r in results if r["status"] == "failed"}
+    assert len(results) > 45
+    assert set(failures) <= {"check_estimator_sparse_array", "check_estimator_sparse_matrix"}
+    for error in failures.values():
+        assert isinstance(error, AttributeError)
+        assert error.name == "multi_class"
 
 
 def _chain(error: BaseException | None) -> list[type[BaseException]]:
