@@ -13,7 +13,8 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from torch import Tensor, nn
 
 from clusterwise.exceptions import InvalidDataError, RecipeError
-from clusterwise.models.encoded import EncodedModel, RowsTask, prototype_loss
+from clusterwise.models.amcp import AMCP
+from clusterwise.models.encoded import EncodedModel, RowsTask, prototype_loss, start_widths
 from clusterwise.models.registry import make_model
 from clusterwise.nn.feature_encoder import FeatureEncoder
 from clusterwise.priors.labelled import DrawnRows, LabelledOptions, LabelledRows, class_numbers, split_rows
@@ -45,6 +46,7 @@ class LabelledSource:
         self.recipe, self.options, self.known = recipe, options, facts or {}
         numbers = class_numbers(y)
         _require_classes(numbers)
+        groups = None if groups is None else class_numbers(groups, "group")
         rng = rng_of_step(recipe.seed, SPLIT, 0)
         train, held, self.held_out = split_rows(numbers, groups, options, rng)
 
@@ -71,6 +73,10 @@ class LabelledSource:
             lambda encoder: self.badness(encoder, sets),
             self.divisible,
         )
+        encoder, network = _encoded(model).encoder, _encoded(model).network
+        if encoder.config.kind == "identity" and isinstance(network, AMCP):  # others bring classes together
+            task = self.task(0)
+            start_widths(network, encoder(task.rows)[task.index], task.labels)
 
     @torch.no_grad()
     def badness(self, encoder: FeatureEncoder, sets: list[DrawnRows] | None = None) -> float:
