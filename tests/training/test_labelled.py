@@ -95,7 +95,7 @@ def test_the_same_seed_gives_the_same_weights(tmp_path: Path) -> None:
         assert torch.equal(tensor, again.model.state_dict()[name]), name
     assert again.facts["held_out"] == "classes"
     assert again.facts["refine"] in ("none", "em", "search", "cut")
-    assert set(again.facts["nmi_of_refining"]) == {"none", "em", "search", "cut"}
+    assert set(again.facts["agreement_of_refining"]) == {"none", "em", "search", "cut"}
     with pytest.raises(WeightsFileError, match="safetensors"):
         one.save(tmp_path / "own.bin")
 
@@ -153,9 +153,9 @@ def test_training_learns_to_find_unseen_classes() -> None:
         (["a"] * 240, "all rows have the same label"),
         (list(range(240)), "have a single row"),
         ([None] + ["a", "b"] * 119 + ["a"], "have no label"),
-        (["a", ""] + ["a", "b"] * 118 + ["a", " "], "2 of the 240 rows have no label .row 1"),
+        (["a", ""] + ["a", "b"] * 118 + ["a", " "], r"2 of the 240 rows have no label \(row 1"),
         ([pd.NA] + ["a", "b"] * 119 + ["a"], "have no label"),
-        (np.ma.masked_equal(np.arange(240) % 12, 3), "20 of the 240 rows have no label .row 3"),
+        (np.ma.masked_equal(np.arange(240) % 12, 3), r"20 of the 240 rows have no label \(row 3"),
         (np.where(np.arange(240) == 7, np.datetime64("NaT"), np.datetime64("2026-11-18")), "row 7"),
         (["a", "b"], "one entry for each of the 240 rows"),
     ],
@@ -171,7 +171,7 @@ def test_labels_that_are_no_use_are_errors(y: Any, message: str) -> None:
 def test_groups_with_gaps_are_errors(gap: Any) -> None:
     X, y = classes()
     groups = np.array([gap, "b", "c", "d", "e", "f"], dtype=object).repeat(40)
-    with pytest.raises(InvalidDataError, match="40 of the 240 rows have no group .row 0"):
+    with pytest.raises(InvalidDataError, match=r"40 of the 240 rows have no group \(row 0"):
         cw.train_from_labels(X, y, groups=groups, steps=1, verbose=0)
 
 

@@ -20,7 +20,6 @@ from clusterwise.pretrained.header import Weights
 from clusterwise.priors.labelled import class_numbers
 from clusterwise.tables.columns import read_columns
 from clusterwise.training.labelled import (
-    FEWEST_TO_CROSS_FIT,
     N_FOLDS,
     STEPS_OF_FOLD,
     LabelledSource,
@@ -187,7 +186,7 @@ def train_on_table(
         recipe, source = plan(int(steps or DEFAULT_STEPS))
         if minutes is not None:
             pace = _seconds_per_step(recipe, source)
-            if source.held_out == "rows" and n_classes >= FEWEST_TO_CROSS_FIT:
+            if source.cross_fits:
                 pace *= 1 + N_FOLDS * STEPS_OF_FOLD
             left = 60 * minutes - (time.monotonic() - began)
             recipe, source = plan(max(FEWEST_STEPS, int(left / pace)))
@@ -310,7 +309,7 @@ def _rows_of(X: Any) -> tuple[np.ndarray, tuple[int, ...] | None, tuple[str, ...
             "SVD for example."
         )
     if np.ma.is_masked(X):
-        raise InvalidDataError(f"X has {np.ma.count_masked(X)} masked entries; fill them in.")
+        raise InvalidDataError(f"X has {np.ma.getmaskarray(X).sum()} masked entries; fill them in.")
     if isinstance(X, np.ndarray) and X.ndim in (3, 4) and X.dtype.kind in "biuf":
         shape = X.shape[1:]
         rows = X.reshape(len(X), -1)
@@ -340,7 +339,8 @@ def _rows_of(X: Any) -> tuple[np.ndarray, tuple[int, ...] | None, tuple[str, ...
 
 def _of_each_row(values: Any, n_rows: int, name: str) -> np.ndarray:
     if np.ma.is_masked(values):
-        values = np.where(np.ma.getmaskarray(values), None, np.ma.getdata(values).astype(object))
+        masked, values = np.ma.getmaskarray(values), np.ma.getdata(values).astype(object)
+        values[masked] = None
     array = np.asarray(values)
     if array.ndim != 1 or len(array) != n_rows:
         raise InvalidDataError(
