@@ -24,7 +24,7 @@ from clusterwise.pretrained.weights_file import load_weights
 from clusterwise.training import train
 from clusterwise.training.from_labels import METHODS, recipe_for
 from clusterwise.training.images import distorted, spliced, turned
-from clusterwise.training.labelled import LabelledSource, started
+from clusterwise.training.labelled import LabelledSource, started, whole_groups
 from clusterwise.training.loop import train_weights
 from clusterwise.training.recipe import recipe_from_dict
 
@@ -83,6 +83,18 @@ def test_the_step_decides_what_is_drawn() -> None:
     assert torch.equal(first.index, second.index)
     assert not torch.equal(first.rows, one.task(8).rows)
     assert len(torch.unique(first.rows, dim=0)) == len(first.rows)  # every row once
+
+
+def test_groups_are_calibrated_on_as_they_are() -> None:
+    X, y = classes(n_classes=20, each=10)
+    recipe = recipe_for("amcp", "identity", 4, None, 2, 0)
+    source = LabelledSource(recipe, X, y, np.array([f"from {label // 2}" for label in y]))
+    sets = whole_groups(source.held, recipe)
+    assert len(sets) == 2  # a fifth of ten
+    for one in sets:
+        assert len(set(source.held.groups[one.index[0]])) == 1  # type: ignore[index]
+        assert sorted(np.bincount(one.labels[0])) == [10, 10]
+    assert whole_groups(LabelledSource(recipe, X, y).held, recipe) == []
 
 
 def test_the_same_seed_gives_the_same_weights(tmp_path: Path) -> None:

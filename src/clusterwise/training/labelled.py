@@ -164,15 +164,14 @@ class LabelledSource:
             if self.held_out == "rows":  # no class is left to compare with what the network does
                 scores = {"cut": round(score, 4)}
                 return {"refine": "cut", "cut": rule_facts(rule), "agreement_of_refining": scores}
-        sets = [
-            Encoded(points.astype(np.float64), truth, labels)
-            for points, truth, labels in inferred(
-                model, self.held.rows, calibration_sets(self.held, self.recipe)
-            )
-        ]
+        drawn, whole = (
+            [Encoded(z.astype(np.float64), y, found) for z, y, found in inferred(model, self.held.rows, sets)]
+            for sets in (calibration_sets(self.held, self.recipe), whole_groups(self.held, self.recipe))
+        )
         if not self.cross_fits:
-            rule, _ = fit_rule(sets)
-        scores = scores_of_refining(sets, rule)
+            # Where data come by groups, so will new ones: whole groups count as much as sets that are drawn.
+            rule, _ = fit_rule(drawn + whole * round(len(drawn) / max(1, len(whole))))
+        scores = scores_of_refining(drawn + whole, rule)
         how = max(scores, key=lambda how: scores[how])
         return {"refine": how, "cut": rule_facts(rule), "agreement_of_refining": scores}
 
@@ -258,6 +257,20 @@ def calibration_sets(prior: LabelledRows, recipe: Recipe) -> list[DrawnRows]:
     rng, most = rng_of_step(recipe.seed, VALIDATION, 1), min(MOST_TO_CALIBRATE, len(prior.y))
     sizes = np.unique(np.maximum(2, [most // 8, most // 3, most]))
     return [prior.draw_rows(rng, SETS_OF_SIZE, int(size)) for size in sizes]
+
+
+def whole_groups(prior: LabelledRows, recipe: Recipe) -> list[DrawnRows]:
+    """Groups of rows as data sets of their own, some of them if there are many; of very many rows, some."""
+    found: list[DrawnRows] = []
+    rng = rng_of_step(recipe.seed, VALIDATION, 2)
+    groups = () if prior.groups is None else rng.permutation(np.unique(prior.groups))
+    for group in groups[: 3 * SETS_OF_SIZE]:
+        rows = rng.permutation(np.flatnonzero(prior.groups == group))[:MOST_TO_CALIBRATE]
+        labels = np.unique(prior.y[rows], return_inverse=True)[1].reshape(1, -1)
+        nothing = np.zeros_like(labels)
+        if len(rows) > 1:
+            found.append(DrawnRows(rows[None], labels, nothing, rows[None], nothing))
+    return found
 
 
 # Entries of [prior] that say where the rows are, not how sets are drawn from them.
