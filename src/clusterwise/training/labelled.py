@@ -171,7 +171,8 @@ class LabelledSource:
         if not self.cross_fits:
             # Where data come by groups, so will new ones: whole groups count as much as sets that are drawn.
             rule, _ = fit_rule(drawn + whole * round(len(drawn) / max(1, len(whole))))
-        scores = scores_of_refining(drawn + whole, rule)
+        few = [one for one in drawn + whole if len(one.truth) <= MOST_TO_COMPARE]
+        scores = scores_of_refining(few, rule)
         how = max(scores, key=lambda how: scores[how])
         return {"refine": how, "cut": rule_facts(rule), "agreement_of_refining": scores}
 
@@ -279,6 +280,8 @@ MOST_ROWS_TO_START = 5000
 METRIC_RATE = 1e-3
 # Rows of the largest data sets that decisions are made on, and how many there are of each size.
 MOST_TO_CALIBRATE, SETS_OF_SIZE = 1024, 6
+# Rows of data sets on which ways to refine are compared: a search among a thousand takes long.
+MOST_TO_COMPARE = 400
 # Fewer classes than this say too little by themselves.
 FEW_HELD_OUT = 10
 # Where so few are held out: encoders that are trained without others, and how long each of them is trained,
