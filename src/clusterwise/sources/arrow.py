@@ -105,7 +105,9 @@ class ArrowSource(LocalSource):
         """
         schema, size = self.dataset.schema, rows_at_once(self.n_features)
         datasets = import_or_say("pyarrow.dataset", "parquet files")
-        local = isinstance(fragment, datasets.ParquetFileFragment) and fragment.filesystem.type_name == "local"
+        local = (
+            isinstance(fragment, datasets.ParquetFileFragment) and fragment.filesystem.type_name == "local"
+        )
         found = fragment.physical_schema
         if local and all(found.field(name).type == schema.field(name).type for name in self.names):
             parquet = import_or_say("pyarrow.parquet", "parquet files")
