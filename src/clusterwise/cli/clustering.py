@@ -103,6 +103,8 @@ def cluster_file(
             chosen = choose_for(table, choice, known)
             options = known.options_with(options)
             estimator = make_estimator(choose_method(method or known.method, options), seed, options)
+            if choice.raw and "preparation" in estimator.get_params():
+                estimator.set_params(preparation=None)  # which would fill in gaps by itself
             estimator.fit(chosen.features)
         seconds = time.perf_counter() - started
         for note in chosen.notes:
