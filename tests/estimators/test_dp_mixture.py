@@ -181,45 +181,6 @@ def test_poor_convergence_is_said():
         DPMixture(n_warm_up=0, n_draws=2, n_chains=2, random_state=0).fit(X)
 
 
-@pytest.mark.parametrize(("rows_of_attempts", "n_attempts"), [(20_000, 4), (120, 2), (0, 1)])
-def test_chains_that_have_not_converged_draw_again(monkeypatch, rows_of_attempts, n_attempts):
-    from clusterwise.estimators import dp_mixture
-
-    starts = []
-
-    def run_chain(*arguments):
-        starts.append(arguments[-1])
-        return run(*arguments)
-
-    run = dp_mixture.run_chain
-    monkeypatch.setattr(dp_mixture, "run_chain", run_chain)
-    monkeypatch.setattr(dp_mixture, "ROWS_OF_ATTEMPTS", rows_of_attempts)
-    X = np.random.default_rng(0).standard_t(2, size=(60, 2))
-    with pytest.warns(NotConvergedWarning):
-        estimator = DPMixture(n_warm_up=0, n_draws=2, n_chains=2, random_state=0).fit(X)
-    assert len(starts) == 2 * n_attempts
-    assert all(before is not None and not before.kept for before in starts[2:])  # draws are warm-up now
-    assert estimator.trace_["alpha"].shape == (2, 2)
-
-
-def test_an_interrupt_while_drawing_again_keeps_the_draws_before(monkeypatch):
-    from clusterwise.estimators import dp_mixture
-
-    run, calls = dp_mixture.run_chain, 0
-
-    def run_chain(*arguments):
-        nonlocal calls
-        calls += 1
-        if calls == 4:
-            raise KeyboardInterrupt
-        return run(*arguments)
-
-    monkeypatch.setattr(dp_mixture, "run_chain", run_chain)
-    X = np.random.default_rng(0).standard_t(2, size=(60, 2))
-    with pytest.warns(NotConvergedWarning, match="interrupted after 4 draws of 2 chains"):
-        DPMixture(n_warm_up=0, n_draws=2, n_chains=2, random_state=0).fit(X)
-
-
 def test_chains_that_agree_end_sooner():
     rng = np.random.default_rng(0)
     centres = np.repeat([[0.0, 0.0], [8.0, 8.0], [0.0, 9.0]], [120, 60, 30], axis=0)

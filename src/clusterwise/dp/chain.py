@@ -59,10 +59,6 @@ class Chain:
     n_proposals: int  # splits and merges tried in every step
     interrupted: bool = False
 
-    def without_draws(self) -> Chain:
-        """The same chain where it is, with all before taken for its warm-up."""
-        return replace(self, trace=Trace(), kept=())
-
 
 def update_hyper(
     rng: np.random.Generator, state: State, hyper_prior: HyperPrior, n_steps: int = HYPER_STEPS

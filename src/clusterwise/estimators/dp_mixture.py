@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
@@ -47,9 +47,6 @@ ROWS_OF_SAMPLE = 10_000
 DRAWS_PER_ROUND = 25
 LEAST_DRAWS = 50
 FEW_DRAWS = 10
-# Chains that have not converged take their draws for warm-up and draw again, so many times altogether; fewer
-# times in more rows than a few seconds are enough for.
-MOST_ATTEMPTS, ROWS_OF_ATTEMPTS = 4, 20_000
 # Wider tables are projected; columns whose ranges differ by less than this factor keep their scales.
 MOST_FEATURES = 32
 N_COMPONENTS = 20
@@ -95,9 +92,7 @@ class DPMixture(BaseClusterer):
     covariance_prior : float or array-like of shape (d,), optional
         Prior variance of a cluster by feature, in the units of X; Psi is nu times it.
     n_warm_up, n_draws, n_chains : int
-        Steps before the first draw, most draws of each chain, and chains. Chains that agree end sooner. In
-        tables of up to 10,000 rows those that have not converged count their draws as warm-up and draw
-        again, at most three times.
+        Steps before the first draw, most draws of each chain, and chains. Chains that agree end sooner.
     warm_start : bool
         Go on with the chains of the last ``fit``, which must have seen the same X, and add to their draws.
     random_state : int, RandomState or None
@@ -313,7 +308,7 @@ class DPMixture(BaseClusterer):
         hyper_prior: HyperPrior,
         before: list[Chain | None],
     ) -> list[Chain]:
-        """Draw until chains are settled or have ``n_draws`` each; again if they have not converged.
+        """Draw in rounds, all chains in turn, until they are settled or have ``n_draws`` each.
 
         ``rows`` has those of each chain; a partition that is kept has ``n_labels`` labels.
         """
@@ -324,36 +319,9 @@ class DPMixture(BaseClusterer):
         size = self.n_draws if self.warm_start else max(DRAWS_PER_ROUND, keep_every)
         generators = np.random.default_rng(self._seed).spawn(self.n_chains)
         names = [f"DPMixture, chain {number + 1} of {self.n_chains}" for number in range(self.n_chains)]
-        n_attempts = int(np.clip(ROWS_OF_ATTEMPTS // n_labels, 1, MOST_ATTEMPTS))
-        if self.warm_start or isinstance(rows[0], BlockMoves):
-            n_attempts = 1
-        n_steps = self.n_warm_up + n_attempts * self.n_draws
-        reports = [chain_progress(name, self.verbose, n_steps) for name in names]
+        reports = [chain_progress(name, self.verbose, self.n_warm_up + self.n_draws) for name in names]
+        chains = before
         self._interrupted = False
-        chains = self._draw(before, generators, rows, hyper_prior, keep_every, size, reports)
-        for _ in range(n_attempts - 1):
-            if self._interrupted or _are_done(chains):
-                break
-            again = self._draw(
-                [chain.without_draws() for chain in chains],
-                generators, rows, hyper_prior, keep_every, size, reports,
-            )  # fmt: skip
-            # An interrupt may leave chains without new draws: then those before it are reported.
-            chains = again if all(chain.kept for chain in again) else chains
-        return chains
-
-    def _draw(
-        self,
-        before: Sequence[Chain | None],
-        generators: Sequence[np.random.Generator],
-        rows: Sequence[Rows | BlockMoves],
-        hyper_prior: HyperPrior,
-        keep_every: int,
-        size: int,
-        reports: Sequence[Callable[[int], object]],
-    ) -> list[Chain]:
-        """At most ``n_draws`` more of each chain, in rounds of ``size``, all chains in turn."""
-        chains = list(before)
         for start in range(0, self.n_draws, size):
             count = min(size, self.n_draws - start)
             try:
@@ -453,11 +421,6 @@ class DPMixture(BaseClusterer):
         require_positive(n_samples)
         chosen = np.linspace(0, len(self._partitions) - 1, n_samples).round().astype(np.int64)
         return PartitionPosterior(in_input_order(self._partitions[chosen].T, self._order).T.astype(np.int64))
-
-
-def _are_done(chains: list[Chain]) -> bool:
-    """Whether chains have converged, or at least draw variants of one clustering."""
-    return not summarize(_traces(chains)).is_poor or _agreement(chains).is_settled
 
 
 def _are_settled(chains: list[Chain]) -> bool:
