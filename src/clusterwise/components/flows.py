@@ -40,6 +40,8 @@ class ConditionedFlow:
     last: np.ndarray  # (B, h, 2 d)
     contexts: np.ndarray  # (K, B, 2 h + 2 d), added before the activations and to the output
     largest_log_scale: float
+    means: np.ndarray | None = None
+    maps: np.ndarray | None = None
 
     @property
     def n_clusters(self) -> int:
