@@ -21,10 +21,9 @@ from clusterwise.nn.flows import MaskedAutoregressiveFlow
 
 __all__ = ["ClusterFlow", "own_coordinates"]
 
-# A cluster of n members gets a variance of this share of its largest, plus the same over n: so few lie on a line.
-LEAST_SHARE = 1e-4
-SHARE_OF_FEW = 0.1
-LEAST_VARIANCE = 1e-8
+# Variances of n members grow by the first share of their largest, and by the second of it and of a typical
+# one over n: two members lie on a line, one has no variance at all.
+LEAST_SHARE, SHARE_OF_FEW, TYPICAL_VARIANCE = 1e-4, 0.1, 0.04
 # The set network of a cluster.
 WIDTH, HEADS, INDUCING, BLOCKS, WAVELENGTHS = 64, 4, 16, 2, 4
 
@@ -42,8 +41,9 @@ def own_coordinates(points: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     covariances = offsets.transpose(1, 2) @ offsets / sizes.unsqueeze(-1)
     variances, axes = torch.linalg.eigh(covariances)  # columns of axes, variances rising
     variances, axes = variances.flip(-1), axes.flip(-1)
-    largest = variances[:, :1].clamp(min=LEAST_VARIANCE)
-    variances = variances.clamp(min=0) + (LEAST_SHARE + SHARE_OF_FEW / sizes) * largest
+    variances = variances.clamp(min=0)
+    largest = variances[:, :1]
+    variances = variances + LEAST_SHARE * largest + SHARE_OF_FEW / sizes * (largest + TYPICAL_VARIANCE)
     third = (offsets @ axes).pow(3).sum(1)
     signs = torch.where(third < 0, -1.0, 1.0)
     return means, (axes * (signs * variances.rsqrt()).unsqueeze(1)).transpose(1, 2)
