@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -15,7 +14,6 @@ from clusterwise.estimators.amortized import AmortizedClusterer, RefineOption
 from clusterwise.estimators.validation import as_points, require_features, require_positive
 from clusterwise.exceptions import ClusterwiseError, WeightsFileError
 from clusterwise.pipeline.describe import Description
-from clusterwise.pipeline.fitting import Pipeline
 from clusterwise.pipeline.prepare import Prepared
 from clusterwise.pipeline.propose import Proposal
 from clusterwise.pipeline.refine import Refine
@@ -38,6 +36,8 @@ ONE_ANSWER = (
 # Rows that the network sees where its clusters are flows: bent ones need more than Gaussians do, and nothing
 # else looks at the rows.
 ROWS_OF_FLOWS = 1024
+# Searches among flows, from passes with other anchors, of which the best counts.
+STARTS = 5
 # Anchors that a pass tries where the network's own answer counts. More were not tried out.
 ANCHORS_ALONE = 4
 
@@ -59,8 +59,8 @@ class DAC(AmortizedClusterer):
         default as the weights do it; without ``weights`` the minimum loss.
     refine : {"auto", "search", "em", "cut"} or None
         As for :class:`AMCP`. "auto" is "search" for clusters that are Gaussians. For flows, of which a search
-        for Gaussians would make pieces, it leaves out clusters without which the others describe the rows
-        nearly as well, and labels all rows by the densities of the others.
+        for Gaussians would make pieces, it is a search among flows: rows move, clusters that are not
+        missed are left out, and pairs that one flow describes as well become one.
     weights, projection, scaling, max_clusters, max_network_points, random_state, verbose, device
         As for :class:`AMCP`; ``weights=None`` stands for those shipped for this filtering. For flows
         ``max_network_points=None`` is 1,024.
@@ -119,7 +119,9 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
         )
 
     def _options(self) -> dict[str, Any]:
-        alone = self._how() is None and not self._has_flows() and "encoder" not in self._weights().recipe
+        if self._has_flows():
+            return {"n_anchors": ANCHORS_ALONE, "n_starts": STARTS if self.refine == "auto" else 0}
+        alone = self._how() is None and "encoder" not in self._weights().recipe
         return {"n_anchors": ANCHORS_ALONE} if alone else {}
 
     def _default_weights(self) -> str:
@@ -147,9 +149,6 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
                 f"{self._weights().name!r} by Gaussians, which they are not; pass refine=None or 'auto'."
             )
         return None
-
-    def _pipeline(self) -> Pipeline:
-        return replace(super()._pipeline(), weigh_flows=self.refine == "auto" and self._has_flows())
 
     def _max_shown(self) -> int:
         if self.max_network_points is None and self._has_flows():

@@ -1,19 +1,16 @@
 """The density of a cluster by its members: a flow in coordinates of the cluster's own.
 
-Members are moved to mean zero, turned to their principal axes and scaled to unit variance along each. In these
-coordinates clusters of all places, sizes and directions look alike, and a flow near the identity is a Gaussian
-with the covariance of the members: what is left to learn is how they are bent. A small set network reads
-that from the members and gives the context theta of a masked autoregressive flow (``nn.flows``).
+Members are moved to mean zero, turned to their principal axes and scaled to unit variance along each. In
+these coordinates clusters of all places, sizes and directions look alike, and a flow near the identity is a
+Gaussian with the covariance of the members: what is left to learn is how they are bent. A small set network
+reads that from the members and gives the context theta of a masked autoregressive flow (``nn.flows``).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor, nn
 
-from clusterwise._tensors import to_numpy
 from clusterwise.components.flows import ConditionedFlow
 from clusterwise.nn.attention import PoolingByMultiheadAttention
 from clusterwise.nn.encoder import SetEncoder
@@ -78,8 +75,7 @@ class ClusterFlow(nn.Module):
     def given(self, members: Tensor, mask: Tensor) -> ConditionedFlow:
         """The flows of C clusters, as arrays."""
         means, maps = own_coordinates(members, mask)
-        flow = self.flow.given(self.context(_mapped(members, means, maps), mask))
-        return replace(flow, means=to_numpy(means, float), maps=to_numpy(maps, float))
+        return self.flow.given(self.context(_mapped(members, means, maps), mask), means, maps)
 
 
 def _mapped(points: Tensor, means: Tensor, maps: Tensor) -> Tensor:
