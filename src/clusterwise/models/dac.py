@@ -153,6 +153,8 @@ class DAC(AmortizedModel):
             if config.density == "flow"
             else None
         )
+        if config.learns == "density" and self.cluster_flow is None:
+            raise RecipeError("learns = 'density' goes with density = 'flow'; leave it out.")
         self.statistician = (
             NeuralStatistician(
                 width, config.n_pixels, config.n_context, config.n_latent, config.decoder_width
@@ -211,21 +213,16 @@ class DAC(AmortizedModel):
         return self.decode(self.encode(points, mask), mask, anchors)
 
     def loss(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
-        density = self._loss_of_clusters(task, generator)
-        if self.config.learns == "density" and density is not None:
-            return density
-        filtering = self._loss_of_filtering(task, generator)
-        return filtering if density is None else filtering + density
+        parts = [] if self.config.learns == "density" else [self._loss_of_filtering(task, generator)]
+        if self.statistician is not None or self.cluster_flow is not None:
+            parts.append(self._loss_of_clusters(task, generator))
+        return torch.stack(parts).sum()
 
-    def _loss_of_clusters(self, task: TrainingTask, generator: torch.Generator) -> Tensor | None:
-        """What densities lose on true clusters, each by itself, if they are learned like that; a scalar."""
-        if self.statistician is not None:
+    def _loss_of_clusters(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
+        """What densities that are learned on true clusters, each by itself, lose there; a scalar."""
+        if self.cluster_flow is None:
             return self._loss_of_images(task, generator)
-        if self.cluster_flow is not None:
-            return self.config.density_weight * flow_loss(
-                self.cluster_flow, task.points, task.labels, generator
-            )
-        return None
+        return self.config.density_weight * flow_loss(self.cluster_flow, task.points, task.labels, generator)
 
     def _loss_of_filtering(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
         """Eqs 5, 7 and 9, a scalar."""
@@ -285,8 +282,8 @@ class DAC(AmortizedModel):
         of them find together.
         """
         seeds = seeds or [0] * len(points)
-        if self.anchor is None:
-            n_draws = n_starts = 0
+        if self.anchor is None:  # all would be the same
+            n_draws, n_starts = 0, min(1, n_starts)
         if self.cluster_flow is None:
             n_starts = 0
         answers = max(1, n_starts)
