@@ -175,6 +175,15 @@ def test_workbooks_with_gaps_words_and_mixed_cells(tmp_path):
     assert read_table(tmp_path / "x.xlsx").to_pydict() == expected
 
 
+def test_workbooks_with_several_sheets(tmp_path):
+    pytest.importorskip("openpyxl")
+    with pd.ExcelWriter(tmp_path / "x.xlsx") as book:
+        for sheet in ("May", "June"):
+            pd.DataFrame({sheet: [1.5, 2.5]}).to_excel(book, sheet_name=sheet, index=False)
+    with pytest.warns(UserWarning, match="2 sheets, and the first, 'May', is read"):
+        assert read_table(tmp_path / "x.xlsx").to_pydict() == {"May": [1.5, 2.5]}
+
+
 def test_annotated_matrices(tmp_path):
     h5py = pytest.importorskip("h5py")
     matrix = scipy.sparse.random_array((6, 9), density=0.4, rng=np.random.default_rng(0), format="csr")

@@ -8,7 +8,7 @@ import torch
 from sklearn.metrics import adjusted_rand_score
 from torch import Tensor
 
-from clusterwise.models.dac_flows import flow_loss, members_of_labels, revise, some_members
+from clusterwise.models.dac_flows import best_partition, flow_loss, members_of_labels, some_members
 from clusterwise.nn.cluster_flows import ClusterFlow
 
 
@@ -38,7 +38,7 @@ def test_members_are_those_of_the_labels() -> None:
 def test_halves_become_one(flow: ClusterFlow, three: tuple[Tensor, np.ndarray]) -> None:
     points, truth = three
     halves = torch.from_numpy(truth) * 2 + (points[:, 1] > points[:, 1].median()).long()
-    found = revise(flow, points, [torch.unique(halves, return_inverse=True)[1]])
+    found = best_partition(flow, points, [torch.unique(halves, return_inverse=True)[1]])
     assert adjusted_rand_score(truth, found.numpy()) > 0.99
 
 
@@ -47,12 +47,12 @@ def test_stragglers_are_left_out(flow: ClusterFlow, three: tuple[Tensor, np.ndar
     labels = torch.from_numpy(truth).clone()
     labels[[3, 50]] = 3
     labels[120] = 4
-    assert adjusted_rand_score(truth, revise(flow, points, [labels]).numpy()) > 0.99
+    assert adjusted_rand_score(truth, best_partition(flow, points, [labels]).numpy()) > 0.99
 
 
 def test_what_is_right_stays(flow: ClusterFlow, three: tuple[Tensor, np.ndarray]) -> None:
     points, truth = three
-    np.testing.assert_array_equal(revise(flow, points, [torch.from_numpy(truth)]).numpy(), truth)
+    np.testing.assert_array_equal(best_partition(flow, points, [torch.from_numpy(truth)]).numpy(), truth)
 
 
 def test_starts_complete_each_other(flow: ClusterFlow, three: tuple[Tensor, np.ndarray]) -> None:
@@ -60,14 +60,14 @@ def test_starts_complete_each_other(flow: ClusterFlow, three: tuple[Tensor, np.n
     points, truth = three
     first = torch.from_numpy(np.array([0, 0, 1])[truth])
     second = torch.from_numpy(np.array([0, 1, 1])[truth])
-    assert revise(flow, points, [first]).max() == 1
-    found = revise(flow, points, [first, second])
+    assert best_partition(flow, points, [first]).max() == 1
+    found = best_partition(flow, points, [first, second])
     assert adjusted_rand_score(truth, found.numpy()) > 0.99
 
 
 def test_one_cluster_and_one_point(flow: ClusterFlow) -> None:
-    assert revise(flow, torch.zeros(1, 2), [torch.zeros(1, dtype=torch.long)]).tolist() == [0]
-    same = revise(flow, torch.ones(20, 2), [torch.zeros(20, dtype=torch.long)] * 2)
+    assert best_partition(flow, torch.zeros(1, 2), [torch.zeros(1, dtype=torch.long)]).tolist() == [0]
+    same = best_partition(flow, torch.ones(20, 2), [torch.zeros(20, dtype=torch.long)] * 2)
     assert same.tolist() == [0] * 20
 
 

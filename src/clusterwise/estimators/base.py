@@ -189,7 +189,7 @@ class BaseClusterer(
         if clusters.covariance_type is None:
             return find_misfits_of_any_shape(features, labels, names)
         full = clusters.covariance_type == "full"
-        return find_misfits(features, labels, space.undo(features), full=full, judged=judged, names=names)
+        return find_misfits(features, labels, space.undo, full=full, judged=judged, names=names)
 
     # -- what was fitted -------------------------------------------------------------------------
 

@@ -24,7 +24,9 @@ point at the threshold 0.5 takes the points with at least half of the largest pr
 the loop always ends. (4) Where the density is that of images or a flow, it is learned on each true cluster by
 itself, with a theta of its members alone: ``contexts`` and ``nn.cluster_flows`` give it for clusters that
 were found, and a step teaches dozens of clusters in place of one for each data set.
-(5) Eq 7 draws one anchor; one between two clusters leads to both. Several may be tried on the same encoding
+(5) What a pass took is never put right in the paper. Here the densities of all clusters together may do so
+when no point is left, see ``dac_revision`` for Gaussians and ``dac_flows`` for flows.
+(6) Eq 7 draws one anchor; one between two clusters leads to both. Several may be tried on the same encoding
 at test time, and the cluster counts of which the network is surest: that with the fewest errors to expect,
 sum_i min(m_i, 1 - m_i).
 """
@@ -41,7 +43,8 @@ from torch.nn import functional
 
 from clusterwise.exceptions import RecipeError
 from clusterwise.models.base import AmortizedModel, Inference, Step, TrainingTask
-from clusterwise.models.dac_flows import compact, flow_loss, members_of_labels, revise, some_members
+from clusterwise.models.dac_flows import best_partition, compact, flow_loss, members_of_labels, some_members
+from clusterwise.models.dac_revision import revised
 from clusterwise.models.dac_sets import (
     Remaining,
     members_of_clusters,
@@ -196,17 +199,27 @@ class DAC(AmortizedModel):
             points, filtered.means.unsqueeze(1), filtered.log_sds.unsqueeze(1)
         )
 
+    def _pooled_members(self, points: Tensor, mask: Tensor) -> Tensor:
+        """H_theta (B, width) of B clusters by their members (B, N, d) alone, the middle one as anchor."""
+        anchors = None
+        if self.anchor is not None:
+            middle = (points * mask.unsqueeze(-1)).sum(1, keepdim=True) / mask.sum(1)[:, None, None]
+            squared = (points - middle).square().sum(-1)
+            anchors = squared.masked_fill(~mask, torch.inf).argmin(1)
+        return self._pooled(self.encode(points, mask), mask, anchors)[1].squeeze(1)
+
     def contexts(self, points: Tensor, mask: Tensor) -> Tensor:
         """theta (B, c) of B clusters by the encodings (B, N, d) of their images."""
         if self.statistician is None:
             raise ValueError("the density of this network is not one of images")
-        anchors = None
-        if self.anchor is not None:  # the member in the middle
-            middle = (points * mask.unsqueeze(-1)).sum(1, keepdim=True) / mask.sum(1)[:, None, None]
-            squared = (points - middle).square().sum(-1)
-            anchors = squared.masked_fill(~mask, torch.inf).argmin(1)
-        _, h_theta = self._pooled(self.encode(points, mask), mask, anchors)
-        return self.statistician.context(h_theta.squeeze(1))
+        return self.statistician.context(self._pooled_members(points, mask))
+
+    def describe(self, points: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Means and log standard deviations (B, d) of B clusters by their members (B, N, d) alone."""
+        if self.density is None:
+            raise ValueError("the density of this network is not a Gaussian")
+        means, log_sds = self.density(self._pooled_members(points, mask))
+        return means, log_sds
 
     def filter(self, points: Tensor, mask: Tensor, anchors: Tensor | None = None) -> Filtered:
         """One pass over B data sets: points (B, N, d), mask (B, N), anchors (B,)."""
@@ -272,14 +285,15 @@ class DAC(AmortizedModel):
         seeds: Sequence[int] | None = None,
         max_clusters: int = 100,
         n_draws: int = 0,
+        revise: bool = False,
         n_anchors: int = 1,
         n_starts: int = 0,
     ) -> list[Inference]:
         """Partition B data sets; with anchors ``n_draws`` more times, each with other ones.
 
-        A pass of the answer itself tries ``n_anchors``, one of a draw has a single one. With flows and
-        ``n_starts`` > 0 a search goes on from each partition (``dac_flows``), and the answer is what so many
-        of them find together.
+        With ``revise``, for Gaussian clusters, partitions are revised when no point is left. A pass of the
+        answer itself tries ``n_anchors``, one of a draw has a single one. With flows and ``n_starts`` > 0 a
+        search goes on from each partition (``dac_flows``): the answer is what so many of them find together.
         """
         seeds = seeds or [0] * len(points)
         if self.anchor is None:  # all would be the same
@@ -292,7 +306,7 @@ class DAC(AmortizedModel):
             points, mask = (tensor.repeat_interleave(paths, dim=0) for tensor in (points, mask))
             seeds = [s for seed in seeds for s in _seeds(seed, paths - 1)]
         tried = ([n_anchors] * answers + [1] * n_draws) * (len(points) // paths)
-        found = self._filter(points, mask, seeds, max_clusters, tried)
+        found = self._filter(points, mask, seeds, max_clusters, revise, tried)
         results = []
         for start in range(0, len(found), paths):
             answer, *draws = (
@@ -321,7 +335,7 @@ class DAC(AmortizedModel):
         # A flow is made from the first members, and rows may come sorted.
         rows = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(0)).to(rows.device)]
         starts = [compact(one.labels[rows]) for one in found]
-        own = revise(self.cluster_flow, points[rows], starts) if searched else starts[0]
+        own = best_partition(self.cluster_flow, points[rows], starts) if searched else starts[0]
         labels = found[0].labels.clone()
         labels[rows] = own
         index, present = some_members(members_of_labels(own))
@@ -329,7 +343,13 @@ class DAC(AmortizedModel):
         return replace(found[0], labels=labels, densities=(densities,))
 
     def _filter(
-        self, points: Tensor, mask: Tensor, seeds: Sequence[int], max_clusters: int, n_anchors: Sequence[int]
+        self,
+        points: Tensor,
+        mask: Tensor,
+        seeds: Sequence[int],
+        max_clusters: int,
+        revise: bool,
+        n_anchors: Sequence[int],
     ) -> list[Inference]:
         """Filter each of B data sets until no point is left."""
         traces = [_Trace(*one) for one in zip(mask, seeds, n_anchors, strict=True)]
@@ -338,7 +358,11 @@ class DAC(AmortizedModel):
             if not active:
                 break
             self._filter_once(points, [traces[b] for b in active], active)
-        return [trace.finish(points[b]) for b, trace in enumerate(traces)]
+        found = [trace.finish(points[b]) for b, trace in enumerate(traces)]
+        if revise:
+            for one, own, present in zip(found, points, mask, strict=True):
+                one.labels[present] = revised(self, own[present], one.labels[present], max_clusters)
+        return found
 
     def _filter_once(self, points: Tensor, traces: list[_Trace], active: list[int]) -> None:
         """Run one pass over the points that are left, gathered so that taken points cost nothing."""

@@ -21,7 +21,7 @@ from torch import Tensor
 from clusterwise.models.dac_sets import members_of_clusters
 from clusterwise.nn.cluster_flows import ClusterFlow
 
-__all__ = ["compact", "flow_loss", "members_of_labels", "revise", "some_members"]
+__all__ = ["best_partition", "compact", "flow_loss", "members_of_labels", "some_members"]
 
 # Clusters of a training step and members of each, and the least share of them that a flow is made from: it
 # learns to describe the others.
@@ -76,7 +76,7 @@ class Revised(NamedTuple):
 
 
 @torch.inference_mode()
-def revise(flow: ClusterFlow, points: Tensor, starts: Sequence[Tensor]) -> Tensor:
+def best_partition(flow: ClusterFlow, points: Tensor, starts: Sequence[Tensor]) -> Tensor:
     """Labels (n,) by searches from partitions (n,) of points (n, d), whose order must be a random one.
 
     What one search misses another one may have: the last one starts from the clusters of all of them.
