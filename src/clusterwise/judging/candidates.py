@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -12,8 +12,6 @@ from clusterwise.models.node_judge import NodeJudge, pack_nodes
 from clusterwise.partition import canonical_labels
 from clusterwise.search.cells import likeliest_partition
 from clusterwise.search.climb import climb
-from clusterwise.search.evidence import Sample
-from clusterwise.search.settings import DEFAULT
 from clusterwise.trees.communities import communities
 from clusterwise.trees.cut import best_cut, labels_of_cut, values_below
 from clusterwise.trees.features import Measured, Nodes, measure, nodes_of
@@ -58,7 +56,7 @@ def candidates_of(points: np.ndarray, judge: NodeJudge) -> Candidates:
             origins.append(ORIGINS.index(origin))
             from_trees.append(tree)
     return Candidates(
-        replace(near, distances=None),
+        near,
         measured,
         trees,
         scores,
@@ -99,10 +97,10 @@ def _proposed(
         yield nodes.tree.kind, i, cut
         # Top-down: a node above zero is left whole, and what is below it does not count.
         yield "decisions", i, filled(near, labels_of_cut(nodes, _decided(nodes, decision)))
-    sample = Sample(measured.directions, "full", DEFAULT)
+    sample = measured.evidences[0].sample
     distinct = {labels.tobytes(): labels for labels in map(canonical_labels, cuts)}
     some = [labels for labels in distinct.values() if 1 < labels.max() + 1 <= MOST_CLUSTERS_OF_EM]
-    fitted = climb(sample, [*some, likeliest_partition(sample)], with_moves=False)
+    fitted = climb(sample, some or [likeliest_partition(sample)], with_moves=False)
     for state in fitted:
         yield "em", -1, state.memberships.argmax(axis=0)
     start = canonical_labels(fitted[0].memberships.argmax(axis=0))  # without empty clusters

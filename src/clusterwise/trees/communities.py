@@ -15,12 +15,11 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from clusterwise._compiled import compiled
-from clusterwise.trees.linkages import GRAPH_NEIGHBOURS, neighbour_graph
 from clusterwise.trees.neighbourhood import Neighbourhood
 
 __all__ = ["RESOLUTIONS", "communities", "leiden"]
 
-RESOLUTIONS = (0.1, 0.3, 0.6, 1.0, 2.0, 4.0)
+RESOLUTIONS = (0.1, 0.3, 0.6, 1.0, 2.0)
 # The second starts from what the first has found.
 ITERATIONS = 2
 # Gains below this share of all edges are rounding.
@@ -29,8 +28,7 @@ LEAST_GAIN = 1e-12
 
 def communities(near: Neighbourhood) -> list[np.ndarray]:
     """Labels (m,) of the communities of the graph of nearest neighbours, coarse to fine."""
-    graph = neighbour_graph(near, GRAPH_NEIGHBOURS)
-    return [leiden(graph, resolution) for resolution in RESOLUTIONS]
+    return [leiden(near.graph, resolution) for resolution in RESOLUTIONS]
 
 
 def leiden(graph: csr_matrix, resolution: float) -> np.ndarray:
