@@ -58,7 +58,7 @@ def test_clear_clusters_are_found() -> None:
 
 def test_higher_resolutions_have_more_communities() -> None:
     points, _ = make_blobs(300, centers=6, cluster_std=3.0, random_state=3)
-    found = [labels.max() + 1 for labels in communities(neighbourhood_of(points))]
+    found = [labels.max() + 1 for labels in communities(neighbourhood_of(points).graph)]
     assert found[0] < found[-1]
     assert found == sorted(found)
 

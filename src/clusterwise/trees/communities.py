@@ -15,7 +15,6 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from clusterwise._compiled import compiled
-from clusterwise.trees.neighbourhood import Neighbourhood
 
 __all__ = ["RESOLUTIONS", "communities", "leiden"]
 
@@ -26,9 +25,9 @@ ITERATIONS = 2
 LEAST_GAIN = 1e-12
 
 
-def communities(near: Neighbourhood) -> list[np.ndarray]:
-    """Labels (m,) of the communities of the graph of nearest neighbours, coarse to fine."""
-    return [leiden(near.graph, resolution) for resolution in RESOLUTIONS]
+def communities(graph: csr_matrix) -> list[np.ndarray]:
+    """Labels (m,) of the communities of a graph (m, m) of nearest neighbours, coarse to fine."""
+    return [leiden(graph, resolution) for resolution in RESOLUTIONS]
 
 
 def leiden(graph: csr_matrix, resolution: float) -> np.ndarray:

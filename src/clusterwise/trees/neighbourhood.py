@@ -12,7 +12,7 @@ from scipy.spatial import cKDTree
 
 from clusterwise._compiled import compiled
 
-__all__ = ["Edges", "Neighbourhood", "first_smallest", "nearest", "neighbourhood_of"]
+__all__ = ["Edges", "Neighbourhood", "first_smallest", "nearest", "neighbour_graph", "neighbourhood_of"]
 
 N_NEIGHBOURS = 20
 GRAPH_NEIGHBOURS = 15  # those of them that are edges of the graph
@@ -49,15 +49,26 @@ class Neighbourhood:
 
     @cached_property
     def graph(self) -> csr_matrix:
-        """Symmetric unweighted graph (m, m) of the nearest neighbours, which Paris and Leiden see."""
-        m = len(self.points)
-        indices = self.indices[:, : min(GRAPH_NEIGHBOURS, m - 1)]
-        rows = np.repeat(np.arange(m), indices.shape[1])
-        graph = csr_matrix((np.ones(indices.size), (rows, indices.ravel())), shape=(m, m))
-        graph = graph.maximum(graph.T).tocsr()
-        graph.sort_indices()
-        graph.indices, graph.indptr = graph.indices.astype(np.int32), graph.indptr.astype(np.int32)
-        return graph
+        """Graph (m, m) of the nearest neighbours, which Paris and Leiden see."""
+        return _symmetric(self.indices[:, : min(GRAPH_NEIGHBOURS, len(self.points) - 1)])
+
+
+def _symmetric(indices: np.ndarray) -> csr_matrix:
+    """Unweighted graph (m, m) with an edge between a row and each of its neighbours (m, j)."""
+    m, j = indices.shape
+    graph = csr_matrix((np.ones(m * j), (np.repeat(np.arange(m), j), indices.ravel())), shape=(m, m))
+    graph = graph.maximum(graph.T).tocsr()
+    graph.sort_indices()
+    graph.indices, graph.indptr = graph.indices.astype(np.int32), graph.indptr.astype(np.int32)
+    return graph
+
+
+def neighbour_graph(points: np.ndarray) -> csr_matrix:
+    """Graph (m, m) of the nearest neighbours of points (m, f), as ``Neighbourhood.graph``, for many rows."""
+    indices, _ = nearest(points, points, min(GRAPH_NEIGHBOURS + 1, len(points)))
+    others = indices != np.arange(len(points))[:, None]
+    others[others.all(axis=1), -1] = False  # where copies of a row came before it
+    return _symmetric(indices[others].reshape(len(points), -1))
 
 
 def neighbourhood_of(points: np.ndarray) -> Neighbourhood:

@@ -32,8 +32,8 @@ __all__ = [
 
 N_CLUSTER_FEATURES = N_RANGE_FEATURES + N_SPLIT_FEATURES + 5
 N_PARTITION_FEATURES = 29
-# Places of the log number of rows, and of what Gaussians say, among the features of a partition: two BICs, and
-# the evidence with any covariances and with those along the axes.
+# Places of the log number of rows and of what Gaussians say among the features of a partition: two BICs, the
+# evidence with any covariances, and with those along the axes.
 LOG_ROWS, CRITERIA = 7, (22, 26, 27, 28)
 RIDGE = 1e-3
 
