@@ -22,7 +22,7 @@ from clusterwise.trees.features import Measured, Nodes, measure, nodes_of
 from clusterwise.trees.linkages import LINKAGES, trees_of
 from clusterwise.trees.neighbourhood import neighbourhood_of
 from clusterwise.trees.partitions import (
-    CRITERIA,
+    BICS,
     LOG_ROWS,
     PartitionFeatures,
     agreements,
@@ -148,14 +148,14 @@ def test_gradients_reach_every_parameter_of_the_partition_judge() -> None:
 
 
 def test_more_evidence_is_seen_however_many_rows_there_are() -> None:
-    """Two candidates whose criteria differ by two nats look the same in a small and in a large table."""
+    """Two candidates whose BICs differ by two nats look the same in a small and in a large table."""
     model = partition_judge()
     inputs: list[torch.Tensor] = []
-    model.join.register_forward_pre_hook(lambda _, given: inputs.append(given[0][..., -len(CRITERIA) :]))
+    model.join.register_forward_pre_hook(lambda _, given: inputs.append(given[0][..., -len(BICS) :]))
     for m in (100.0, 1000.0):
         features, agree = candidates_of_table(8, ())
         for one, nats in zip(features, (0.0, 2.0), strict=True):
-            one.whole[LOG_ROWS], one.whole[list(CRITERIA)] = np.log(m), 2 * nats / m
+            one.whole[LOG_ROWS], one.whole[list(BICS)] = np.log(m), 2 * nats / m
         with torch.inference_mode():
             model(doubled(pack_candidates([features], [np.zeros(2, dtype=np.int64)], [agree])))
     torch.testing.assert_close(inputs[0], inputs[1], atol=1e-4, rtol=1e-4)

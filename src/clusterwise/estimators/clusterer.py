@@ -67,7 +67,7 @@ class Clusterer(PipelinedClusterer):
         Partitions with more clusters are not considered.
     max_context : int, optional
         Number of rows that the judges look at; the others join their nearest neighbours among these. 2,000 by
-        default, 4,000 for tables with more than 16 columns.
+        default, 4,000 for tables with more than 16 columns, whose communities are found among up to 10,000.
     judges : pair of str, path or Weights, optional
         The networks that judge nodes and partitions; None: those that come with the package.
     random_state : int, RandomState or None

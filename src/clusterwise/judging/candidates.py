@@ -12,6 +12,8 @@ from clusterwise.models.node_judge import NodeJudge, pack_nodes
 from clusterwise.partition import canonical_labels
 from clusterwise.search.cells import likeliest_partition
 from clusterwise.search.climb import climb
+from clusterwise.search.evidence import Sample
+from clusterwise.search.settings import DEFAULT
 from clusterwise.trees.communities import communities
 from clusterwise.trees.cut import best_cut, labels_of_cut, values_below
 from clusterwise.trees.features import Measured, Nodes, measure, nodes_of
@@ -106,7 +108,7 @@ def _proposed(
         yield nodes.tree.kind, i, cut
         # Top-down: a node above zero is left whole, and what is below it does not count.
         yield "decisions", i, filled(near, labels_of_cut(nodes, _decided(nodes, decision)))
-    sample = measured.evidences[0].sample
+    sample = Sample(measured.directions, "full", DEFAULT)
     distinct = {labels.tobytes(): labels for labels in map(canonical_labels, cuts)}
     some = [labels for labels in distinct.values() if 1 < labels.max() + 1 <= MOST_CLUSTERS_OF_EM]
     fitted = climb(sample, some or [likeliest_partition(sample)], with_moves=False)

@@ -13,7 +13,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, log_softmax
 
 from clusterwise.models.base import TrainedModel
 from clusterwise.trees.partitions import (
-    CRITERIA,
+    BICS,
     LOG_ROWS,
     N_CLUSTER_FEATURES,
     N_PARTITION_FEATURES,
@@ -162,7 +162,7 @@ class PartitionJudge(TrainedModel):
         self.embed = nn.Sequential(nn.Linear(config.n_features, width), nn.GELU(), nn.Linear(width, width))
         self.origins = nn.Embedding(config.n_origins, width)
         self.join = nn.Sequential(
-            nn.Linear(3 * width + config.n_partition_features + len(CRITERIA), width),
+            nn.Linear(3 * width + config.n_partition_features + len(BICS), width),
             nn.GELU(),
             nn.Linear(width, width),
         )
@@ -266,13 +266,13 @@ def probabilities_of_k(
 
 
 def _behind(whole: Tensor, present: Tensor) -> Tensor:
-    """How far each candidate's criteria are behind the best of its data set, as logs of nats, (B, C, 4).
+    """How far each candidate's BICs are behind the best of its data set, as logs of nats, (B, C, 2).
 
     Features of single candidates say this per row, and too coarsely to tell good candidates apart.
     """
-    criteria = whole[..., list(CRITERIA)]
-    best = criteria.masked_fill(~present[..., None], -NEVER).amin(dim=1, keepdim=True)
-    nats = (criteria - best) * whole[..., LOG_ROWS, None].exp() / 2
+    bics = whole[..., list(BICS)]
+    best = bics.masked_fill(~present[..., None], -NEVER).amin(dim=1, keepdim=True)
+    nats = (bics - best) * whole[..., LOG_ROWS, None].exp() / 2
     return torch.log1p(nats.clamp_min(0)) / LOG_NATS
 
 

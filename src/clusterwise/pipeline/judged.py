@@ -29,7 +29,7 @@ from clusterwise.pipeline.space import FeatureSpace
 from clusterwise.trees.cut import cut_into, labels_of_cut
 from clusterwise.trees.neighbourhood import Neighbourhood, neighbourhood_of
 from clusterwise.trees.partitions import agreements, features_of_partition
-from clusterwise.trees.points import Projection, fit_projection
+from clusterwise.trees.points import COLUMNS_OF_ONE_UNIT, Projection, fit_projection
 
 __all__ = [
     "JudgedPipeline",
@@ -42,6 +42,9 @@ __all__ = [
 
 # Fewer rows are one cluster: there is nothing to tell clusters by.
 LEAST_ROWS = 8
+# Wide real tables, of images, texts or cells, are less like the training tables than others are: so much of the
+# time the judge is taken to know nothing there, and the answer is the candidate that is most like all others.
+DOUBT_OF_MANY_COLUMNS = 0.5
 # Candidates less probable than this, relative to the likeliest, are left out of the beliefs.
 LEAST_WEIGHT = 1e-4
 # Numbers of clusters less probable than this, relative to the likeliest, are left out of P(K).
@@ -98,7 +101,8 @@ class JudgedProposer:
         choice = verdict.choice[0].double().exp().numpy()
         numbers = verdict.numbers[0].double().exp().numpy()
         sizes = task.n_clusters[0].numpy()
-        order = ranked(choice, joint_weights(choice, numbers, sizes), agreement)
+        doubt = DOUBT_OF_MANY_COLUMNS if features.shape[1] > COLUMNS_OF_ONE_UNIT else 0.0
+        order = ranked(choice, joint_weights(choice, numbers, sizes), agreement, doubt)
         ranking = order[sizes[order] <= self.max_clusters]  # one cluster is always among the candidates
         weights = joint_weights(choice[ranking], numbers[ranking], sizes[ranking])
         of_k = probabilities_of_k(

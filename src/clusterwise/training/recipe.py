@@ -162,8 +162,8 @@ def recipe_from_dict(values: dict[str, Any]) -> Recipe:
         raise RecipeError(f"average_decay in [optimizer] must be at most 1, got {decay!r}.")
     if recipe.optimizer.kept > 1 or (recipe.optimizer.kept and not recipe.start):
         raise RecipeError(
-            "kept in [optimizer] is a share of the weights that a training starts with; it must be at most 1, "
-            "and start must be given."
+            "kept in [optimizer] is a share of the weights that a training starts with: it is at most 1, and "
+            "start must be given."
         )
     return recipe
 

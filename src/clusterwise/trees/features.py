@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from clusterwise.components.full_loops import lift
-from clusterwise.trees.evidence import GaussianEvidence
 from clusterwise.trees.loops import (
     ROWS_OF_RANGE,
     cumulated_moments,
@@ -57,7 +56,6 @@ class Measured:
     reachability: tuple[np.ndarray, np.ndarray]
     directions: np.ndarray  # (m, q) leading directions of the points, the first of unit variance
     lifted: np.ndarray  # (m, p) T(x) of these; see ``components.niw``
-    evidences: tuple[GaussianEvidence, GaussianEvidence]  # of these: Gaussians of any shape, along the axes
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,6 @@ def measure(near: Neighbourhood) -> Measured:
         (near.reachability.ends, near.reachability.log_lengths),
         directions,
         lift(directions),
-        (GaussianEvidence(directions, "full"), GaussianEvidence(directions, "diag")),
     )
 
 

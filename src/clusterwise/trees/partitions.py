@@ -19,7 +19,7 @@ from clusterwise.trees.features import (
 )
 
 __all__ = [
-    "CRITERIA",
+    "BICS",
     "LOG_ROWS",
     "N_CLUSTER_FEATURES",
     "N_PARTITION_FEATURES",
@@ -31,10 +31,9 @@ __all__ = [
 ]
 
 N_CLUSTER_FEATURES = N_RANGE_FEATURES + N_SPLIT_FEATURES + 5
-N_PARTITION_FEATURES = 29
-# Places of the log number of rows and of what Gaussians say among the features of a partition: two BICs, the
-# evidence with any covariances, and with those along the axes.
-LOG_ROWS, CRITERIA = 7, (22, 26, 27, 28)
+N_PARTITION_FEATURES = 27
+# Places of the log number of rows, and of the two BICs, among the features of a partition.
+LOG_ROWS, BICS = 7, (22, 26)
 RIDGE = 1e-3
 
 
@@ -179,7 +178,6 @@ def _whole(measured: Measured, labels: np.ndarray, sums: np.ndarray, clusters: n
             f[place + 3] = _quantile(between, 0.5) - _quantile(inside, 0.9)
     gaussian = _gaussian(measured, labels, sums)
     f[20:24], f[26] = gaussian[:4], gaussian[4]
-    f[27:29] = [-2 * evidence.gain(sums) / m for evidence in measured.evidences]
     opinions = clusters[:, -5:]
     f[24] = shares @ opinions[:, 3]
     f[25] = shares @ (opinions[:, 1] * opinions[:, 0])
