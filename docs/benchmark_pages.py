@@ -1,7 +1,8 @@
 """Pages made from the raw results of the benchmarks while the documentation is built.
 
 ``results/NAME.md`` are the pages of the suites as they are in ``benchmarks/results``. ``results/_*.md`` are
-the parts that ``benchmarks.md`` includes: a figure, tables, and the data sets that were won and lost.
+the parts that ``benchmarks.md`` and ``more_benchmarks.md`` include: a figure, tables, and the data sets that
+were won and lost.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import csv
 import re
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import matplotlib
@@ -47,6 +49,12 @@ LABELLED_METHODS = (
     "AMCP", "DAC", "AMCP, untrained", "HDBSCAN, defaults", "GMM + BIC", "HDBSCAN, defaults, encoded",
     "GMM + BIC, encoded", "k-means (true k)", "spectral clustering (true k)", "k-means (true k), encoded",
     "spectral clustering (true k), encoded",
+)  # fmt: skip
+# The same about the papers' other tables.
+PAPERS = {"topics": "Reuters", "activities": "activities", "cifar": "CIFAR-10 features"}
+PAPER_METHODS = (
+    "CHiGac", "AMCP", "DAC", "CHiGac, untrained", "AMCP, untrained", "HDBSCAN, defaults",
+    "HDBSCAN, defaults, encoded", "k-means (true k)", "k-means (true k), encoded",
 )  # fmt: skip
 LARGE_METHODS = ("MiniBatchKMeans, k given", "GaussianSearch", "Clusterer")
 CAPTION = """\
@@ -164,14 +172,29 @@ def draw_tables(tables: Tables, path: Path) -> None:
     plt.close(figure)
 
 
+def best_peer(tables: Tables, battery: str) -> tuple[str, float]:
+    """The peer with the largest mean ARI on a battery, of those that were tried on all of it."""
+    peers = [peer for peer in tables.peers if tables.is_complete(peer, battery)]
+    best = max(peers, key=lambda peer: tables.summary("ARI", peer, battery).mean)
+    return best, tables.summary("ARI", best, battery).mean
+
+
+def batteries_by_outcome(tables: Tables, won: bool) -> str:
+    """Batteries on which Clusterer is ahead of the best peer by two digits, or those on which it is not."""
+    lines = []
+    for battery in tables.batteries:
+        own, (best, theirs) = tables.summary("ARI", "Clusterer", battery).mean, best_peer(tables, battery)
+        if (round(own, 2) > round(theirs, 2)) == won:
+            lines.append(f"- *{battery}*: {_two_digits(own)}; {best} {_two_digits(theirs)}")
+    return "\n".join(lines) if lines else "- none"
+
+
 def comparison_by_battery(tables: Tables) -> str:
     """Clusterer and the peer that is best on each battery."""
     lines = []
     for battery in tables.batteries:
         own = tables.summary("ARI", "Clusterer", battery)
-        peers = [peer for peer in tables.peers if tables.is_complete(peer, battery)]
-        best = max(peers, key=lambda peer: tables.summary("ARI", peer, battery).mean)
-        theirs = tables.summary("ARI", best, battery).mean
+        best, theirs = best_peer(tables, battery)
         difference = f"{own.mean - theirs:+.2f}".replace("-", "−")
         lines.append([battery, str(own.count), _two_digits(own.mean), best, _two_digits(theirs), difference])
     header = ["collection", "data sets", "Clusterer", "best peer there", "its ARI", "difference"]
@@ -216,6 +239,8 @@ def write_tables() -> None:
     path = RESULTS / "tables.csv"
     parts: dict[str, Callable[[Tables], str]] = {
         "_tables.md": table_of_batteries,
+        "_won.md": partial(batteries_by_outcome, won=True),
+        "_lost.md": partial(batteries_by_outcome, won=False),
         "_batteries.md": comparison_by_battery,
         "_extremes.md": extremes,
     }
@@ -309,10 +334,10 @@ def large_table(rows: Rows) -> str:
     return markdown_table(header, lines) if lines else NOT_MEASURED.format(name="large")
 
 
-def labelled_table(suites: dict[str, Rows]) -> str:
+def labelled_table(suites: dict[str, Rows], methods: Sequence[str] = LABELLED_METHODS) -> str:
     """Mean NMI and, in brackets, the mean error in k, of chosen methods on every suite."""
     lines = []
-    for method in LABELLED_METHODS:
+    for method in methods:
         found = [rows.of(method=method) for rows in suites.values()]
         cells = [
             f"{_two_digits(one.describe('NMI (arithmetic)').mean)} ({one.describe('k error').mean:.1f})"
@@ -321,17 +346,20 @@ def labelled_table(suites: dict[str, Rows]) -> str:
             for one in found
         ]
         if any(map(len, found)):
-            lines.append([f"**{method}**" if method in ("AMCP", "DAC") else method, *cells])
-    header = [f"[{LABELLED[name]}](results/{name}.md)" for name in suites]
+            lines.append([f"**{method}**" if method in ("AMCP", "CHiGac", "DAC") else method, *cells])
+    header = [f"[{(LABELLED | PAPERS)[name]}](results/{name}.md)" for name in suites]
     return markdown_table(["method", *header], lines)
 
 
 def write_labelled() -> None:
-    """The table about classes that were not trained on."""
-    suites = {name: _rows(path) for name in LABELLED if (path := RESULTS / f"{name}.csv").exists()}
-    _write(
-        "_labelled.md", (labelled_table(suites) if suites else NOT_MEASURED.format(name="characters")) + "\n"
-    )
+    """The tables about training on labels."""
+    for page, names, methods in (
+        ("_labelled.md", LABELLED, LABELLED_METHODS),
+        ("_papers.md", PAPERS, PAPER_METHODS),
+    ):
+        suites = {name: _rows(path) for name in names if (path := RESULTS / f"{name}.csv").exists()}
+        missing = NOT_MEASURED.format(name=next(iter(names)))
+        _write(page, (labelled_table(suites, methods) if suites else missing) + "\n")
 
 
 def _rows(path: Path) -> Rows:

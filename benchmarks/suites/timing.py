@@ -1,7 +1,9 @@
-"""How long ``fit`` takes: compared with peers, on large tables, and as rows and clusters grow."""
+"""How long ``fit`` takes: next to peers, on large tables, as rows and clusters grow, beside a busy core."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -32,7 +34,7 @@ from benchmarks.suites.mixtures import METHODS, NETWORKS, chigac_case, mog_case,
 from benchmarks.summary import Rows, exponent
 from benchmarks.synthetic import Word, generator_of
 
-__all__ = ["SUITES", "batched", "draw_blobs", "draw_ten_features", "growth_table"]
+__all__ = ["SUITES", "batched", "beside_a_busy_core", "draw_blobs", "draw_ten_features", "growth_table"]
 
 # -- speed ---------------------------------------------------------------------------------------------
 
@@ -275,4 +277,57 @@ def growth(quick: bool) -> Suite:
     )  # fmt: skip
 
 
-SUITES = {"speed": speed, "table-speed": table_speed, "growth": growth}
+# -- busy ----------------------------------------------------------------------------------------------
+
+BUSY = """\
+Median seconds of `fit`, by the clock, with the numerical libraries' own number of threads while another
+process keeps one core busy, and with one thread and nothing else running; *times* is the ratio of the two.
+Run it on two cores that do nothing else."""
+BESIDE = ", beside a busy core"
+
+
+def beside_a_busy_core(build: Callable[[], Run]) -> Run:
+    """The same method while another process uses one core; the clock does not count its start."""
+    run = build()
+
+    def busy(case: Case) -> Outcome:
+        with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as other:
+            try:
+                started = time.perf_counter()
+                outcome = run(case)
+                return replace(outcome, seconds=time.perf_counter() - started)
+            finally:
+                other.kill()
+
+    return busy
+
+
+def busy(quick: bool) -> Suite:
+    """How much slower every estimator gets if another process uses one of the cores."""
+    n = 300 if quick else 3_000
+    plane, table = f"{n:,} rows in the plane", f"{n:,} rows, ten features"
+    networks = ("AMCP", "DAC", "ACTST", "CHiGac", "NCP")
+    own = {plane: (*networks, *ANY_TABLE[:4]), table: ANY_TABLE[:4]}
+    names = {of: tuple(name + end for name in chosen for end in ("", BESIDE)) for of, chosen in own.items()}
+    draws = {plane: partial(draw_blobs, n, 10), table: partial(draw_ten_features, n)}
+    methods = []
+    for method in map(ours, own[plane]):
+        methods.append(replace(method, group="quiet"))
+        build = partial(beside_a_busy_core, method.build)
+        methods.append(replace(method, name=method.name + BESIDE, build=build, group="busy", threads=None))
+
+    def report(rows: Rows, page: Path) -> list[str]:
+        parts = [BUSY]
+        for of, chosen in own.items():
+            lines = []
+            for name in chosen:
+                pair = [rows.of(one, of).describe("seconds").median for one in (name + BESIDE, name)]
+                lines.append([name, *(significant(value) for value in (*pair, pair[0] / pair[1]))])
+            parts += [f"## {of}", markdown_table(["estimator", "busy", "quiet", "times"], lines)]
+        return parts
+
+    data = [Data(of, draw, 1 if quick else 3, names[of]) for of, draw in draws.items()]
+    return Suite("Beside a busy core", data, methods, report, ("ARI", "k"), time_limit=300.0)
+
+
+SUITES = {"speed": speed, "table-speed": table_speed, "growth": growth, "busy": busy}

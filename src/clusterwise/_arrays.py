@@ -47,7 +47,7 @@ def fit_scaling(points: np.ndarray, per_feature: bool = False) -> Scaling:
     # units of a power of two, which rounds nothing and keeps squares from overflowing.
     columns = np.ascontiguousarray(points.T)  # (d, n)
     reach = np.maximum(columns.max(axis=1), -columns.min(axis=1))
-    unit = np.ldexp(1.0, np.clip(np.frexp(reach)[1], -1000, 1000))  # (d,)
+    unit = np.ldexp(1.0, np.minimum(np.maximum(np.frexp(reach)[1], -1000), 1000))  # (d,)
     centred = columns / unit[:, None]
     shift = centred.sum(axis=1) / len(points)
     centred -= shift[:, None]

@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from clusterwise._compiled import compiled
 from clusterwise.exceptions import InvalidDataError
 
 __all__ = ["Partition", "canonical_labels"]
@@ -37,6 +38,8 @@ def canonical_labels(labels: ArrayLike) -> NDArray[np.int64]:
     values = np.asarray(labels)
     if values.ndim != 1:
         raise InvalidDataError(f"labels must be a 1-D array, one label per point; got shape {values.shape}.")
+    if values.dtype == np.int64 and len(values) > 0 and values.min() >= 0 and values.max() < len(values):
+        return np.asarray(_renamed(values))
     try:
         _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     except TypeError as error:  # an object array that mixes kinds
@@ -44,6 +47,20 @@ def canonical_labels(labels: ArrayLike) -> NDArray[np.int64]:
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
     return rank[inverse]
+
+
+@compiled
+def _renamed(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The same for labels (n,) from 0 to n - 1, without sorting."""
+    names = np.full(len(labels), -1)
+    renamed = np.empty(len(labels), np.int64)
+    k = 0
+    for i in range(len(labels)):
+        if names[labels[i]] < 0:
+            names[labels[i]] = k
+            k += 1
+        renamed[i] = names[labels[i]]
+    return renamed
 
 
 def _with_strict_winner(memberships: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.float64]:

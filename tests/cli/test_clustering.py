@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import html
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from clusterwise.cli.clustering import default_output
 from clusterwise.datasets import read_table
 
 
@@ -113,6 +116,29 @@ def test_id_drop_include_and_append(run, folder):
     assert run("cluster", "t.csv", "--id", "nobody").exit_code == 2
 
 
+def test_results_never_replace_a_column(run, folder):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 2)), columns=["label", "cluster_label"])
+    frame.to_csv("t.csv", index=False)
+    assert run("cluster", "t.csv", "--append", "--method", "gaussian-search").exit_code == 0
+    table = pd.read_csv("t.labels.csv")
+    assert list(table.columns) == [*frame.columns, "cluster_label (2)", "confidence", "outlier_score"]
+    np.testing.assert_allclose(table[frame.columns], frame)
+
+
+def test_names_with_commas_in_quotation_marks(run, folder):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=["a, first", "b", "c"])
+    frame.to_csv("t.csv", index=False)
+    for columns in ('"a, first", b', "0,1"):
+        result = run("cluster", "t.csv", "--columns", columns, "--report", "r.html", "--method", "dp-mixture")
+        assert result.exit_code == 0, result.output
+        assert "in use: a, first, b." in html.unescape((folder / "r.html").read_text())
+    assert "'a', which is not a column" in only_error(run("cluster", "t.csv", "--columns", "a, first"))
+
+
+def test_labels_of_the_working_folder(folder):
+    assert default_output(Path()) == default_output(folder) == Path(f"{folder.name}.labels.csv")
+
+
 def test_standard_input(folder):
     code = "from clusterwise.cli import main; main()"
     text = "a;b\n" + "\n".join(f"{x},5;{x % 3}" for x in range(30))
@@ -180,6 +206,8 @@ def test_warnings_are_one_line_each_and_in_the_report(run, folder, make_weights)
         (["data.csv", "--report", "report.pdf"], "must end in .html"),
         (["data.csv", "--columns", "x,y", "--weights", "nonesuch"], "There are no weights 'nonesuch'"),
         (["data.csv", "--columns", "x,y", "--weights", "data.csv"], "not a safetensors file"),
+        (["data.csv", "--columns", "x,y", "--weights", "node-judge"], "choose others with --weights"),
+        (["data.csv", "--columns", "x,y", "--refine", "cut"], "--refine cut follows a rule"),
         (
             ["data.csv", "--method", "kmeans"],
             "there is no method 'kmeans'; choose one of clusterer, amcp, dac",

@@ -13,6 +13,7 @@ from clusterwise.cli.messages import in_words_of_the_command_line
         ("; use it with include=['day'].", "; use it with --include day."),
         ("; use it with include=['first day'].", "; use it with --include 'first day'."),
         ('; use it with include=["the day\'s"].', "; use it with --include 'the day'\"'\"'s'."),
+        ("; use it with include=['a, b'].", "; use it with --include '\"a, b\"'."),
         ("drop names 'z', which is not a column", "--drop names 'z', which is not a column"),
         ("Name those to use with columns=.", "Name those to use with --columns."),
         ("; try clusterwise.Clusterer.", "; try --method clusterer."),
@@ -22,7 +23,10 @@ from clusterwise.cli.messages import in_words_of_the_command_line
         ),
         ("; compare with clusterwise.GaussianSearch.", "; compare with --method gaussian-search."),
         ("; try covariance_type='full', or fewer", "; try --method gaussian-search, or fewer"),
-        ("in k_posterior_; see labels_at(2) for the best of those.", "in k_posterior_."),
+        ("in k_posterior_; see labels_at(2) for the best of those.", "in the probability of k."),
+        ("; choose others with `weights=`.", "; choose others with --weights."),
+        ("; pass filtering='minimum-loss' or other", "; pass --filtering minimum-loss or other"),
+        ("; pass refine=None or 'auto'.", "; leave out --refine."),
     ],
 )
 def test_words(library: str, here: str) -> None:

@@ -7,11 +7,25 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
-from clusterwise import ACTST, AMCP, DAC, NCP, CHiGac, DeepDPM, DPMixture, GaussianSearch
+import clusterwise.estimators
+from clusterwise import (
+    ACTST,
+    AMCP,
+    DAC,
+    NCP,
+    CHiGac,
+    Clusterer,
+    DeepDPM,
+    DPMixture,
+    GaussianSearch,
+    TablePreparation,
+)
 from clusterwise.exceptions import FeatureCountError
 
 # The checks come with one to ten features, the weights take two: by contract that is an error unless
@@ -26,7 +40,13 @@ ESTIMATORS = [
     GaussianSearch(),
     DPMixture(n_warm_up=10, n_draws=5, n_chains=1),
     DeepDPM(max_epochs=8, n_hidden=8),
+    Clusterer(),
 ]
+# Where sparse input is taken, these read the tags of a classifier if there is ``predict_proba``, and a
+# clusterer has none.
+OF_CLASSIFIERS = dict.fromkeys(
+    ("check_estimator_sparse_array", "check_estimator_sparse_matrix"), "asks a clusterer for classifier_tags"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -35,10 +55,29 @@ def beside_the_networks(tiny_networks: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(tiny_networks)
 
 
-# No expected failures. scikit-learn itself skips its check of array API input unless that is switched on.
-@parametrize_with_checks(ESTIMATORS)
+def _expected_failures(estimator: BaseEstimator) -> dict[str, str]:
+    return OF_CLASSIFIERS if isinstance(estimator, Clusterer) else {}
+
+
+# scikit-learn itself skips its check of array API input unless that is switched on.
+@parametrize_with_checks([*ESTIMATORS, TablePreparation()], expected_failed_checks=_expected_failures)
 def test_scikit_learn(estimator: BaseEstimator, check: Callable[[BaseEstimator], None]) -> None:
     check(estimator)
+
+
+def test_every_public_estimator_is_checked() -> None:
+    assert {type(estimator).__name__ for estimator in ESTIMATORS} == set(clusterwise.estimators.ESTIMATORS)
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc", "coo", "lil", "dok", "dia", "bsr"])
+def test_sparse_tables_in_every_layout(layout: str) -> None:
+    X = scipy.sparse.random_array((60, 3), density=0.4, rng=np.random.default_rng(0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # so small a table of zeros need not look like anything
+        est = Clusterer(random_state=0).fit(X.asformat(layout))
+        expected = Clusterer(random_state=0).fit(X.tocsr()).labels_
+    assert est.labels_.tolist() == est.predict(X.asformat(layout)).tolist() == expected.tolist()
+    assert est.predict_proba(X.asformat(layout)).shape == (60, est.n_clusters_)
 
 
 def _chain(error: BaseException | None) -> list[type[BaseException]]:

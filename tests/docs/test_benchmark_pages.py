@@ -66,6 +66,11 @@ def test_every_battery_names_its_best_peer(pages, tables):
     assert [line.split("|")[-2].strip() for line in lines] == ["+0.40", "−0.70"]
 
 
+def test_batteries_are_won_or_lost(pages, tables):
+    assert pages.batteries_by_outcome(tables, won=True) == "- *fcps*: 0.90; HDBSCAN 0.50"
+    assert pages.batteries_by_outcome(tables, won=False) == "- *wut*: 0.00; HDBSCAN 0.70"
+
+
 def test_a_table_is_found_below_its_heading(pages, tmp_path, monkeypatch):
     monkeypatch.setattr(pages, "RESULTS", tmp_path)
     (tmp_path / "some.md").write_text(

@@ -10,7 +10,7 @@ from sklearn.datasets import load_iris, make_circles, make_moons
 from sklearn.metrics import adjusted_rand_score
 
 import clusterwise as cw
-from clusterwise.exceptions import CapReachedWarning, ClusterwiseError
+from clusterwise.exceptions import CapReachedWarning, ClusterwiseError, InvalidDataError
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +79,23 @@ def test_layers(blobs: tuple[np.ndarray, np.ndarray], k: int) -> None:
 
 def test_a_layer_that_cannot_be(blobs: tuple[np.ndarray, np.ndarray]) -> None:
     est = cw.Clusterer().fit(blobs[0])
-    with pytest.raises(ClusterwiseError, match="from 1 to 240"):
-        est.labels_at(0)
+    for k in (0, 241, 2.5, "3", None):
+        with pytest.raises(ClusterwiseError, match=f"a whole number from 1 to 240.*got {k!r}"):
+            est.labels_at(k)
+
+
+@pytest.mark.filterwarnings("ignore::clusterwise.exceptions.MisfitWarning")
+@pytest.mark.filterwarnings("ignore::clusterwise.exceptions.OutsidePriorWarning")
+@pytest.mark.parametrize("n", [2, 5, 20, 80])
+def test_more_layers_than_nodes_that_are_judged(n: int) -> None:
+    """As many clusters as one asks for, not as many as some candidate happens to have."""
+    X = np.random.default_rng(n).normal(size=(n, 3))
+    X[::2] += 8
+    est = cw.Clusterer(random_state=0).fit(X)
+    for k in {1, 2, n // 4, n // 2} - {0}:
+        assert len(set(est.labels_at(k))) == k
+    copies = cw.Clusterer(random_state=0).fit(np.repeat(X[:2], 10, axis=0))
+    assert [len(set(copies.labels_at(k))) for k in (1, 2, 3)] == [1, 2, 2]
 
 
 def test_any_order_and_any_units(blobs: tuple[np.ndarray, np.ndarray]) -> None:
@@ -112,6 +127,10 @@ def test_frames_with_words_gaps_and_ids() -> None:
     assert est.preparation_.used_ == ["a", "b", "c", "d"]
     assert adjusted_rand_score(iris.target, est.labels_) > 0.5
     np.testing.assert_array_equal(est.predict(frame), est.labels_)
+    other = frame[frame.columns[::-1]].assign(later=1).drop(columns="note")
+    np.testing.assert_array_equal(est.predict(other), est.labels_)
+    with pytest.raises(InvalidDataError, match="X has no column 'c', which fit used"):
+        est.predict(frame.drop(columns="c"))
 
 
 def test_sparse_rows() -> None:

@@ -335,20 +335,6 @@ def test_seeds_decide_the_anchors() -> None:
     assert len({path[0] for path in paths}) > 1
 
 
-def test_of_several_anchors_the_surest_counts() -> None:
-    model, points = network(filtering="anchored"), 3 * normal(12, 2)
-    step = infer(model, points, n_anchors=40).steps[0]
-    with torch.no_grad():
-        everybody = torch.arange(12)
-        mask = torch.ones(12, 12, dtype=torch.bool)
-        m = torch.sigmoid(model.filter(points.expand(12, -1, -1), mask, everybody).logits)
-    errors = torch.minimum(m, 1 - m).sum(1)
-    assert len(set(errors.tolist())) > 1
-    # As many draws as points: most are among the anchors, and the one that counts is the best of those.
-    assert float(errors[step.anchor]) <= float(errors.median())
-    torch.testing.assert_close(step.probabilities, m[step.anchor])
-
-
 def test_anchors_are_uniform_over_the_points_left() -> None:
     model, points = with_bias(50.0, filtering="anchored"), normal(4, 2)
     n_draws = 2000

@@ -33,6 +33,14 @@ def test_all_points_and_a_number_per_cluster(make_fitted, n_clusters, n_features
     display.figure_.canvas.draw()
 
 
+def test_names_are_no_formulas(make_fitted):
+    estimator, X = make_fitted(2)
+    names = ["cost ($) of {x_ ($)", r"$\frac$"]
+    display = ClusterDisplay.from_estimator(estimator, X, column_names=names)
+    display.figure_.canvas.draw()
+    assert [display.ax_.get_xlabel(), display.ax_.get_ylabel()] == names
+
+
 def test_ellipses_are_the_estimators_own(make_fitted):
     estimator, X = make_fitted(3)
     estimator.covariances_ = np.array([[[1.0, 0.0], [0.0, 4.0]]] * 3)

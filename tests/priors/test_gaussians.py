@@ -166,3 +166,26 @@ def test_a_seed_keeps_its_meaning() -> None:
         [-2.78387987721, -3.03492381588],
     ]
     np.testing.assert_allclose(batch.points[1, :3], expected, rtol=1e-10)
+
+
+def test_clusters_may_lie_side_by_side() -> None:
+    """With ``near`` = 1 each cluster but the first is 1.5 to 5 standard deviations from an earlier one."""
+    drawn = MixtureOfGaussians(k_exact=3, near=1.0).draw(np.random.default_rng(0), 200, 5)
+    for one in drawn.components:
+        assert isinstance(one, GaussianComponents)
+        for j in (1, 2):
+            apart = np.linalg.norm((one.means[j] - one.means[:j]) / one.sds[:j], axis=1)
+            assert ((apart >= 1.5 - 1e-9) & (apart <= 5 + 1e-9)).any()
+
+
+def test_the_share_of_clusters_that_lie_side_by_side() -> None:
+    drawn = MixtureOfGaussians(k_exact=2, near=0.3).draw(np.random.default_rng(0), 2000, 5)
+    near = 0
+    for one in drawn.components:
+        assert isinstance(one, GaussianComponents)
+        near += bool(np.linalg.norm((one.means[1] - one.means[0]) / one.sds[0]) <= 5)
+    by_chance = 0.7 * (
+        1 - math.exp(-((5 * 0.25 / 3) ** 2) / 4)
+    )  # the difference of means has twice their variance
+    expected = 0.3 + by_chance
+    assert abs(near / 2000 - expected) < 4.5 * math.sqrt(expected * (1 - expected) / 2000)

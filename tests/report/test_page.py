@@ -139,6 +139,12 @@ def test_names_and_warnings_cannot_break_out(make_fitted, tmp_path):
     assert html.text.count("alert('x')") > 3
 
 
+@pytest.mark.filterwarnings("error")
+def test_names_in_letters_that_the_font_of_pictures_lacks(make_fitted, tmp_path):
+    estimator, X = make_fitted(2)
+    assert "温度" in page_of(estimator, X, tmp_path, column_names=["温度", "b"]).text
+
+
 def test_one_cluster_one_row_many_clusters_many_columns(make_fitted, tmp_path):
     estimator, X = make_fitted(1)
     assert "No row has an outlier score" in page_of(estimator, X, tmp_path).text

@@ -186,7 +186,10 @@ def test_a_few_words_among_numbers_are_gaps() -> None:
     n = len(frame)
     assert f"words in column 'income' count as gaps: 2 cells (row {n - 2}: 'unknown')." in preparation.notes_
     frame["income"] = [cell if row % 5 else "unknown" for row, cell in enumerate(cells)]
-    assert "different words" in TablePreparation().fit(frame).set_aside_["income"]
+    preparation = TablePreparation().fit(frame)
+    assert "different words" in preparation.set_aside_["income"]
+    (note,) = [note for note in preparation.notes_ if "'income'" in note]
+    assert note.endswith("most of them numbers; to use these, empty the cells like 'unknown'.")
 
 
 def test_structured_arrays_have_named_columns() -> None:

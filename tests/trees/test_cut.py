@@ -4,12 +4,15 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from scipy.cluster.hierarchy import fcluster, linkage
+from sklearn.metrics import adjusted_rand_score
 
 from clusterwise.trees.cut import (
     best_cut,
     best_overlaps,
     cut_into,
     decisions,
+    highest_cut,
     labels_of_cut,
     values_below,
 )
@@ -62,6 +65,15 @@ def test_cut_into_a_number(nodes: Nodes, k: int) -> None:
 def test_more_than_the_tree_holds(nodes: Nodes) -> None:
     value, found = cut_into(nodes.sizes, nodes.children, np.ones(len(nodes.nodes)), 40)
     assert value == -np.inf and len(found) == 0
+
+
+@pytest.mark.parametrize("k", [1, 2, 7, 45])
+def test_highest_cut_against_scipy(nodes: Nodes, k: int) -> None:
+    points = np.random.default_rng(0).standard_normal((45, 2))  # those of the fixture
+    expected = fcluster(linkage(points, "ward"), k, "maxclust")
+    labels = highest_cut(nodes.tree, k)
+    np.testing.assert_array_equal(np.unique(labels), np.arange(k))
+    assert adjusted_rand_score(expected, labels) == 1
 
 
 def test_overlaps_against_sets(nodes: Nodes) -> None:

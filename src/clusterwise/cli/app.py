@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Annotated
 
@@ -33,8 +34,11 @@ def _print_version(wanted: bool) -> None:
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:
-    """Split a list with commas."""
-    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
+    """Split a list with commas; names that hold some themselves are in quotation marks."""
+    if text is None:
+        return None
+    (names,) = csv.reader([text.replace("\n", " ")], skipinitialspace=True) if text.strip() else ([],)
+    return tuple(name.strip() for name in names if name.strip())
 
 
 @app.callback()
@@ -100,7 +104,10 @@ def cluster(
     ] = None,
     refine: Annotated[
         Refine | None,
-        typer.Option(help="What follows the network: splits and merges, EM steps, or nothing."),
+        typer.Option(
+            help="What follows the network: splits and merges, EM steps, the cut that weights made with "
+            "--labels may have learned, or nothing. Default: what suits the weights."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same labels.")] = 0,
 ) -> None:

@@ -28,6 +28,7 @@ def default_output(file: Path) -> Path:
     """Where labels go by default: the working folder, under the name of the data."""
     if file == STDIN:
         return Path("labels.csv")
+    file = file if file.name else file.resolve()  # the working folder itself
     return Path(f"{file.name.partition('.')[0] or file.stem}.labels.csv")
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import typer
 
 from clusterwise.cli.methods import METHODS
-from clusterwise.exceptions import ClusterwiseError, FeatureCountError, InvalidDataError
+from clusterwise.exceptions import ClusterwiseError, FeatureCountError
 
 __all__ = [
     "BAD_INPUT",
@@ -27,22 +27,31 @@ METHOD_OF = {name: method for method, name in METHODS.items()}
 BAD_INPUT = 2
 INTERRUPTED = 130  # what shells report for Ctrl-C
 
+
+def _in_list(name: str) -> str:
+    """The name of a column as part of a list with commas."""
+    return '"' + name.replace('"', '""') + '"' if "," in name else name
+
+
 PREPARE = r"(?:spread (?:its values|them) with|try) clusterwise\.TablePreparation"
 # Words of the library in its errors and warnings, and what they are called here.
 WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (
         r"use it with include=\[(['\"])(.*?)\1\]",
-        lambda match: f"use it with --include {shlex.quote(match[2])}",
+        lambda match: f"use it with --include {shlex.quote(_in_list(match[2]))}",
     ),
     (r"\b(columns|drop|include) names", r"--\1 names"),
     (r"with columns=\.", "with --columns."),
     (r" \(clusterwise\.TablePreparation does\)", ""),
     (r"try clusterwise\.(\w+)", lambda match: f"try --method {METHOD_OF.get(match[1], match[1])}"),
     (r"clusterwise\.(GaussianSearch|Clusterer)", lambda match: f"--method {METHOD_OF[match[1]]}"),
+    (r"pass refine=None or 'auto'", "leave out --refine"),
     (r"refine='(\w+)'", r"--refine \1"),
     (r"refine=None", "--refine none"),
     (r"covariance_type='full'", "--method gaussian-search"),
     (r"projection='pca'", "--project pca"),
+    (r"filtering='([\w-]+)'", r"--filtering \1"),
+    (r"`weights=`", "--weights"),
     (
         r"; raise max_clusters if you expect more",
         "; call it from Python with a larger max_clusters if you expect more",
@@ -51,6 +60,8 @@ WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"; (?:see|compare with) (?:sample_partitions|labels_at)[^.;]*", ""),
     (r"; look at k_posterior_ and at labels_at for other numbers of them", ""),
     (r"; see convergence_\)", ")"),
+    (r"\bin k_posterior_", "in the probability of k"),
+    (r"\bk_posterior_ also", "the probability of k also"),
     (r"raise n_warm_up, or go on with warm_start=True", "call it from Python with a larger n_warm_up"),
 )
 
@@ -85,7 +96,7 @@ def one_line_errors(when_interrupted: str = "interrupted") -> Iterator[None]:
     try:
         yield
     except ClusterwiseError as error:
-        typer.echo(f"error: {_one_line(str(error))}", err=True)
+        typer.echo(f"error: {in_words_of_the_command_line(_one_line(str(error)))}", err=True)
         raise typer.Exit(BAD_INPUT) from error
     except BrokenPipeError:
         raise  # the reader of our output has gone; typer ends quietly
@@ -100,7 +111,7 @@ def one_line_errors(when_interrupted: str = "interrupted") -> Iterator[None]:
 
 @contextlib.contextmanager
 def options_in_remedies() -> Iterator[None]:
-    """Where the library's remedy is a parameter, name the option of the command line instead."""
+    """Where the remedy is another number of features, name the options that change it."""
     try:
         yield
     except FeatureCountError as error:
@@ -109,8 +120,6 @@ def options_in_remedies() -> Iterator[None]:
             f"{facts}; choose columns with --columns, add --project pca, or take --method clusterer "
             "or dp-mixture, which take any number."
         ) from error
-    except InvalidDataError as error:
-        raise InvalidDataError(in_words_of_the_command_line(str(error))) from error
 
 
 @contextlib.contextmanager

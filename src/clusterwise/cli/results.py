@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from clusterwise._names import distinct_names
 from clusterwise.datasets import STDIN
 from clusterwise.exceptions import ClusterwiseError
 
@@ -42,6 +43,8 @@ def add_results(
         columns = {id_name: table.column(id_name)}
     else:
         columns = {"row": np.arange(start, start + len(labels))}
-    for name, column in zip(RESULTS, (labels, probabilities, outlier_scores), strict=True):
-        columns[name if name not in columns else f"cluster_{name}"] = np.round(column, DIGITS)
-    return pyarrow.table(columns)
+    names = distinct_names(
+        [*columns, *(name if name not in columns else f"cluster_{name}" for name in RESULTS)]
+    )
+    results = [np.round(column, DIGITS) for column in (labels, probabilities, outlier_scores)]
+    return pyarrow.table([*columns.values(), *results], names=names)

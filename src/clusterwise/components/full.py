@@ -59,8 +59,9 @@ class Full(NormalInverseWishart):
         return np.asarray(lift(np.ascontiguousarray(points)))
 
     def blurred(self, lifted: np.ndarray, variance: float) -> np.ndarray:
-        d = self.n_features
-        lifted[:, d + 1 :] += variance * (_places(d)[2] == 1.0)
+        if variance > 0:
+            d = self.n_features
+            lifted[:, d + 1 :] += variance * (_places(d)[2] == 1.0)
         return lifted
 
     def _squares(self, statistics: np.ndarray) -> np.ndarray:
@@ -77,7 +78,7 @@ class Full(NormalInverseWishart):
 
     def _parameters(self, statistics: np.ndarray) -> tuple[np.ndarray, float, np.ndarray, np.ndarray, float]:
         """Statistics and prior as compiled functions take them."""
-        nu = np.atleast_1d(np.asarray(self.nu, dtype=np.float64))
+        nu = np.asarray(self.nu, dtype=np.float64).reshape(-1)
         psi = self.psi.reshape(-1, self.n_features)
         return np.ascontiguousarray(statistics), self.kappa, nu, psi, LEAST_SCATTER
 

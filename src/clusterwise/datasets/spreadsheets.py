@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import scipy.sparse
 
 from clusterwise.datasets.tables import import_or_say
 from clusterwise.datasets.text import column_names_of
-from clusterwise.exceptions import InvalidDataError
+from clusterwise.exceptions import FileFormatWarning, InvalidDataError
 
 __all__ = ["read_annotated", "read_workbook"]
 
@@ -22,7 +23,15 @@ def read_workbook(path: Path) -> Any:
         book = excel.load_workbook(path, read_only=True, data_only=True)
     except Exception as error:  # openpyxl passes on what zipfile and its XML parser say
         raise InvalidDataError(f"{path} is damaged or no Excel workbook; save it again as .xlsx.") from error
-    rows = [row for row in book.worksheets[0].iter_rows(values_only=True) if any(c is not None for c in row)]
+    sheet, *others = book.worksheets
+    if others:
+        warnings.warn(
+            f"{path} has {1 + len(others)} sheets, and the first, {sheet.title!r}, is read; save another one "
+            "as a file of its own to cluster it.",
+            FileFormatWarning,
+            stacklevel=2,
+        )
+    rows = [row for row in sheet.iter_rows(values_only=True) if any(c is not None for c in row)]
     book.close()
     if not rows:
         raise InvalidDataError(f"{path} is empty; its first sheet must hold at least one row of numbers.")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from copy import copy
 from functools import partial
 from numbers import Integral
 from pathlib import Path
@@ -158,6 +159,11 @@ class AmortizedClusterer(PipelinedClusterer):
             rule=_rule(weights),
         )
 
+    def _fit_many(self, Xs: Sequence[Any]) -> list[tuple[np.ndarray, np.ndarray]]:
+        with_weights = copy(self)
+        with_weights.weights = self._weights()  # once: looking for the file takes a while
+        return super(AmortizedClusterer, with_weights)._fit_many(Xs)
+
     def _points(self, X: Any, name: str = "X") -> np.ndarray:
         weights = self._weights()
         if getattr(X, "ndim", 2) > 2 and "encoder" in weights.recipe:
@@ -166,7 +172,8 @@ class AmortizedClusterer(PipelinedClusterer):
             )
         points = super()._points(X, name)
         self._require_width(points.shape[1], weights, name)
-        require_columns(_get_feature_names(X), weights.facts.get("columns", ()), weights.name, name)
+        if "columns" in weights.facts:
+            require_columns(_get_feature_names(X), weights.facts["columns"], weights.name, name)
         return points
 
     def _require_width(self, width: int, weights: Weights, name: str = "X") -> None:

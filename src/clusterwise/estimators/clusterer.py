@@ -215,7 +215,8 @@ class Clusterer(PipelinedClusterer):
             require_features(points, self)
         else:
             points = self.preparation_.transform(X)
-        if not scipy.sparse.issparse(X):
+        by_name = self.preparation_ is not None and _has_names(X)  # in any order, as the preparation does
+        if not by_name and not scipy.sparse.issparse(X):
             validate_data(self, X, reset=False, skip_check_array=True)  # names of columns
         return self._space.apply(points)
 
@@ -299,15 +300,17 @@ class Clusterer(PipelinedClusterer):
         """Labels (n,) of the best partition into ``n_clusters``: the same tree, cut finer or coarser.
 
         The candidates with that many clusters come first; if there are none, the trees are cut so that
-        the judge's scores are as large as they can be.
+        the judge's scores are as large as they can be. Rows that are equal share a label, so there may be
+        fewer clusters where nearly every row would be one.
         """
         check_is_fitted(self)
-        if not 1 <= n_clusters <= len(self._prepared.shown):
+        most = len(self._prepared.shown)
+        if not isinstance(n_clusters, Integral) or not 1 <= n_clusters <= most:
             raise ClusterwiseError(
-                f"n_clusters must be from 1 to {len(self._prepared.shown)}, the rows that were looked at; "
-                f"got {n_clusters}."
+                f"n_clusters must be a whole number from 1 to {most}, the rows that were looked at; "
+                f"got {n_clusters!r}."
             )
-        answer = layer(self._judged, n_clusters)
+        answer = layer(self._judged, int(n_clusters))
         return describe_judged(self._prepared, self._judged, answer, alone=True).labels
 
     def _find_misfits(self, prepared: Prepared, description: Description, pipeline: Stages) -> list[str]:
@@ -338,9 +341,14 @@ class Clusterer(PipelinedClusterer):
         return proposal.cap_reached
 
 
+def _has_names(X: Any) -> bool:
+    """Whether X is a data frame: of pandas, polars, ..., or of pyarrow."""
+    return hasattr(X, "columns") or hasattr(X, "column_names")
+
+
 def _needs_preparation(X: Any) -> bool:
     """Whether X is more than an array of numbers without gaps."""
-    if scipy.sparse.issparse(X) or hasattr(X, "columns") or hasattr(X, "column_names"):
+    if scipy.sparse.issparse(X) or _has_names(X):
         return True
     if isinstance(X, np.ma.MaskedArray):
         return bool(np.ma.getmaskarray(X).any())

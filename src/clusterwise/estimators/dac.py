@@ -38,8 +38,6 @@ ONE_ANSWER = (
 # Rows that the network sees where its clusters are flows: bent ones need more than Gaussians do, and nothing
 # else looks at the rows.
 ROWS_OF_FLOWS = 1024
-# Anchors that a pass tries where the network's own answer counts. More were not tried out.
-ANCHORS_ALONE = 4
 
 
 class DAC(AmortizedClusterer):
@@ -57,13 +55,17 @@ class DAC(AmortizedClusterer):
     filtering : {"minimum-loss", "anchored"}, optional
         Whether a pass picks the cluster that it finds easiest, or that of a random row (the anchor). By
         default as the weights do it; without ``weights`` the minimum loss.
+    revise : bool or None
+        Whether clusters are divided and united by the likelihood of the network's own densities when no row
+        is left; without it and with ``refine=None`` the labels are those of the paper. None: for Gaussian
+        clusters, unless a search follows, which does the same and more.
     refine : {"auto", "search", "em", "cut"} or None
         As for :class:`AMCP`. "auto" is "search" for clusters that are Gaussians. For flows, of which a search
         for Gaussians would make pieces, it leaves out clusters without which the others describe the rows
         nearly as well, and labels all rows by the densities of the others.
     weights, projection, scaling, max_clusters, max_network_points, random_state, verbose, device
-        As for :class:`AMCP`; ``weights=None`` stands for those shipped for this filtering. For flows
-        ``max_network_points=None`` is 1,024.
+        As for :class:`AMCP`; ``weights=None`` stands for those shipped for this filtering. Without a search
+        ``max_network_points=None`` is 512, for flows 1,024.
 
     Attributes
     ----------
@@ -86,15 +88,18 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
     """
 
     _method = "dac"
+    _rows_alone = 512
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **AmortizedClusterer._parameter_constraints,
         "filtering": [StrOptions({"minimum-loss", "anchored"}), None],
+        "revise": ["boolean", None],
     }
 
     def __init__(
         self,
         filtering: Literal["minimum-loss", "anchored"] | None = None,
         *,
+        revise: bool | None = None,
         weights: str | Path | Weights | None = None,
         refine: RefineOption | None = "auto",
         projection: Literal["pca"] | None = None,
@@ -106,6 +111,7 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
         device: str = "cpu",
     ) -> None:
         self.filtering = filtering
+        self.revise = revise
         super().__init__(
             weights=weights,
             refine=refine,
@@ -119,8 +125,14 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
         )
 
     def _options(self) -> dict[str, Any]:
-        alone = self._how() is None and not self._has_flows() and "encoder" not in self._weights().recipe
-        return {"n_anchors": ANCHORS_ALONE} if alone else {}
+        revise, weights = self.revise, self._weights()
+        gaussian = weights.model.config.density == "diagonal-gaussian" and "encoder" not in weights.recipe
+        if revise and not gaussian:
+            raise ClusterwiseError(
+                f"revise=True goes with clusters that are Gaussians, and those of the weights "
+                f"{weights.name!r} are not; leave it out."
+            )
+        return {"revise": gaussian and self._how() != "search" if revise is None else revise}
 
     def _default_weights(self) -> str:
         return f"dac-{self.filtering or 'minimum-loss'}-2d"

@@ -24,9 +24,8 @@ point at the threshold 0.5 takes the points with at least half of the largest pr
 the loop always ends. (4) Where the density is that of images, it is learned on each true cluster by itself,
 with the theta of a pass over its members alone: that is what ``contexts`` gives for clusters that were found,
 and a step teaches dozens of clusters in place of one for each data set.
-(5) Eq 7 draws one anchor; one between two clusters leads to both. Several may be tried on the same encoding
-at test time, and the cluster counts of which the network is surest: that with the fewest errors to expect,
-sum_i min(m_i, 1 - m_i).
+(5) What a pass took is never put right in the paper. Here the densities of all clusters together may do so
+when no point is left, see ``dac_revision``.
 """
 
 from __future__ import annotations
@@ -42,6 +41,7 @@ from torch.nn import functional
 from clusterwise.components.flows import ConditionedFlow
 from clusterwise.exceptions import RecipeError
 from clusterwise.models.base import AmortizedModel, Inference, Step, TrainingTask
+from clusterwise.models.dac_revision import revised
 from clusterwise.models.dac_sets import (
     Remaining,
     members_of_clusters,
@@ -197,17 +197,27 @@ class DAC(AmortizedModel):
             points, filtered.means.unsqueeze(1), filtered.log_sds.unsqueeze(1)
         )
 
+    def _pooled_members(self, points: Tensor, mask: Tensor) -> Tensor:
+        """H_theta (B, width) of B clusters by their members (B, N, d) alone, the middle one as anchor."""
+        anchors = None
+        if self.anchor is not None:
+            middle = (points * mask.unsqueeze(-1)).sum(1, keepdim=True) / mask.sum(1)[:, None, None]
+            squared = (points - middle).square().sum(-1)
+            anchors = squared.masked_fill(~mask, torch.inf).argmin(1)
+        return self._pooled(self.encode(points, mask), mask, anchors)[1].squeeze(1)
+
     def contexts(self, points: Tensor, mask: Tensor) -> Tensor:
         """theta (B, c) of B clusters by the encodings (B, N, d) of their images."""
         if self.statistician is None:
             raise ValueError("the density of this network is not one of images")
-        anchors = None
-        if self.anchor is not None:  # the member in the middle
-            middle = (points * mask.unsqueeze(-1)).sum(1, keepdim=True) / mask.sum(1)[:, None, None]
-            squared = (points - middle).square().sum(-1)
-            anchors = squared.masked_fill(~mask, torch.inf).argmin(1)
-        _, h_theta = self._pooled(self.encode(points, mask), mask, anchors)
-        return self.statistician.context(h_theta.squeeze(1))
+        return self.statistician.context(self._pooled_members(points, mask))
+
+    def describe(self, points: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Means and log standard deviations (B, d) of B clusters by their members (B, N, d) alone."""
+        if self.density is None:
+            raise ValueError("the density of this network is not a Gaussian")
+        means, log_sds = self.density(self._pooled_members(points, mask))
+        return means, log_sds
 
     def filter(self, points: Tensor, mask: Tensor, anchors: Tensor | None = None) -> Filtered:
         """One pass over B data sets: points (B, N, d), mask (B, N), anchors (B,)."""
@@ -261,21 +271,19 @@ class DAC(AmortizedModel):
         seeds: Sequence[int] | None = None,
         max_clusters: int = 100,
         n_draws: int = 0,
-        n_anchors: int = 1,
+        revise: bool = False,
     ) -> list[Inference]:
         """Partition B data sets; with anchors ``n_draws`` more times, each with other ones.
 
-        A pass of the answer itself tries ``n_anchors``, one of a draw has a single one.
+        With ``revise``, for Gaussian clusters, partitions are revised when no point is left.
         """
         seeds = seeds or [0] * len(points)
         if n_draws == 0 or self.anchor is None:
-            tried = [n_anchors] * len(points)
-            return self._filter(points, mask, seeds, max_clusters, tried)
+            return self._filter(points, mask, seeds, max_clusters, revise)
         paths = 1 + n_draws
         points, mask = (tensor.repeat_interleave(paths, dim=0) for tensor in (points, mask))
         seeds = [s for seed in seeds for s in _seeds(seed, n_draws)]
-        tried = ([n_anchors] + [1] * n_draws) * (len(points) // paths)
-        found = self._filter(points, mask, seeds, max_clusters, tried)
+        found = self._filter(points, mask, seeds, max_clusters, revise)
         return [
             replace(
                 found[start],
@@ -286,19 +294,23 @@ class DAC(AmortizedModel):
         ]
 
     def _filter(
-        self, points: Tensor, mask: Tensor, seeds: Sequence[int], max_clusters: int, n_anchors: Sequence[int]
+        self, points: Tensor, mask: Tensor, seeds: Sequence[int], max_clusters: int, revise: bool
     ) -> list[Inference]:
         """Filter each of B data sets until no point is left."""
-        traces = [_Trace(*one) for one in zip(mask, seeds, n_anchors, strict=True)]
+        traces = [_Trace(*one) for one in zip(mask, seeds, strict=True)]
         for _ in range(max_clusters):
             active = [b for b, trace in enumerate(traces) if trace.left.any()]
             if not active:
                 break
             self._filter_once(points, [traces[b] for b in active], active)
-        return [
+        found = [
             replace(trace.finish(points[b]), densities=self._densities(trace.contexts))
             for b, trace in enumerate(traces)
         ]
+        if revise:
+            for one, own, present in zip(found, points, mask, strict=True):
+                one.labels[present] = revised(self, own[present], one.labels[present], max_clusters)
+        return found
 
     def _densities(self, contexts: list[Tensor]) -> tuple[ConditionedFlow, ...]:
         """Densities of the clusters that were found, if they are flows."""
@@ -312,25 +324,17 @@ class DAC(AmortizedModel):
         )
         sizes = torch.tensor([len(index) for index in left], device=points.device)
         mask = torch.arange(gathered.shape[1], device=points.device) < sizes[:, None]
-        if self.anchor is None:
-            sets, anchors = list(range(len(traces))), None
-            filtered = self.filter(gathered, mask)
-        else:
-            drawn = [trace.draw_anchors(len(index)) for trace, index in zip(traces, left, strict=True)]
-            sets = [row for row, own in enumerate(drawn) for _ in own]  # of each anchor
-            anchors = torch.tensor([anchor for own in drawn for anchor in own], device=points.device)
-            h_x = self.encode(gathered, mask)
-            if len(sets) > len(traces):
-                h_x, mask = h_x[sets], mask[sets]
-            filtered = self.decode(h_x, mask, anchors)
+        anchors = None
+        if self.anchor is not None:
+            drawn = [trace.draw_anchor(len(index)) for trace, index in zip(traces, left, strict=True)]
+            anchors = torch.tensor(drawn, device=points.device)
+        filtered = self.filter(gathered, mask, anchors)
         probabilities = torch.sigmoid(filtered.logits)
-        errors = (torch.minimum(probabilities, 1 - probabilities) * mask).sum(1).tolist()
         for row, (trace, index) in enumerate(zip(traces, left, strict=True)):
-            surest = min((one for one, of in enumerate(sets) if of == row), key=errors.__getitem__)
-            anchor = None if anchors is None else int(anchors[surest])
-            trace.take(probabilities[surest, : len(index)], index, anchor)
+            anchor = None if anchors is None else int(anchors[row])
+            trace.take(probabilities[row, : len(index)], index, anchor)
             if filtered.context is not None:
-                trace.contexts.append(filtered.context[surest])
+                trace.contexts.append(filtered.context[row])
 
 
 def _seeds(seed: int, n_draws: int) -> list[int]:
@@ -342,17 +346,15 @@ def _seeds(seed: int, n_draws: int) -> list[int]:
 class _Trace:
     """The filtering of one data set so far."""
 
-    def __init__(self, mask: Tensor, seed: int, n_anchors: int) -> None:
-        self.left, self.n_anchors = mask.clone(), n_anchors
+    def __init__(self, mask: Tensor, seed: int) -> None:
+        self.left = mask.clone()
         self.generator = torch.Generator().manual_seed(seed)
         self.steps: list[Step] = []
         self.contexts: list[Tensor] = []  # theta of each step, if the density is a flow
 
-    def draw_anchors(self, n_left: int) -> list[int]:
-        """Draw from the points that are left, uniformly, by the data set's own generator."""
-        shape = (min(self.n_anchors, n_left),)
-        anchors: list[int] = torch.randint(n_left, shape, generator=self.generator).tolist()
-        return anchors
+    def draw_anchor(self, n_left: int) -> int:
+        """Draw one of the points that are left, uniformly, by the data set's own generator."""
+        return int(torch.randint(n_left, (), generator=self.generator))
 
     def take(self, probabilities: Tensor, index: Tensor, anchor: int | None) -> None:
         """Give the points at ``index`` with a probability above 0.5 to the next cluster."""

@@ -32,7 +32,8 @@ class FeatureMap:
     def apply(self, points: np.ndarray) -> np.ndarray:
         """Map points (n, d) to the network's features (n, f); each row on its own."""
         with np.errstate(over="ignore"):  # a new point may lie as far out as it likes
-            scaled = np.clip(self.outer.apply(np.ascontiguousarray(points)), -FARTHEST, FARTHEST)
+            scaled = self.outer.apply(np.ascontiguousarray(points))
+        np.minimum(np.maximum(scaled, -FARTHEST, out=scaled), FARTHEST, out=scaled)
         if self.matrix is not None:
             # No matrix product: each row must come out the same whatever the other rows are.
             scaled = np.stack([(scaled * axis).sum(axis=1) for axis in self.matrix.T], axis=1)

@@ -118,7 +118,7 @@ class Pipeline:
         else:
             beliefs = beliefs_of_refined(prepared, refined, None)
             description = describe_average(prepared, refined.best, beliefs)
-        return replace(description, beyond_cap=refined.beyond_cap)
+        return replace(description, beyond_cap=True) if refined.beyond_cap else description
 
     def believe(
         self, prepared: Prepared, seed: int, n_draws: int, weights: np.ndarray | None = None

@@ -26,10 +26,12 @@ from clusterwise.pipeline.prepare import MOST_CONTEXT, Prepared, prepare
 from clusterwise.pipeline.propose import Proposal
 from clusterwise.pipeline.refine import choose_covariance_type, clusters_of_labels
 from clusterwise.pipeline.space import FeatureSpace
-from clusterwise.trees.cut import cut_into, labels_of_cut
+from clusterwise.trees.agglomerative import ward_linkage
+from clusterwise.trees.cut import cut_into, highest_cut, labels_of_cut
 from clusterwise.trees.neighbourhood import Neighbourhood, neighbourhood_of
 from clusterwise.trees.partitions import agreements, features_of_partition
 from clusterwise.trees.points import COLUMNS_OF_ONE_UNIT, Projection, fit_projection
+from clusterwise.trees.tree import tree_of_merges
 
 __all__ = [
     "JudgedPipeline",
@@ -42,8 +44,8 @@ __all__ = [
 
 # Fewer rows are one cluster: there is nothing to tell clusters by.
 LEAST_ROWS = 8
-# Wide real tables, of images, texts or cells, are less like the training tables than others are: so much of the
-# time the judge is taken to know nothing there, and the answer is the candidate that is most like all others.
+# Wide real tables, of images, texts or cells, are less like the training tables than others are. So often
+# the judge is taken to know nothing there, and the answer is the candidate that is most like all others.
 DOUBT_OF_MANY_COLUMNS = 0.5
 # Candidates less probable than this, relative to the likeliest, are left out of the beliefs.
 LEAST_WEIGHT = 1e-4
@@ -227,21 +229,24 @@ def _best_assigner(
 
 
 def layer(proposal: JudgedProposal, n_clusters: int) -> np.ndarray:
-    """Labels (m,) of the best partition of the rows shown into ``n_clusters``, or as many as can be had."""
+    """Labels (m,) of the best partition of the rows shown into ``n_clusters``.
+
+    Nodes too small to be judged are in no cut; for more parts Ward's tree is cut by its heights.
+    """
     for labels in proposal.candidates:  # the best first
         if labels.max() + 1 == n_clusters:
             return labels
     found = proposal.considered
-    if found is None:
-        return proposal.candidates[0]
-    cuts = [
-        (*cut_into(nodes.sizes, nodes.children, score[:, 0], n_clusters), nodes)
-        for nodes, score in zip(found.trees, found.scores, strict=True)
-    ]
-    value, cut, nodes = max(cuts, key=lambda one: one[0])
-    if not np.isfinite(value):
-        return max(proposal.candidates, key=lambda labels: int(labels.max()))
-    return filled(found.near, labels_of_cut(nodes, cut))
+    if found is not None:
+        cuts = [
+            (*cut_into(nodes.sizes, nodes.children, score[:, 0], n_clusters), nodes)
+            for nodes, score in zip(found.trees, found.scores, strict=True)
+        ]
+        value, cut, nodes = max(cuts, key=lambda one: one[0])
+        if np.isfinite(value):
+            return filled(found.near, labels_of_cut(nodes, cut))
+    assert proposal.near is not None  # of a single row there is no partition but the candidate
+    return highest_cut(tree_of_merges("ward", *ward_linkage(proposal.near.points)), n_clusters)
 
 
 def _all_used(context: np.ndarray, n_clusters: int) -> np.ndarray:

@@ -7,7 +7,7 @@ silent on mixtures of Gaussians, overlapping ones included.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from scipy.special import chdtri, logsumexp
@@ -40,15 +40,15 @@ CORRELATED = 0.6
 MOST_FEATURES = 50  # beyond, covariances take too long for a check
 
 
-def rows_to_check(n: int) -> np.ndarray:
-    """Which of n rows are looked at, evenly spread."""
-    return np.arange(n) if n <= MOST_ROWS else np.linspace(0, n - 1, MOST_ROWS).astype(np.int64)
+def rows_to_check(n: int) -> np.ndarray | slice:
+    """Which of n rows are looked at: all, or some, evenly spread."""
+    return slice(None) if n <= MOST_ROWS else np.linspace(0, n - 1, MOST_ROWS).astype(np.int64)
 
 
 def find_misfits(
     features: np.ndarray,
     labels: np.ndarray,
-    points: np.ndarray,
+    undo: Callable[[np.ndarray], np.ndarray] = np.asarray,
     *,
     full: bool = True,
     judged: bool = False,
@@ -62,8 +62,8 @@ def find_misfits(
         Rows in the space of the clusters, of about unit spread; see ``rows_to_check``.
     labels : ndarray of shape (n,)
         0 to K - 1.
-    points : ndarray of shape (n, d)
-        The same rows in the units of the user.
+    undo : callable
+        Brings rows (m, f) back to the units of the user, (m, d).
     full : bool
         Whether clusters may be correlated.
     judged : bool
@@ -73,7 +73,8 @@ def find_misfits(
     """
     if len(labels) < FEWEST_ROWS:
         return []
-    names = [f"column {place}" for place in range(points.shape[1])] if names is None else list(names)
+    if names is None:
+        names = [f"column {place}" for place in range(undo(features[:1]).shape[1])]
     order = np.argsort(labels, kind="stable")
     rows = np.ascontiguousarray(features[order])  # those of one cluster stand together
     sizes = np.bincount(labels)
@@ -87,7 +88,7 @@ def find_misfits(
         found += _correlated_members(clusters)
     if len(clusters) == 1:
         return found + list(_heaps(features))
-    return found + list(_pieces(clusters, len(labels), judged, _skewed_columns(points, names)))
+    return found + list(_pieces(clusters, len(labels), judged, _skewed_columns(features, undo, names)))
 
 
 def find_misfits_of_any_shape(
@@ -217,8 +218,10 @@ def _heaps(features: np.ndarray) -> Iterator[str]:
             return
 
 
-def _skewed_columns(points: np.ndarray, names: Sequence[str]) -> Iterator[str]:
-    for values, name in zip(points.T[:20], names, strict=False):
+def _skewed_columns(
+    features: np.ndarray, undo: Callable[[np.ndarray], np.ndarray], names: Sequence[str]
+) -> Iterator[str]:
+    for values, name in zip(undo(features).T[:20], names, strict=False):
         if curve_gain(values) > LEAST_GAIN * len(values) / 1000:
             yield name
 

@@ -39,7 +39,7 @@ class NeighbourAssigner:
         labels = votes.argmax(axis=1)
         usual = np.empty(len(votes))
         for label in np.unique(labels):
-            usual[labels == label] = np.median(near.core[labels == label])
+            usual[labels == label] = _usual(near.core[labels == label], near.core)
         return cls(projection, near.points, votes, near.core, usual)
 
     @property
@@ -79,8 +79,8 @@ class NeighbourAssigner:
     def _describe(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         indices, distances = nearest(points, self.points, min(CORE_NEIGHBOUR, len(self.points)))
         usual = self.usual[indices].mean(axis=1)
-        around = np.maximum(distances[:, -1], 1e-300)
-        return self._averaged(indices, distances), np.clip(1 - (usual / around) ** 2, 0.0, 1.0)
+        around = np.maximum(distances[:, -1], usual)  # rows in the thick of their cluster are ordinary
+        return self._averaged(indices, distances), 1 - (usual / around) ** 2
 
     def _averaged(self, indices: np.ndarray, distances: np.ndarray) -> np.ndarray:
         """Mean votes (n, K) of neighbours (n, j), the near ones count most."""
@@ -88,6 +88,18 @@ class NeighbourAssigner:
         weights = (least / np.maximum(distances, least)) ** 2
         weights /= weights.sum(axis=1, keepdims=True)
         return np.einsum("nj,njk->nk", weights, self.votes[indices])
+
+
+def _usual(core: np.ndarray, of_all: np.ndarray) -> float:
+    """What is usual of core distances (m,) in a cluster, among those of all rows; never zero.
+
+    Where most rows are copies, as in rounded data, it is the room around those that are not: the step of the
+    rounding. Otherwise every row beside them would be an outlier.
+    """
+    for distances in (core, core[core > 0], of_all[of_all > 0]):
+        if len(distances) and (usual := float(np.median(distances))) > 0:
+            return usual
+    return LEAST_CORE
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ def _tidy_axes(ax: Axes, points: np.ndarray, names: tuple[str, str]) -> None:
         formatter.set_powerlimits((-4, 8))
         axis.set_major_formatter(formatter)
     ax.spines[["top", "right"]].set_visible(False)
-    ax.set_xlabel(names[0])
-    ax.set_ylabel(names[1])
+    ax.set_xlabel(names[0], parse_math=False)  # "cost ($) of sales ($)" is no formula
+    ax.set_ylabel(names[1], parse_math=False)
     low, high = points.min(axis=0), points.max(axis=0)
     width, height = np.maximum(high / 2 - low / 2, np.finfo(float).tiny)
     # Comparable units: do not distort distances. (matplotlib's equal aspect fails for extreme spans.)

@@ -13,6 +13,7 @@ around the centre of the data, as wide as they are found to be.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -68,7 +69,7 @@ class Sample:
     @cached_property
     def variance(self) -> np.ndarray:
         """Variance of each feature around zero, (d,)."""
-        return np.maximum(np.square(self.points).mean(axis=0), LEAST_SCATTER) + self.blur
+        return np.maximum(np.square(self.points).sum(axis=0) / len(self.points), LEAST_SCATTER) + self.blur
 
 
 def _blur(points: np.ndarray) -> float:
@@ -183,8 +184,23 @@ def log_partition(log_sizes: np.ndarray | float, k: int | np.ndarray, n: int) ->
 
 def average(log_values: np.ndarray) -> np.ndarray:
     """Log of the mean of exp over the strengths, (S, ...) -> (...)."""
-    largest = log_values.max(axis=0)
-    result: np.ndarray = np.log(np.exp(log_values - largest).mean(axis=0)) + largest
+    of_each = np.ascontiguousarray(log_values).reshape(len(log_values), -1)
+    result: np.ndarray = _log_mean(of_each).reshape(log_values.shape[1:])
+    return result
+
+
+@compiled
+def _log_mean(log_values: np.ndarray) -> np.ndarray:
+    """Log of the mean of exp over the rows of (S, m); (m,)."""
+    n_strengths, m = log_values.shape
+    result = np.empty(m)
+    for i in range(m):
+        largest, total = log_values[0, i], 0.0
+        for s in range(1, n_strengths):
+            largest = max(largest, log_values[s, i])
+        for s in range(n_strengths):
+            total += math.exp(log_values[s, i] - largest)
+        result[i] = math.log(total / n_strengths) + largest
     return result
 
 

@@ -20,6 +20,8 @@ MOST_LEVELS_SHARE = 0.25
 FEW_LEVELS = 12  # this many are a category however few the rows are
 # Nearly every row has a value of its own.
 UNIQUE = 0.95
+# What to do with words among numbers; they would not become numbers by taking part.
+EMPTY = "to use these, empty the cells"
 # Below this many rows nothing can be said from how often values occur.
 FEWEST_ROWS = 10
 ID_NAME = re.compile(r"(^|[\W_])(id|ids|uuid|guid|key|index|idx|rownames?|unnamed: \d+|nr|no)$", re.I)
@@ -69,8 +71,19 @@ def _reason(column: Column, named: bool) -> str | None:
             "holds free text" if n_words >= 2.5 else "has a value of its own in nearly every row, like an id"
         )
     if n_levels > MOST_LEVELS or n_levels > MOST_LEVELS_SHARE * len(present):
+        others = [value for value in present if not _is_number(value)]
+        if len(others) < len(present) / 2:
+            return f"has {n_levels:,} different words, most of them numbers; {EMPTY} like {others[0][:40]!r}"
         return f"has {n_levels:,} different words"
     return None
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def _places(table: TableColumns, wanted: Sequence[str], parameter: str) -> list[int]:
@@ -124,7 +137,8 @@ def sentences(aside: dict[str, str], can_include: bool = True) -> list[str]:
     for name, reason in aside.items():
         if reason == "was not asked for":
             continue
-        fixed = reason in ("is empty", "holds neither numbers nor words") or "same value" in reason
+        fixed = reason in ("is empty", "holds neither numbers nor words")
+        fixed |= "same value" in reason or EMPTY in reason
         how = "" if fixed or not can_include else f"; use it with include=[{name!r}]"
         lines.append(f"column {name!r} is set aside: it {reason}{how}.")
     return lines

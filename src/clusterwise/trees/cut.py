@@ -6,8 +6,17 @@ import numpy as np
 
 from clusterwise._compiled import compiled
 from clusterwise.trees.features import Nodes
+from clusterwise.trees.tree import Tree
 
-__all__ = ["best_cut", "best_overlaps", "cut_into", "decisions", "labels_of_cut", "values_below"]
+__all__ = [
+    "best_cut",
+    "best_overlaps",
+    "cut_into",
+    "decisions",
+    "highest_cut",
+    "labels_of_cut",
+    "values_below",
+]
 
 
 def values_below(sizes: np.ndarray, children: np.ndarray, scores: np.ndarray) -> np.ndarray:
@@ -115,6 +124,15 @@ def labels_of_cut(nodes: Nodes, cut: np.ndarray) -> np.ndarray:
     labels = np.full(nodes.tree.n_rows, -1)
     for label, node in enumerate(nodes.nodes[cut]):
         labels[nodes.tree.rows(int(node))] = label
+    return labels
+
+
+def highest_cut(tree: Tree, k: int) -> np.ndarray:
+    """Labels (m,) of the k parts that the last k - 1 merges have joined."""
+    labels = np.zeros(tree.n_rows, dtype=np.int64)
+    last = len(tree.children) - 1
+    for label in range(1, k):  # from the root down: what is below a part is renamed after it
+        labels[tree.rows(int(tree.children[last + 1 - label, 1]))] = label
     return labels
 
 

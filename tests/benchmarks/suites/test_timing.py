@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
+
 import numpy as np
 import pytest
 
 import clusterwise as cw
-from benchmarks.suite import find_suite
+from benchmarks.suite import Case, Outcome, find_suite
 from benchmarks.suites import timing
-from benchmarks.suites.timing import batched, draw_blobs, draw_ten_features, growth_table
+from benchmarks.suites.timing import (
+    batched,
+    beside_a_busy_core,
+    draw_blobs,
+    draw_ten_features,
+    growth_table,
+)
 from benchmarks.summary import Rows, exponent
+
+POPEN = subprocess.Popen
 
 
 def test_blobs_are_far_apart_and_of_equal_size() -> None:
@@ -67,3 +78,26 @@ def test_methods_that_grow_are_given_up() -> None:
     assert grown.patience == 1
     assert grown.too_long < grown.time_limit
     assert len({data.group for data in grown.data}) == 3
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_process_that_keeps_a_core_busy_ends_with_the_fit(
+    fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def popen(command: list[str]) -> subprocess.Popen[bytes]:
+        started.append(POPEN(command))
+        return started[-1]
+
+    def fit(case: Case) -> Outcome:
+        assert started[0].poll() is None  # it runs meanwhile
+        if fails:
+            raise ValueError("no clusters")
+        return Outcome(np.zeros(len(case.points), dtype=np.int64))
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    run = beside_a_busy_core(lambda: fit)
+    with pytest.raises(ValueError, match="no clusters") if fails else contextlib.nullcontext():
+        assert run(Case(np.zeros((3, 2)))).seconds > 0
+    assert started[0].poll() is not None
