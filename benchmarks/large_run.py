@@ -76,11 +76,12 @@ class Clock:
 
     workers: Any = None  # a client of dask
     sample: float = 0.0  # wall seconds spent on fits of the sample
-    rounds: int = 0  # how many there were
+    passes: float = 0.0  # and on passes over all rows
+    rounds: int = 0  # how many fits of the sample there were
 
     def start(self) -> None:
         """Forget what was before."""
-        self.sample, self.rounds = 0.0, 0
+        self.sample, self.passes, self.rounds = 0.0, 0.0, 0
         self._cpu, self._seconds = self._cpu_now(), time.perf_counter()
 
     def stop(self) -> dict[str, float]:
@@ -89,7 +90,7 @@ class Clock:
         peaks = [] if self.workers is None else list(self.workers.run(peak_memory_mb).values())
         return {
             "seconds": seconds,
-            "passes": seconds - self.sample,
+            "passes": self.passes,
             "cpu": self._cpu_now() - self._cpu,
             "sample": self.sample,
             "rounds": self.rounds,
@@ -101,28 +102,31 @@ class Clock:
         others = [] if self.workers is None else self.workers.run(time.process_time).values()
         return time.process_time() + sum(others)
 
-    def of_sample(self, fit: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function, with its time written down as that of the sample."""
+    def timed(self, kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The same function, with its time written down as that of the sample, or of a pass."""
 
-        def timed(*arguments: Any) -> Any:
+        def measured(*arguments: Any) -> Any:
             started = time.perf_counter()
             try:
-                return fit(*arguments)
+                return function(*arguments)
             finally:
-                self.sample += time.perf_counter() - started
-                self.rounds += 1
+                setattr(self, kind, getattr(self, kind) + time.perf_counter() - started)
+                self.rounds += kind == "sample"
 
-        return timed
+        return measured
 
     def watch(self) -> None:
-        """Write down the time of all fits of samples from now on."""
+        """Write down the time of all fits of samples, and of all passes, from now on."""
         pipelined: Any = import_module("clusterwise.estimators.pipelined")
+        batches: Any = import_module("clusterwise.pipeline.batches")
         fit_batches = pipelined.fit_batches
 
         def watched(source: Any, read: Any, fit: Any, *more: Any) -> Any:
-            return fit_batches(source, read, self.of_sample(fit), *more)
+            return fit_batches(source, read, self.timed("sample", fit), *more)
 
         pipelined.fit_batches = watched
+        for name in ("survey", "_review"):
+            setattr(batches, name, self.timed("passes", getattr(batches, name)))
 
 
 def mini_batch_k_means(small: Path, folder: Path, out: Path, seed: int) -> dict[str, Any]:
@@ -144,7 +148,8 @@ def mini_batch_k_means(small: Path, folder: Path, out: Path, seed: int) -> dict[
         for points in batches(one):
             model.partial_fit(points)
         _labels_file((model.predict(points) for points in batches(one)), out)
-    return dict(clock.stop())
+    measured = clock.stop()
+    return measured | {"passes": measured["seconds"]}  # it does nothing else
 
 
 def _model(name: str, seed: int, short: bool) -> Any:
@@ -162,7 +167,7 @@ def ours(name: str, small: Path, folder: Path, out: Path, seed: int) -> dict[str
     for one in (small, folder):
         clock.start()
         model = _model(name, seed, one is small).fit(one)
-        _labels_file((batch.labels for batch in model.predict_batches(one)), out)
+        clock.timed("passes", _labels_file)((batch.labels for batch in model.predict_batches(one)), out)
     return clock.stop() | _facts(model)
 
 
@@ -182,7 +187,7 @@ def on_dask(name: str, small: Path, folder: Path, out: Path, seed: int) -> dict[
             # One partition for each file: the blocks of one machine.
             table = dask.dataframe.read_parquet(one, blocksize=None, split_row_groups=False)
             model = _model(name, seed, one is small).fit(table)
-            _labels_file(iter([model.labels_.compute()]), out)
+            clock.timed("passes", _labels_file)((labels.compute() for labels in [model.labels_]), out)
         return clock.stop() | _facts(model)
 
 

@@ -34,7 +34,8 @@ libraries included; for dask that of the client and that of the larger worker.""
 GROWTH = """\
 Exponents b of n^b, by least squares on logarithms; below 1 time grows more slowly than the number of rows.
 *Seconds* are those of the whole run. A large part of them, at few rows most, is the fit of the sample, which
-takes as long for any number of rows; *seconds for all rows* are what is left without it."""
+takes as long for any number of rows, and a closer look at a bounded number of rows far out; *seconds for all
+rows* are those of the passes alone: reading and checking, reviewing, labels."""
 
 
 # Runs of each method, by rows; more have one.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import io
 import json
 import runpy
 import time
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +66,17 @@ def test_units_do_not_matter(run, folder):
 
 HEAPS = np.repeat([[0.0, 0.0], [9.0, 5.0]], 15, axis=0) + np.random.default_rng(0).normal(size=(30, 2))
 LINES = "".join(f"{x:.4f},{y:.4f}\n" for x, y in HEAPS)
+
+
+def zipped(files):
+    """An archive of texts by name."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return stream.getvalue()
+
+
 GOOD = {
     "comma.csv": ("a,b\n" + LINES).encode(),
     "no_header.csv": LINES.encode(),
@@ -74,6 +88,11 @@ GOOD = {
     "windows.csv": ("a,b\n" + LINES).replace("\n", "\r\n").encode(),
     "packed.csv.gz": gzip.compress(("a,b\n" + LINES).encode()),
     "years.csv": ("2019,2020\n" + LINES).encode(),
+    "packed.csv.bz2": bz2.compress(("a,b\n" + LINES).encode()),
+    "packed.zip": zipped({"inner.csv": "a,b\n" + LINES}),
+    "accounting.csv": (
+        "a,b\n" + "".join(f"{x:.4f},{f'({-y:.4f})' if y < 0 else f'{y:.4f}'}\n" for x, y in HEAPS)
+    ).encode(),
     "index.csv": (",a,b\n" + "".join(f"{i},{row}\n" for i, row in enumerate(LINES.split()))).encode(),
     "twice.csv": ("a,a\n" + LINES).encode(),
     "gaps.csv": ("a,b\n" + LINES + ",3\nNA,\n").encode(),
@@ -98,6 +117,7 @@ BAD = {
     "ids.csv": (b"id,name\n" + b"".join(b"%d,n%d\n" % (i, i) for i in range(20)), "use it with --include id"),
     "title.csv": (("Sales of May\n\na,b\n" + LINES).encode(), "line 3 of title.csv has 2 cells"),
     "open_quote.csv": (b'a,b\n1,2\n"3,4\n5,6\n', "close or delete the quotation mark"),
+    "two.zip": (zipped({"a.csv": LINES, "b.csv": LINES}), "holds 2 files (a.csv, b.csv); pack the table"),
     "infinite.csv": (("a,b\n" + LINES + "inf,2\n").encode(), "infinity at row 30 column 'a'"),
     "page.html": (b"<html></html>", "ends in '.html'; use one of .csv"),
     "image.csv": (bytes(range(256)) * 20, "is not text"),
@@ -130,7 +150,10 @@ NO_TABLES = {
     "ragged": ([[1.0, 2.0], [3.0]], "differ in length"),
     "twice the same name": (pd.DataFrame(HEAPS, columns=["a", "a"]), "rename or drop all but one"),
     "dates alone": (np.full((30, 2), "2024-01-01", dtype="datetime64[D]"), "Name those to use with columns="),
-    "nothing": (None, "Expected 2D array"),
+    "nothing": (None, "X is None; pass an array"),
+    "complex numbers": (HEAPS + 1j, "pass real and imaginary parts"),
+    "three axes": (HEAPS[None], "dim <= 2"),
+    "no rows": (HEAPS[:0], "0 sample"),
 }
 
 

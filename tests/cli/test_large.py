@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,26 @@ def test_an_interrupted_run_leaves_no_file(
     assert result.exit_code == 130
     assert "run the same command again" in result.output
     assert list(out.parent.iterdir()) == []
+
+
+def test_a_terminated_run_leaves_no_file(
+    folder: tuple[Path, np.ndarray], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out" / "labels.parquet"
+    label = large.LabelTask.__call__
+
+    def terminated(task: Any, batch: Any) -> Any:
+        assert len(list(out.parent.iterdir())) == 1  # it is being written
+        signal.raise_signal(signal.SIGTERM)
+        return label(task, batch)
+
+    monkeypatch.setattr(large.LabelTask, "__call__", terminated)
+    before = signal.getsignal(signal.SIGTERM)
+    result = run(folder[0], "--out", out, "--method", "gaussian-search")
+    assert result.exit_code == 130
+    assert "run the same command again" in result.output
+    assert list(out.parent.iterdir()) == []
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_no_report_of_very_many_rows(folder: tuple[Path, np.ndarray], tmp_path: Path) -> None:

@@ -196,3 +196,12 @@ def test_many_leaves_a_fitted_estimator_as_it_is(make_each: Make, heaps: np.ndar
 
 def test_no_data_sets(make: Make) -> None:
     assert make().fit_predict_many([]) == []
+
+
+@pytest.mark.parametrize("variant", ["AMCP", "GaussianSearch", "Clusterer"])
+def test_data_sets_that_come_one_by_one(make_variant: Make, heaps: np.ndarray, variant: str) -> None:
+    estimator, sets = make_variant(variant), [heaps, heaps[:50]]
+    labels = estimator.fit_predict_many(iter(sets))
+    for one, partition in zip(labels, estimator.fit_partition_many(one for one in sets), strict=True):
+        np.testing.assert_array_equal(one, partition.labels)
+    assert list(map(len, labels)) == [len(heaps), 50]

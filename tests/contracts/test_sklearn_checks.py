@@ -14,7 +14,18 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 import clusterwise.estimators
-from clusterwise import ACTST, AMCP, DAC, NCP, CHiGac, Clusterer, DeepDPM, DPMixture, GaussianSearch
+from clusterwise import (
+    ACTST,
+    AMCP,
+    DAC,
+    NCP,
+    CHiGac,
+    Clusterer,
+    DeepDPM,
+    DPMixture,
+    GaussianSearch,
+    TablePreparation,
+)
 from clusterwise.exceptions import FeatureCountError
 
 # The checks come with one to ten features, the weights take two: by contract that is an error unless
@@ -49,7 +60,7 @@ def _expected_failures(estimator: BaseEstimator) -> dict[str, str]:
 
 
 # scikit-learn itself skips its check of array API input unless that is switched on.
-@parametrize_with_checks(ESTIMATORS, expected_failed_checks=_expected_failures)
+@parametrize_with_checks([*ESTIMATORS, TablePreparation()], expected_failed_checks=_expected_failures)
 def test_scikit_learn(estimator: BaseEstimator, check: Callable[[BaseEstimator], None]) -> None:
     check(estimator)
 

@@ -16,7 +16,7 @@ import pytest
 import scipy.sparse
 
 from clusterwise.datasets import format_of, output_format_of, read_table, write_table
-from clusterwise.exceptions import InvalidDataError, MissingDependencyError
+from clusterwise.exceptions import FileFormatWarning, InvalidDataError, MissingDependencyError
 
 VALUES = np.array([[1.0, 0.1], [2.0, -3e7], [4.0, 1 / 3]])
 ENDINGS = [".csv", ".tsv", ".parquet", ".arrow", ".npy", ".npz", ".xlsx", ".h5ad"]
@@ -180,7 +180,7 @@ def test_workbooks_with_several_sheets(tmp_path):
     with pd.ExcelWriter(tmp_path / "x.xlsx") as book:
         for sheet in ("May", "June"):
             pd.DataFrame({sheet: [1.5, 2.5]}).to_excel(book, sheet_name=sheet, index=False)
-    with pytest.warns(UserWarning, match="2 sheets, and the first, 'May', is read"):
+    with pytest.warns(FileFormatWarning, match="2 sheets, and the first, 'May', is read"):
         assert read_table(tmp_path / "x.xlsx").to_pydict() == {"May": [1.5, 2.5]}
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clusterwise.dp.convergence import effective_sample_size, r_hat, summarize
+from clusterwise.dp.convergence import Agreement, effective_sample_size, r_hat, summarize
 
 
 def autoregressive(rng, correlation, shape):
@@ -47,3 +47,15 @@ def test_constant_is_fine_and_two_constants_are_not():
 
 def test_too_few_draws_say_so():
     assert summarize({"k": np.ones((1, 1))}).is_poor
+
+
+@pytest.mark.parametrize(
+    ("within", "between", "poor"),
+    [
+        (0.95, 0.60, True),  # each chain has a clustering of its own
+        (0.99, 0.85, False),  # they differ in few rows
+        (0.70, 0.68, False),  # the posterior is wide, and all chains say so
+    ],
+)
+def test_chains_disagree_only_where_it_matters(within, between, poor):
+    assert Agreement(within, between).is_poor is poor

@@ -10,7 +10,7 @@ from sklearn.datasets import load_iris, make_circles, make_moons
 from sklearn.metrics import adjusted_rand_score
 
 import clusterwise as cw
-from clusterwise.exceptions import CapReachedWarning, ClusterwiseError
+from clusterwise.exceptions import CapReachedWarning, ClusterwiseError, InvalidDataError
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +127,10 @@ def test_frames_with_words_gaps_and_ids() -> None:
     assert est.preparation_.used_ == ["a", "b", "c", "d"]
     assert adjusted_rand_score(iris.target, est.labels_) > 0.5
     np.testing.assert_array_equal(est.predict(frame), est.labels_)
+    other = frame[frame.columns[::-1]].assign(later=1).drop(columns="note")
+    np.testing.assert_array_equal(est.predict(other), est.labels_)
+    with pytest.raises(InvalidDataError, match="X has no column 'c', which fit used"):
+        est.predict(frame.drop(columns="c"))
 
 
 def test_sparse_rows() -> None:

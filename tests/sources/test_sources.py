@@ -123,3 +123,28 @@ def test_files_that_are_none(tmp_path: Path, write_parts: Callable[..., Path]) -
 def test_batches_of_another_kind_are_named(data: Any) -> None:
     with pytest.raises((FeatureCountError, InvalidDataError), match="partition 7"):
         NumberReader(3)(Batch(data, 0, "partition 7", 0))
+
+
+def test_a_row_group_of_a_file_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "NUMBERS_AT_ONCE", 2**15)
+    X = np.random.default_rng(0).normal(size=(200_000, 4))
+    columns = {f"x{place}": column for place, column in enumerate(X.T)}
+    path = tmp_path / "one.parquet"
+    parquet.write_table(pyarrow.table(columns), path, use_dictionary=False, data_page_size=2**14)
+    assert parquet.ParquetFile(path).num_row_groups == 1
+    pool = pyarrow.default_memory_pool()
+    before, most, done = pool.bytes_allocated(), 0, 0
+    for batch in open_parquet(path).batches():
+        most = max(most, pool.bytes_allocated() - before)
+        done += len(batch)
+    assert done == len(X)
+    assert most < X.nbytes / 4
+
+
+def test_files_whose_types_differ_from_the_first_are_read_as_its(tmp_path: Path) -> None:
+    for number, kind in enumerate((np.float64, np.float32)):
+        table = pyarrow.table({"a": np.arange(5, dtype=kind), "b": np.ones(5, dtype=kind)})
+        parquet.write_table(table, tmp_path / f"{number}.parquet")
+    found = read_all(open_parquet(tmp_path))
+    assert found.dtype == np.float64
+    np.testing.assert_array_equal(found[:, 0], np.tile(np.arange(5.0), 2))

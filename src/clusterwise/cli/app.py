@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from clusterwise.cli.clustering import cluster_file, default_output
-from clusterwise.cli.messages import one_line_errors, one_line_warnings
+from clusterwise.cli.messages import one_line_errors, one_line_warnings, terminated_like_interrupted
 from clusterwise.cli.methods import DEFAULT_METHOD, METHODS, Dates, Filtering, Projection, Refine, Scaling
 from clusterwise.cli.tables import Choice
 
@@ -112,7 +112,7 @@ def cluster(
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same labels.")] = 0,
 ) -> None:
     """Find the clusters in FILE; print them and write a label and its confidence for every row."""
-    with one_line_errors("interrupted; run the same command again"):
+    with one_line_errors("interrupted; run the same command again"), terminated_like_interrupted():
         options = {
             "filtering": filtering,
             "weights": weights,

@@ -15,6 +15,7 @@ from clusterwise.cli.messages import one_line_warnings, options_in_remedies
 from clusterwise.cli.methods import choose_method, make_estimator, require_method
 from clusterwise.cli.results import STDIN, result_table
 from clusterwise.cli.tables import Choice
+from clusterwise.cli.warming import compiling_beside
 from clusterwise.cli.weights import choose_for, read_weights
 from clusterwise.datasets import format_of, output_format_of, read_table, write_table
 from clusterwise.exceptions import ClusterwiseError
@@ -95,7 +96,7 @@ def cluster_file(
                 typer.echo(line)
         typer.echo(f"labels: {out}")
         return
-    with one_line_warnings(choice.raw) as heard:
+    with one_line_warnings(choice.raw) as heard, compiling_beside():
         table = read_table(file)
         started = time.perf_counter()
         with options_in_remedies():
@@ -103,6 +104,8 @@ def cluster_file(
             chosen = choose_for(table, choice, known)
             options = known.options_with(options)
             estimator = make_estimator(choose_method(method or known.method, options), seed, options)
+            if choice.raw and "preparation" in estimator.get_params():
+                estimator.set_params(preparation=None)  # which would fill in gaps by itself
             estimator.fit(chosen.features)
         seconds = time.perf_counter() - started
         for note in chosen.notes:

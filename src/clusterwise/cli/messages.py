@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
+import signal
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 
@@ -20,6 +22,7 @@ __all__ = [
     "one_line_errors",
     "one_line_warnings",
     "options_in_remedies",
+    "terminated_like_interrupted",
 ]
 
 METHOD_OF = {name: method for method, name in METHODS.items()}
@@ -107,6 +110,19 @@ def one_line_errors(when_interrupted: str = "interrupted") -> Iterator[None]:
     except KeyboardInterrupt as interrupt:
         typer.echo(when_interrupted, err=True)
         raise typer.Exit(INTERRUPTED) from interrupt
+
+
+@contextlib.contextmanager
+def terminated_like_interrupted() -> Iterator[None]:
+    """Let SIGTERM end what is inside as Ctrl-C does, so that no half-written file is left behind."""
+    if threading.current_thread() is not threading.main_thread():  # others get no signals
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager

@@ -222,11 +222,11 @@ def whiteners(matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 @compiled
 def are_positive(matrices: np.ndarray) -> bool:
     """Whether all matrices (K, d, d) are positive definite."""
-    d = matrices.shape[1]
+    k, d = matrices.shape[:2]
     upper = np.empty((d, d))
     log_det = 0.0
-    for matrix in matrices:
-        log_det += _root(matrix, upper)  # NaN if there is none
+    for j in range(k):  # for matrix in matrices: would compile the root again, for another layout
+        log_det += _root(matrices[j], upper)  # NaN if there is none
     return not math.isnan(log_det)
 
 

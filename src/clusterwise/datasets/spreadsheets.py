@@ -11,7 +11,7 @@ import scipy.sparse
 
 from clusterwise.datasets.tables import import_or_say
 from clusterwise.datasets.text import column_names_of
-from clusterwise.exceptions import InvalidDataError
+from clusterwise.exceptions import FileFormatWarning, InvalidDataError
 
 __all__ = ["read_annotated", "read_workbook"]
 
@@ -28,6 +28,7 @@ def read_workbook(path: Path) -> Any:
         warnings.warn(
             f"{path} has {1 + len(others)} sheets, and the first, {sheet.title!r}, is read; save another one "
             "as a file of its own to cluster it.",
+            FileFormatWarning,
             stacklevel=2,
         )
     rows = [row for row in sheet.iter_rows(values_only=True) if any(c is not None for c in row)]

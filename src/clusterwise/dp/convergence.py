@@ -14,8 +14,9 @@ LEAST_SAMPLES = 10.0
 # Chains that are so far need no more draws.
 SETTLED_R_HAT = 1.1
 SETTLED_SAMPLES = 40.0
-# Chains have found different clusterings if these are less alike than draws of one chain by this much (ARI).
-DIFFERENT = 0.1
+# Chains have found different clusterings if these are less alike than draws of one chain by this much (ARI),
+# and so little alike that a fit with another seed would say something else.
+DIFFERENT, UNLIKE = 0.05, 0.8
 # They have found the same one if draws are alike, and of different chains hardly less than of one.
 ALIKE = 0.9
 SAME = 0.02
@@ -109,7 +110,7 @@ class Agreement:
     @property
     def is_poor(self) -> bool:
         """Whether the chains have found different clusterings."""
-        return self.between < self.within - DIFFERENT
+        return self.between < min(self.within - DIFFERENT, UNLIKE)
 
     @property
     def is_settled(self) -> bool:

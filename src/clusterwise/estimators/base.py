@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from numbers import Integral
 from typing import Any
@@ -68,7 +68,7 @@ class BaseClusterer(
     def fit(self, X: Any, y: Any = None) -> BaseClusterer:
         """Find the clusters of X, (n, d), and how many there are; ``y`` is ignored."""
 
-    def fit_predict_many(self, Xs: Sequence[Any]) -> list[np.ndarray]:
+    def fit_predict_many(self, Xs: Iterable[Any]) -> list[np.ndarray]:
         """Cluster many data sets; return the labels of each. Nothing is stored.
 
         Of a ``dask.bag.Bag`` of data sets it is a bag of labels, computed where the data sets are.
@@ -79,9 +79,9 @@ class BaseClusterer(
     def _labels_of_sets(self, Xs: Sequence[Any]) -> list[np.ndarray]:
         return [labels for labels, _ in self._fit_many(Xs)]
 
-    def fit_partition_many(self, Xs: Sequence[Any]) -> list[Partition]:
+    def fit_partition_many(self, Xs: Iterable[Any]) -> list[Partition]:
         """Cluster many data sets; return labels, memberships and k of each. Nothing is stored."""
-        return [Partition(labels, membership) for labels, membership in self._fit_many(Xs)]
+        return [Partition(labels, membership) for labels, membership in self._fit_many(list(Xs))]
 
     def _fit_many(self, Xs: Sequence[Any]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Labels (n,) and memberships (n, K) of many data sets, clustered one after the other."""

@@ -212,7 +212,8 @@ class Clusterer(PipelinedClusterer):
             require_features(points, self)
         else:
             points = self.preparation_.transform(X)
-        if not scipy.sparse.issparse(X):
+        by_name = self.preparation_ is not None and _has_names(X)  # in any order, as the preparation does
+        if not by_name and not scipy.sparse.issparse(X):
             validate_data(self, X, reset=False, skip_check_array=True)  # names of columns
         return self._space.apply(points)
 
@@ -337,9 +338,14 @@ class Clusterer(PipelinedClusterer):
         return proposal.cap_reached
 
 
+def _has_names(X: Any) -> bool:
+    """Whether X is a data frame: of pandas, polars, ..., or of pyarrow."""
+    return hasattr(X, "columns") or hasattr(X, "column_names")
+
+
 def _needs_preparation(X: Any) -> bool:
     """Whether X is more than an array of numbers without gaps."""
-    if scipy.sparse.issparse(X) or hasattr(X, "columns") or hasattr(X, "column_names"):
+    if scipy.sparse.issparse(X) or _has_names(X):
         return True
     if isinstance(X, np.ma.MaskedArray):
         return bool(np.ma.getmaskarray(X).any())

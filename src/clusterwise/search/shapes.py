@@ -119,7 +119,7 @@ def _project(
     largest = 1e-300
     for a in range(d):
         largest = max(largest, matrix[a, a])
-    f = 0  # directions with any width come first
+    f = int(np.int64(0))  # directions with any width come first; a plain 0 would be compiled for on its own
     for a in range(d):
         if matrix[a, a] > 1e-10 * largest:
             scale = 1.0 / math.sqrt(matrix[a, a])

@@ -13,6 +13,9 @@ from clusterwise.sources.base import Batch, LocalSource, rows_at_once
 
 __all__ = ["ArrowSource", "open_parquet"]
 
+# Bytes of each column that are asked for at once; larger pages of a file are read whole.
+BYTES_AT_ONCE = 2**14
+
 
 def open_parquet(path: str | Path) -> ArrowSource:
     """The rows of a Parquet file, or of all Parquet files below a directory, in the order of their names."""
@@ -80,14 +83,6 @@ class ArrowSource(LocalSource):
     def batches(self) -> Iterator[Batch]:
         """All batches in order."""
         arrow = import_or_say("pyarrow", "parquet files")
-        options = {
-            "columns": list(self.names),
-            "batch_size": rows_at_once(self.n_features),
-            "batch_readahead": 1,
-            "fragment_readahead": 1,
-            "use_threads": True,
-            "schema": self.dataset.schema,
-        }
         for fragment, place, start in self._fragments:
             found = fragment.physical_schema
             missing = [label for label in self.names if label not in found.names]
@@ -96,11 +91,38 @@ class ArrowSource(LocalSource):
                     f"{place} has no column {missing[0]!r}, which the first file has; write all files with "
                     "the same columns."
                 )
-            reading, first = fragment.to_batches(**options, **_little_at_a_time(fragment)), 0
+            reading, first = self._checked(place, self._reading, fragment), 0
             while (rows := self._checked(place, next, reading, None)) is not None:
                 if rows.num_rows > 0:
                     yield Batch(arrow.Table.from_batches([rows]), start + first, place, first)
                     first += rows.num_rows
+
+    def _reading(self, fragment: Any) -> Iterator[Any]:
+        """Batches of one file.
+
+        Arrow's scanner reads ahead, whole row groups and more of them the longer a task takes. On this
+        machine that costs memory and saves no time, so that files of it are read page by page.
+        """
+        schema, size = self.dataset.schema, rows_at_once(self.n_features)
+        datasets = import_or_say("pyarrow.dataset", "parquet files")
+        local = (
+            isinstance(fragment, datasets.ParquetFileFragment) and fragment.filesystem.type_name == "local"
+        )
+        found = fragment.physical_schema
+        if local and all(found.field(name).type == schema.field(name).type for name in self.names):
+            parquet = import_or_say("pyarrow.parquet", "parquet files")
+            file = parquet.ParquetFile(fragment.path, buffer_size=BYTES_AT_ONCE, pre_buffer=False)
+            groups = [group.id for group in fragment.row_groups]
+            return iter(file.iter_batches(size, groups, list(self.names), use_threads=False))
+        return iter(
+            fragment.to_batches(
+                columns=list(self.names),
+                batch_size=size,
+                batch_readahead=1,
+                fragment_readahead=1,
+                schema=schema,
+            )
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in ("_fragments", "_n_rows")}
@@ -112,14 +134,3 @@ def _length(fragment: Any) -> int:
     if isinstance(fragment, datasets.ParquetFileFragment):
         return sum(group.num_rows for group in fragment.row_groups)
     return int(fragment.count_rows())
-
-
-def _little_at_a_time(fragment: Any) -> dict[str, Any]:
-    """Options that keep whole row groups of a Parquet file on this machine out of memory.
-
-    To read them ahead pays where every request takes long.
-    """
-    datasets = import_or_say("pyarrow.dataset", "parquet files")
-    if not isinstance(fragment, datasets.ParquetFileFragment) or fragment.filesystem.type_name != "local":
-        return {}
-    return {"fragment_scan_options": datasets.ParquetFragmentScanOptions(pre_buffer=False)}

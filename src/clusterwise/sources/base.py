@@ -21,7 +21,7 @@ __all__ = ["Batch", "LocalSource", "RowSource", "rows_at_once", "spooled"]
 Result = TypeVar("Result")
 
 # Numbers of a batch, at eight bytes each; tables with very many columns have at least this many rows in one.
-NUMBERS_AT_ONCE = 2**19
+NUMBERS_AT_ONCE = 2**18
 LEAST_ROWS = 256
 # More threads than this wait for the disk, and each has a batch in memory.
 MOST_THREADS = 8

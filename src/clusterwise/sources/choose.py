@@ -52,4 +52,4 @@ def map_sets(Xs: Any, function: Callable[[list[Any]], list[Any]]) -> Any:
     package = type(Xs).__module__.partition(".")[0]
     if package in COLLECTIONS:
         return import_module(COLLECTIONS[package]).map_sets(Xs, function)
-    return function(Xs)
+    return function(list(Xs))

@@ -67,6 +67,8 @@ class TableColumns:
 
 def require_table(X: Any, name: str = "X") -> None:
     """Raise an error for what is no table but is often passed as one."""
+    if X is None:
+        raise InvalidDataError(f"{name} is None; pass an array or a data frame.")
     if isinstance(X, (str, Path)):
         raise InvalidDataError(
             f"{name} is the name of a file ({str(X)[:60]!r}); read it first: "

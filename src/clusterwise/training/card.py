@@ -79,18 +79,19 @@ def _history(history: Sequence[Mapping[str, float]]) -> Iterator[str]:
 
 
 def _reach(facts: Mapping[str, Any]) -> Iterator[str]:
-    if "nmi_of_refining" in facts:
+    if "agreement_of_refining" in facts:
         words = {
             "none": "for the network alone",
             "em": "after EM",
             "search": "after a search, with spherical Gaussians",
             "cut": "for a cut through Ward's tree by a rule that was learned there",
         }
-        scores = facts["nmi_of_refining"]
+        scores = facts["agreement_of_refining"]
         said = ", ".join(f"{scores[how]:.3f} {text}" for how, text in words.items() if how in scores)
         yield ""
         yield (
-            f"On data sets of what was held out, in the space of the encodings, the NMI is {said}. "
+            "On data sets of what was held out, in the space of the encodings, NMI + ARI less the logarithm "
+            f"of how many times too many or too few clusters there are is {said}. "
             f"Estimators do by default what is best there (refine: {facts['refine']})."
         )
     if "cut" in facts:
@@ -98,7 +99,8 @@ def _reach(facts: Mapping[str, Any]) -> Iterator[str]:
         yield ""
         yield (
             f"The rule of the cut: smoothing {rule['smoothing']:.2g}, exponent of the sizes "
-            f"{rule['size_exponent']:.2g}, weight of the network's partition {rule['network_weight']:.2g}, "
+            f"{rule['size_exponent']:.2g}, of the number of rows {rule['rows_exponent']:.2g}, weight of the "
+            f"network's partition {rule['network_weight']:.2g}, "
             f"threshold {rule['threshold']:.3f} ± {rule['spread']:.3f}."
         )
     if "calibration_error" in facts:

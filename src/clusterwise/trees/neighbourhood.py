@@ -20,7 +20,7 @@ LEAST_DISTANCE = 0.02
 # Up to this many features a k-d tree finds neighbours faster than comparing all rows.
 FEATURES_OF_KD_TREE = 6
 # Entries of a block of distances between rows.
-BLOCK = 4_000_000
+BLOCK = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,9 @@ def nearest(points: np.ndarray, among: np.ndarray, n_neighbours: int) -> tuple[n
     step = max(1, BLOCK // len(among))
     for start in range(0, len(points), step):
         some = points[start : start + step]
-        block = norms - 2 * some @ among.T
+        block = some @ among.T
+        block *= -2.0
+        block += norms
         part = slice(start, start + step)
         indices[part], squares[part] = _nearest_in(block, n_neighbours)
         squares[part] += np.square(some).sum(axis=1, keepdims=True)
