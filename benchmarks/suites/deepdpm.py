@@ -91,7 +91,8 @@ def figures(quick: bool) -> Suite:
             ours("DPMixture"), ours("DPMixture, weak prior", "DPMixture", prior="weak"),
         )
     ]  # fmt: skip
-    few = ("DeepDPM", *(method.name for method in once[:3]))
+    both = [ours("DeepDPM"), ours("DeepDPM, prior of the paper", "DeepDPM", scatter_share=0.0)]
+    few = tuple(method.name for method in (*both, *once[:3]))
     data = _sets(SETS, QUICK_ROWS if quick else None, 1 if quick else 3)
     data = [one if one.name in UMAP_SETS else replace(one, methods=few) for one in data]
 
@@ -101,7 +102,7 @@ def figures(quick: bool) -> Suite:
         picture = _draw(rows.of_data(UMAP_SETS), page, METRICS[:3])
         return [f"{HOW} {PRINTED}", picture, *by_data(rows, FIGURES, notes)]
 
-    return _suite("DeepDPM on the features of its paper", data, [ours("DeepDPM"), *once], report)
+    return _suite("DeepDPM on the features of its paper", data, [*both, *once], report)
 
 
 # -- parts taken away, starts, priors --------------------------------------------------------------------

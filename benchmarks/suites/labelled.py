@@ -172,7 +172,8 @@ def _suite(title: str, data: list[Data], methods: list[Method], notes: dict[str,
 
 def characters(quick: bool) -> Suite:
     """Omniglot: alphabets that were not trained on."""
-    methods = network_rows("amcp-characters", None) + peers("amcp-characters", "omniglot-metric", False)
+    methods = network_rows("amcp-characters", "omniglot-dac")
+    methods += peers("amcp-characters", "omniglot-metric", False)
     data = [Data("20 alphabets", alphabet, 2 if quick else 20)]
     notes = {
         "20 alphabets": "All images of one alphabet each: 20 to 47 characters by 20 people. Printed for DAC: "

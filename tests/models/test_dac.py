@@ -15,6 +15,7 @@ from torch import Tensor
 from clusterwise.exceptions import RecipeError
 from clusterwise.models.base import TrainingTask
 from clusterwise.models.dac import DAC, DACConfig, Filtered, filtering_loss
+from clusterwise.models.dac_flows import flow_loss
 from clusterwise.models.dac_sets import members_of_clusters, remaining_points, remove_random_clusters
 from clusterwise.models.registry import make_model
 from clusterwise.nn.densities import diagonal_gaussian_log_density
@@ -180,9 +181,9 @@ def test_anchors_of_a_step_share_an_encoding() -> None:
 
 
 @pytest.mark.parametrize("filtering", ["minimum-loss", "anchored"])
-def test_loss_with_a_flow_is_that_of_its_density(filtering: str) -> None:
-    model = network(filtering=filtering, density="flow", n_context=6, flow_width=8, n_flow_blocks=2)
-    task = small_task()
+def test_loss_with_a_flow_is_that_of_passes_and_that_of_true_clusters(filtering: str) -> None:
+    options = {"filtering": filtering, "density": "flow", "n_context": 6, "flow_width": 8, "n_flow_blocks": 2}
+    model, task = network(**options), small_task()
     generator = torch.Generator().manual_seed(3)
     mask = remove_random_clusters(task.labels, task.n_clusters, generator)
     anchors = None
@@ -190,13 +191,34 @@ def test_loss_with_a_flow_is_that_of_its_density(filtering: str) -> None:
         anchors = torch.multinomial(mask.float(), 1, replacement=True, generator=generator).squeeze(1)
     filtered = model.filter(task.points, mask, anchors)
     assert filtered.means is None
-    assert filtered.context is not None
-    assert model.flow is not None
-    density = torch.cat(
-        [model.flow.log_density(task.points[b : b + 1], filtered.context[b : b + 1]) for b in range(3)]
-    )
-    expected = filtering_loss(filtered.logits, density, task.labels, mask, anchors).mean()
-    torch.testing.assert_close(model.loss(task, torch.Generator().manual_seed(3)), expected)
+    passes = filtering_loss(filtered.logits, None, task.labels, mask, anchors).mean()
+    assert model.cluster_flow is not None
+    of_clusters = flow_loss(model.cluster_flow, task.points, task.labels, generator)
+    torch.testing.assert_close(model.loss(task, torch.Generator().manual_seed(3)), passes + of_clusters)
+
+
+def test_a_density_can_be_learned_alone() -> None:
+    model = network(density="flow", n_context=6, flow_width=8, n_flow_blocks=2, learns="density")
+    model.loss(small_task(), torch.Generator().manual_seed(3)).backward()
+    learned = {name.split(".")[0] for name, own in model.named_parameters() if own.grad is not None}
+    assert learned == {"cluster_flow"}
+    with pytest.raises(RecipeError, match="goes with density = 'flow'"):
+        network(learns="density")
+
+
+def test_a_search_among_flows_follows_the_passes() -> None:
+    """Every answer has the densities of its clusters, and padding changes nothing."""
+    model = network(filtering="anchored", density="flow", n_context=6, flow_width=8, n_flow_blocks=2)
+    points = torch.cat([0.05 * normal(30, 2) - 1, 0.05 * normal(30, 2) + 1])[None]
+    mask = torch.ones(1, 60, dtype=torch.bool)
+    (found,) = model.infer(points, mask, max_clusters=6, n_starts=3, n_draws=2)
+    assert [one.n_clusters for one in found.densities] == [
+        len(torch.unique(labels)) for labels in (found.labels, *found.draws)
+    ]
+    padded = torch.cat([points, torch.full((1, 9, 2), 7.0)], dim=1)
+    absent = torch.cat([mask, torch.zeros(1, 9, dtype=torch.bool)], dim=1)
+    (again,) = model.infer(padded, absent, max_clusters=6, n_starts=3)
+    assert torch.equal(again.labels[:60], found.labels)
 
 
 def test_members_of_every_cluster_are_found() -> None:
@@ -268,7 +290,6 @@ def test_without_density_there_is_no_theta() -> None:
     filtered = model.filter(normal(1, 5, 2), torch.ones(1, 5, dtype=torch.bool))
     assert filtered.means is None
     assert filtered.log_sds is None
-    assert filtered.context is None
 
 
 # -- the loop ----------------------------------------------------------------------------------------

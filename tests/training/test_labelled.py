@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse
 import torch
 from sklearn.metrics import adjusted_rand_score
 
@@ -22,7 +24,8 @@ from clusterwise.pretrained.weights_file import load_weights
 from clusterwise.training import train
 from clusterwise.training.from_labels import METHODS, recipe_for
 from clusterwise.training.images import distorted, spliced, turned
-from clusterwise.training.labelled import LabelledSource
+from clusterwise.training.labelled import LabelledSource, started, whole_groups
+from clusterwise.training.loop import train_weights
 from clusterwise.training.recipe import recipe_from_dict
 
 
@@ -82,6 +85,18 @@ def test_the_step_decides_what_is_drawn() -> None:
     assert len(torch.unique(first.rows, dim=0)) == len(first.rows)  # every row once
 
 
+def test_groups_are_calibrated_on_as_they_are() -> None:
+    X, y = classes(n_classes=20, each=10)
+    recipe = recipe_for("amcp", "identity", 4, None, 2, 0)
+    source = LabelledSource(recipe, X, y, np.array([f"from {label // 2}" for label in y]))
+    sets = whole_groups(source.held, recipe)
+    assert len(sets) == 2  # a fifth of ten
+    for one in sets:
+        assert len(set(source.held.groups[one.index[0]])) == 1  # type: ignore[index]
+        assert sorted(np.bincount(one.labels[0])) == [10, 10]
+    assert whole_groups(LabelledSource(recipe, X, y).held, recipe) == []
+
+
 def test_the_same_seed_gives_the_same_weights(tmp_path: Path) -> None:
     X, y = classes()
     one, other = (cw.train_from_labels(X, y, steps=3, random_state=4, verbose=0) for _ in range(2))
@@ -92,7 +107,7 @@ def test_the_same_seed_gives_the_same_weights(tmp_path: Path) -> None:
         assert torch.equal(tensor, again.model.state_dict()[name]), name
     assert again.facts["held_out"] == "classes"
     assert again.facts["refine"] in ("none", "em", "search", "cut")
-    assert set(again.facts["nmi_of_refining"]) == {"none", "em", "search", "cut"}
+    assert set(again.facts["agreement_of_refining"]) == {"none", "em", "search", "cut"}
     with pytest.raises(WeightsFileError, match="safetensors"):
         one.save(tmp_path / "own.bin")
 
@@ -126,6 +141,18 @@ def test_a_learned_cut_finds_unseen_classes_and_knows_no_other_k() -> None:
         cw.AMCP(refine="cut").fit(unseen[:, :2])
 
 
+def test_many_features_of_few_classes_as_they_are_train_without_diverging() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(4, size=1500)
+    X = 0.8 * rng.normal(size=(4, 128))[y] + rng.normal(size=(1500, 128))
+    source = LabelledSource(recipe := recipe_for("amcp", "identity", 128, None, 80, 0), X, y)
+    model = started(recipe, source)
+    assert model.loss(source.task(1), torch.Generator().manual_seed(0)) < 10  # 20 with the usual widths
+    weights = train_weights(recipe, None, lambda model, is_over: source, verbose=False)
+    assert weights is not None
+    assert weights.facts["history"][-1]["loss"] < 3
+
+
 def test_training_learns_to_find_unseen_classes() -> None:
     X, y = classes(n_classes=30, each=30, d=6)
     weights = cw.train_from_labels(X, y, steps=60, random_state=0, verbose=0)
@@ -138,13 +165,26 @@ def test_training_learns_to_find_unseen_classes() -> None:
         (["a"] * 240, "all rows have the same label"),
         (list(range(240)), "have a single row"),
         ([None] + ["a", "b"] * 119 + ["a"], "have no label"),
+        (["a", ""] + ["a", "b"] * 118 + ["a", " "], r"2 of the 240 rows have no label \(row 1"),
+        ([pd.NA] + ["a", "b"] * 119 + ["a"], "have no label"),
+        (np.ma.masked_equal(np.arange(240) % 12, 3), r"20 of the 240 rows have no label \(row 3"),
+        (np.where(np.arange(240) == 7, np.datetime64("NaT"), np.datetime64("2026-11-18")), "row 7"),
         (["a", "b"], "one entry for each of the 240 rows"),
     ],
 )
-def test_labels_that_are_no_use_are_errors(y: list[Any], message: str) -> None:
+def test_labels_that_are_no_use_are_errors(y: Any, message: str) -> None:
     X, _ = classes()
+    labels = np.array(y, dtype=object) if isinstance(y, list) else y
     with pytest.raises(InvalidDataError, match=message):
-        cw.train_from_labels(X, np.array(y, dtype=object), steps=1, verbose=0)
+        cw.train_from_labels(X, labels, steps=1, verbose=0)
+
+
+@pytest.mark.parametrize("gap", [np.nan, None, ""])
+def test_groups_with_gaps_are_errors(gap: Any) -> None:
+    X, y = classes()
+    groups = np.array([gap, "b", "c", "d", "e", "f"], dtype=object).repeat(40)
+    with pytest.raises(InvalidDataError, match=r"40 of the 240 rows have no group \(row 0"):
+        cw.train_from_labels(X, y, groups=groups, steps=1, verbose=0)
 
 
 def test_bad_rows_and_options_are_errors() -> None:
@@ -155,16 +195,24 @@ def test_bad_rows_and_options_are_errors() -> None:
         cw.train_from_labels(broken, y, steps=1, verbose=0)
     with pytest.raises(InvalidDataError, match="holds no numbers"):
         cw.train_from_labels([["a", 1.0]] * 240, y, steps=1, verbose=0)
-    with pytest.raises(InvalidDataError, match="empty"):
-        cw.train_from_labels(np.empty((0, 3)), [], steps=1, verbose=0)
+    for rows, message in (
+        (np.empty((0, 3)), "empty"),
+        (scipy.sparse.csr_matrix(X), "sparse matrix; pass X.toarray"),
+        (np.ma.masked_greater(X, 3.0), "masked entries"),
+        (1e300 * X, "larger units"),
+    ):
+        with pytest.raises(InvalidDataError, match=message):
+            cw.train_from_labels(rows, y[: rows.shape[0]], steps=1, verbose=0)
     for options, message in (
         ({"steps": 0}, "steps"),
         ({"minutes": -1.0}, "minutes"),
+        ({"minutes": "5"}, "minutes"),
         ({"steps": 1, "minutes": 1.0}, "one of them"),
         ({"method": "k-means"}, "method"),
         ({"encoder": "convolution"}, "images"),
         ({"encoder": "deep"}, "encoder"),
         ({"random_state": -1}, "random_state"),
+        ({"random_state": "a"}, "random_state"),
     ):
         with pytest.raises(ClusterwiseError, match=message):
             cw.train_from_labels(X, y, verbose=0, **options)  # type: ignore[arg-type]

@@ -50,6 +50,16 @@ def test_a_network_that_unites_branches_speaks_against_dividing_them() -> None:
     assert rule.labels(branches_of(points))[0].max() == 1
 
 
+def test_larger_data_sets_need_larger_branches() -> None:
+    points, _ = blobs(k=2)
+    far = np.r_[points, points + 1000.0]
+    rule = CutRule(size_exponent=0.0, threshold=np.log(30.0))
+    one, two = branches_of(points), branches_of(far)
+    both = CutRule(size_exponent=0.0, rows_exponent=0.5, threshold=np.log(30.0) - 0.5 * np.log(len(points)))
+    assert both.statistic(one) == pytest.approx(rule.statistic(one))
+    assert both.statistic(two) == pytest.approx(rule.statistic(two) - 0.5 * np.log(2))
+
+
 def test_other_thresholds_lie_about_the_rule() -> None:
     others = CutRule(threshold=1.0, spread=0.5).others(101)
     thresholds = [one.threshold for one in others]

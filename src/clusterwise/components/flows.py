@@ -18,11 +18,6 @@ __all__ = ["ConditionedFlow", "FlowClusters"]
 
 # Beyond so many spreads there is nothing: rows farther out count as lying here, and no square overflows.
 FARTHEST = 1e3
-# A cluster must raise the log-likelihood of n rows by this many times log(n) / 2, as if it had so many
-# parameters. An arc has eight; more, because a network that sees a part of an arc describes that part well.
-# Chosen on validation sets of the prior, see recipes/LOG.md.
-PARAMETERS = 32
-SHARE_STEPS = 5
 # Added to the variances of a cluster's rows: two of them have none in one direction.
 LEAST_VARIANCE = 1e-4
 
@@ -31,7 +26,8 @@ LEAST_VARIANCE = 1e-4
 class ConditionedFlow:
     """A flow of B blocks whose contexts are given: K maps between points and noise.
 
-    Each block has two hidden layers of h units; its weights are masked already.
+    Points are taken to the coordinates of the cluster first, map (x - mean). Each block has two hidden layers
+    of h units; its weights are masked already.
     """
 
     features: np.ndarray  # (B, d) the features in the order in which a block takes them
@@ -40,6 +36,8 @@ class ConditionedFlow:
     last: np.ndarray  # (B, h, 2 d)
     contexts: np.ndarray  # (K, B, 2 h + 2 d), added before the activations and to the output
     largest_log_scale: float
+    means: np.ndarray  # (K, d)
+    maps: np.ndarray  # (K, d, d)
 
     @property
     def n_clusters(self) -> int:
@@ -53,19 +51,25 @@ class ConditionedFlow:
 
     def select(self, clusters: np.ndarray) -> ConditionedFlow:
         """Keep the clusters with these indices, in this order."""
-        return replace(self, contexts=self.contexts[clusters])
+        return replace(
+            self,
+            contexts=self.contexts[clusters],
+            means=self.means[clusters],
+            maps=self.maps[clusters],
+        )
 
     def noise(self, points: np.ndarray, cluster: int) -> tuple[np.ndarray, np.ndarray]:
         """u = f_k(x), (n, d), and the log determinants (n,) of its derivative, of points (n, d)."""
-        found: tuple[np.ndarray, np.ndarray] = to_noise(
-            np.ascontiguousarray(points),
+        own = self.maps[cluster]
+        noise, log_determinants = to_noise(
+            np.ascontiguousarray((points - self.means[cluster]) @ own.T),
             self.first,
             self.second,
             self.last,
             self.contexts[cluster],
             self.largest_log_scale,
         )
-        return found
+        return noise, log_determinants + np.linalg.slogdet(own).logabsdet
 
     def points(self, noise: np.ndarray, cluster: int) -> np.ndarray:
         """The points (n, d) that ``noise`` maps to these u, (n, d)."""
@@ -78,7 +82,7 @@ class ConditionedFlow:
             self.largest_log_scale,
             self.features,
         )
-        return found
+        return np.linalg.solve(self.maps[cluster], found.T).T + self.means[cluster]
 
 
 @dataclass(frozen=True)
@@ -121,28 +125,6 @@ class FlowClusters:
             self.means[clusters],
             self.covariances[clusters],
         )
-
-    def weighed(self, points: np.ndarray) -> FlowClusters:
-        """Leave out clusters without which the others describe the points (n, d) nearly as well.
-
-        A network that takes one cluster after the other finds some twice, and takes stragglers for clusters.
-        The one that is missed least goes first, as long as the log-likelihood falls by less than its price.
-        """
-        densities, kept = self._compare(points)[0], np.arange(self.n_clusters)
-        shares, fit = _fitted_shares(densities, self.proportions)
-        price = 0.5 * PARAMETERS * np.log(len(points))
-        while len(kept) > 1:
-            without = [
-                _log_likelihood(np.delete(densities, j, 1), np.delete(shares, j)) for j in range(len(kept))
-            ]
-            least = int(np.argmax(without))
-            rest = np.delete(densities, least, 1)
-            new_shares, new_fit = _fitted_shares(rest, np.delete(shares, least))
-            if new_fit < fit - price:
-                break
-            densities, kept, shares, fit = rest, np.delete(kept, least), new_shares, new_fit
-        used, labels = np.unique((densities + np.log(shares)).argmax(axis=1), return_inverse=True)
-        return FlowClusters.of(self.flow.select(kept[used]), points, labels)
 
     def _compare(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log densities (n, K), and squared distances (n, K) from the centres in the space of the noise."""
@@ -192,17 +174,3 @@ class FlowClusters:
         for k in range(self.n_clusters):
             points[labels == k] = self.flow.points(points[labels == k], k)
         return points, labels
-
-
-def _log_likelihood(densities: np.ndarray, shares: np.ndarray) -> float:
-    """Log-likelihood of n points with log densities (n, K); shares (K,) need not sum to one."""
-    return float(logsumexp(densities + np.log(shares / shares.sum()), axis=1).sum())
-
-
-def _fitted_shares(densities: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, float]:
-    """Shares (K,) after some steps of EM from the given ones, and the log-likelihood."""
-    for _ in range(SHARE_STEPS):
-        joint = densities + np.log(shares / shares.sum())
-        membership = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
-        shares = np.maximum(membership.mean(axis=0), np.finfo(np.float64).tiny)
-    return shares / shares.sum(), _log_likelihood(densities, shares)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -15,7 +14,6 @@ from clusterwise.estimators.amortized import AmortizedClusterer, RefineOption
 from clusterwise.estimators.validation import as_points, require_features, require_positive
 from clusterwise.exceptions import ClusterwiseError, WeightsFileError
 from clusterwise.pipeline.describe import Description
-from clusterwise.pipeline.fitting import Pipeline
 from clusterwise.pipeline.prepare import Prepared
 from clusterwise.pipeline.propose import Proposal
 from clusterwise.pipeline.refine import Refine
@@ -38,6 +36,10 @@ ONE_ANSWER = (
 # Rows that the network sees where its clusters are flows: bent ones need more than Gaussians do, and nothing
 # else looks at the rows.
 ROWS_OF_FLOWS = 1024
+# Searches among flows, from passes with other anchors, of which the best counts.
+STARTS = 5
+# Anchors that a pass tries where clusters are flows. More were not tried out.
+ANCHORS_OF_FLOWS = 4
 
 
 class DAC(AmortizedClusterer):
@@ -61,8 +63,8 @@ class DAC(AmortizedClusterer):
         clusters, unless a search follows, which does the same and more.
     refine : {"auto", "search", "em", "cut"} or None
         As for :class:`AMCP`. "auto" is "search" for clusters that are Gaussians. For flows, of which a search
-        for Gaussians would make pieces, it leaves out clusters without which the others describe the rows
-        nearly as well, and labels all rows by the densities of the others.
+        for Gaussians would make pieces, it is a search among flows: rows move, clusters that are not
+        missed are left out, and pairs that one flow describes as well become one.
     weights, projection, scaling, max_clusters, max_network_points, random_state, verbose, device
         As for :class:`AMCP`; ``weights=None`` stands for those shipped for this filtering. Without a search
         ``max_network_points=None`` is 512, for flows 1,024.
@@ -132,6 +134,8 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
                 f"revise=True goes with clusters that are Gaussians, and those of the weights "
                 f"{weights.name!r} are not; leave it out."
             )
+        if self._has_flows():
+            return {"n_anchors": ANCHORS_OF_FLOWS, "n_starts": STARTS if self.refine == "auto" else 0}
         return {"revise": gaussian and self._how() != "search" if revise is None else revise}
 
     def _default_weights(self) -> str:
@@ -159,9 +163,6 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
                 f"{self._weights().name!r} by Gaussians, which they are not; pass refine=None or 'auto'."
             )
         return None
-
-    def _pipeline(self) -> Pipeline:
-        return replace(super()._pipeline(), weigh_flows=self.refine == "auto" and self._has_flows())
 
     def _max_shown(self) -> int:
         if self.max_network_points is None and self._has_flows():

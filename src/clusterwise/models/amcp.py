@@ -306,7 +306,7 @@ class AMCP(AmortizedModel):
         left = state.columns == state.k
         log_seeds = self.log_seed_probabilities(points, expected.detach(), state.columns, state.k)
         right = left & (state.target >= state.k - 1)
-        log_likelihood = -torch.exp(expected.detach())
+        log_likelihood = -torch.exp(expected.detach().clamp(max=LARGEST_LOG_LOSS))
         chance = torch.logsumexp((log_seeds + log_likelihood).masked_fill(~right, NEVER), dim=1)
         some = right.any(1)  # in states that revise, nothing is left
         return -(chance * some).sum() / some.sum().clamp(min=1)
@@ -393,6 +393,8 @@ HEAD_WEIGHT = 0.1
 SEED_WEIGHT = 0.1
 # Losses below this are all the same to it.
 SMALLEST_LOSS = 0.01
+# No loss is larger than that of "never", whatever the head foretells.
+LARGEST_LOG_LOSS = math.log(-NEVER)
 # Points of the data sets whose clusters are generated together; more of them would only take more memory.
 POINTS_AT_A_TIME = 16384
 

@@ -21,11 +21,14 @@ Readings of ours. (1) Eq 9 sums over points where Eqs 5 and 7 average; the avera
 throughout. (2) A pass of training removes a random number of true clusters first, because that is
 what the second and later passes see at test time, on data scaled once. (3) A pass that takes no
 point at the threshold 0.5 takes the points with at least half of the largest probability, so that
-the loop always ends. (4) Where the density is that of images, it is learned on each true cluster by itself,
-with the theta of a pass over its members alone: that is what ``contexts`` gives for clusters that were found,
-and a step teaches dozens of clusters in place of one for each data set.
+the loop always ends. (4) Where the density is that of images or a flow, it is learned on each true cluster by
+itself, with a theta of its members alone: ``contexts`` and ``nn.cluster_flows`` give it for clusters that
+were found, and a step teaches dozens of clusters in place of one for each data set.
 (5) What a pass took is never put right in the paper. Here the densities of all clusters together may do so
-when no point is left, see ``dac_revision``.
+when no point is left, see ``dac_revision`` for Gaussians and ``dac_flows`` for flows.
+(6) Eq 7 draws one anchor; one between two clusters leads to both. Several may be tried on the same encoding
+at test time, and the cluster counts of which the network is surest: that with the fewest errors to expect,
+sum_i min(m_i, 1 - m_i).
 """
 
 from __future__ import annotations
@@ -38,9 +41,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clusterwise.components.flows import ConditionedFlow
 from clusterwise.exceptions import RecipeError
 from clusterwise.models.base import AmortizedModel, Inference, Step, TrainingTask
+from clusterwise.models.dac_flows import best_partition, compact, flow_loss, members_of_labels, some_members
 from clusterwise.models.dac_revision import revised
 from clusterwise.models.dac_sets import (
     Remaining,
@@ -53,9 +56,9 @@ from clusterwise.nn.attention import (
     MultiheadAttentionBlock,
     PoolingByMultiheadAttention,
 )
+from clusterwise.nn.cluster_flows import ClusterFlow
 from clusterwise.nn.densities import DiagonalGaussianHead, diagonal_gaussian_log_density
 from clusterwise.nn.embedding import CoordinateEmbedding
-from clusterwise.nn.flows import FlowHead
 from clusterwise.nn.statistician import NeuralStatistician
 
 __all__ = ["DAC", "DACConfig", "Filtered", "filtering_loss"]
@@ -87,6 +90,7 @@ class DACConfig:
     n_latent: int = 16  # length of z there, and the width of encoder, decoder and prior of z
     decoder_width: int = 256
     density_weight: float = 1.0  # of log p in the loss; Eqs 5 and 7 have 1
+    learns: Literal["both", "density"] = "both"  # "density": memberships stay as they are; for flows
 
 
 class Filtered(NamedTuple):
@@ -95,7 +99,6 @@ class Filtered(NamedTuple):
     logits: Tensor  # (B, N), logit of the membership probability m
     means: Tensor | None = None  # (B, d) of the Gaussian density
     log_sds: Tensor | None = None  # (B, d)
-    context: Tensor | None = None  # (B, c), theta of the flow or of the images
 
 
 def filtering_loss(
@@ -148,11 +151,13 @@ class DAC(AmortizedModel):
         self.density = (
             DiagonalGaussianHead(width, config.n_features) if config.density == "diagonal-gaussian" else None
         )
-        self.flow = (
-            FlowHead(width, config.n_features, config.n_context, config.n_flow_blocks, config.flow_width)
+        self.cluster_flow = (
+            ClusterFlow(config.n_features, config.n_context, config.n_flow_blocks, config.flow_width)
             if config.density == "flow"
             else None
         )
+        if config.learns == "density" and self.cluster_flow is None:
+            raise RecipeError("learns = 'density' goes with density = 'flow'; leave it out.")
         self.statistician = (
             NeuralStatistician(
                 width, config.n_pixels, config.n_context, config.n_latent, config.decoder_width
@@ -181,16 +186,13 @@ class DAC(AmortizedModel):
         """Cluster parameters and membership logits from encoded data (B, N, width)."""
         h_x, h_theta = self._pooled(h_x, mask, anchors)
         means, log_sds = self.density(h_theta.squeeze(1)) if self.density is not None else (None, None)
-        context = self.flow.context(h_theta.squeeze(1)) if self.flow is not None else None
         h_m = self.condition(h_x, h_theta)
         for block in self.decoder:
             h_m = block(h_m, mask)
-        return Filtered(self.membership(h_m).squeeze(-1), means, log_sds, context)
+        return Filtered(self.membership(h_m).squeeze(-1), means, log_sds)
 
     def log_density(self, points: Tensor, filtered: Filtered) -> Tensor | None:
         """log p(x; theta) of points (B, N, d) under the cluster that was found, (B, N), or None."""
-        if self.flow is not None and filtered.context is not None:
-            return self.flow.log_density(points, filtered.context)
         if filtered.means is None or filtered.log_sds is None:
             return None
         return diagonal_gaussian_log_density(
@@ -224,6 +226,19 @@ class DAC(AmortizedModel):
         return self.decode(self.encode(points, mask), mask, anchors)
 
     def loss(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
+        parts = [] if self.config.learns == "density" else [self._loss_of_filtering(task, generator)]
+        if self.statistician is not None or self.cluster_flow is not None:
+            parts.append(self._loss_of_clusters(task, generator))
+        return torch.stack(parts).sum()
+
+    def _loss_of_clusters(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
+        """What densities that are learned on true clusters, each by itself, lose there; a scalar."""
+        if self.cluster_flow is None:
+            return self._loss_of_images(task, generator)
+        return self.config.density_weight * flow_loss(self.cluster_flow, task.points, task.labels, generator)
+
+    def _loss_of_filtering(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
+        """Eqs 5, 7 and 9, a scalar."""
         mask = remove_random_clusters(task.labels, task.n_clusters, generator)
         anchors = None
         if self.anchor is not None:
@@ -235,8 +250,7 @@ class DAC(AmortizedModel):
             self._loss_of_sets(part, None if anchors is None else part.place_of(anchors)).sum()
             for part in remaining_points(task.points, task.labels, mask)
         ]
-        loss = torch.stack(parts).sum() / (len(mask) * (1 if anchors is None else anchors.shape[1]))
-        return loss if self.statistician is None else loss + self._loss_of_images(task, generator)
+        return torch.stack(parts).sum() / (len(mask) * (1 if anchors is None else anchors.shape[1]))
 
     def _loss_of_images(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
         """Eq 18 of true clusters, each by itself, a scalar: the mean over images."""
@@ -272,49 +286,83 @@ class DAC(AmortizedModel):
         max_clusters: int = 100,
         n_draws: int = 0,
         revise: bool = False,
+        n_anchors: int = 1,
+        n_starts: int = 0,
     ) -> list[Inference]:
         """Partition B data sets; with anchors ``n_draws`` more times, each with other ones.
 
-        With ``revise``, for Gaussian clusters, partitions are revised when no point is left.
+        With ``revise``, for Gaussian clusters, partitions are revised when no point is left. A pass of the
+        answer itself tries ``n_anchors``, one of a draw has a single one. With flows and ``n_starts`` > 0 a
+        search goes on from each partition (``dac_flows``): the answer is what so many of them find together.
         """
         seeds = seeds or [0] * len(points)
-        if n_draws == 0 or self.anchor is None:
-            return self._filter(points, mask, seeds, max_clusters, revise)
-        paths = 1 + n_draws
-        points, mask = (tensor.repeat_interleave(paths, dim=0) for tensor in (points, mask))
-        seeds = [s for seed in seeds for s in _seeds(seed, n_draws)]
-        found = self._filter(points, mask, seeds, max_clusters, revise)
-        return [
-            replace(
-                found[start],
-                draws=tuple(one.labels for one in found[start + 1 : start + paths]),
-                densities=sum((one.densities for one in found[start : start + paths]), ()),
+        if self.anchor is None:  # all would be the same
+            n_draws, n_starts = 0, min(1, n_starts)
+        if self.cluster_flow is None:
+            n_starts = 0
+        answers = max(1, n_starts)
+        paths = answers + n_draws
+        if paths > 1:
+            points, mask = (tensor.repeat_interleave(paths, dim=0) for tensor in (points, mask))
+            seeds = [s for seed in seeds for s in _seeds(seed, paths - 1)]
+        tried = ([n_anchors] * answers + [1] * n_draws) * (len(points) // paths)
+        found = self._filter(points, mask, seeds, max_clusters, revise, tried)
+        results = []
+        for start in range(0, len(found), paths):
+            answer, *draws = (
+                self._with_flows(points[start], mask[start], own, n_starts > 0)
+                for own in (
+                    found[start : start + answers],
+                    *([one] for one in found[start + answers : start + paths]),
+                )
             )
-            for start in range(0, len(found), paths)
-        ]
+            results.append(
+                replace(
+                    answer,
+                    draws=tuple(one.labels for one in draws),
+                    densities=sum((one.densities for one in draws), answer.densities),
+                )
+            )
+        return results
+
+    def _with_flows(
+        self, points: Tensor, mask: Tensor, found: Sequence[Inference], searched: bool
+    ) -> Inference:
+        """Give the clusters found in points (N, d) their densities, after a search or as they are."""
+        if self.cluster_flow is None:
+            return found[0]
+        rows = mask.nonzero().squeeze(1)
+        # A flow is made from the first members, and rows may come sorted.
+        rows = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(0)).to(rows.device)]
+        starts = [compact(one.labels[rows]) for one in found]
+        own = best_partition(self.cluster_flow, points[rows], starts) if searched else starts[0]
+        labels = found[0].labels.clone()
+        labels[rows] = own
+        index, present = some_members(members_of_labels(own))
+        densities = self.cluster_flow.given(points[rows][index], present)
+        return replace(found[0], labels=labels, densities=(densities,))
 
     def _filter(
-        self, points: Tensor, mask: Tensor, seeds: Sequence[int], max_clusters: int, revise: bool
+        self,
+        points: Tensor,
+        mask: Tensor,
+        seeds: Sequence[int],
+        max_clusters: int,
+        revise: bool,
+        n_anchors: Sequence[int],
     ) -> list[Inference]:
         """Filter each of B data sets until no point is left."""
-        traces = [_Trace(*one) for one in zip(mask, seeds, strict=True)]
+        traces = [_Trace(*one) for one in zip(mask, seeds, n_anchors, strict=True)]
         for _ in range(max_clusters):
             active = [b for b, trace in enumerate(traces) if trace.left.any()]
             if not active:
                 break
             self._filter_once(points, [traces[b] for b in active], active)
-        found = [
-            replace(trace.finish(points[b]), densities=self._densities(trace.contexts))
-            for b, trace in enumerate(traces)
-        ]
+        found = [trace.finish(points[b]) for b, trace in enumerate(traces)]
         if revise:
             for one, own, present in zip(found, points, mask, strict=True):
                 one.labels[present] = revised(self, own[present], one.labels[present], max_clusters)
         return found
-
-    def _densities(self, contexts: list[Tensor]) -> tuple[ConditionedFlow, ...]:
-        """Densities of the clusters that were found, if they are flows."""
-        return () if self.flow is None or not contexts else (self.flow.flow.given(torch.stack(contexts)),)
 
     def _filter_once(self, points: Tensor, traces: list[_Trace], active: list[int]) -> None:
         """Run one pass over the points that are left, gathered so that taken points cost nothing."""
@@ -324,17 +372,23 @@ class DAC(AmortizedModel):
         )
         sizes = torch.tensor([len(index) for index in left], device=points.device)
         mask = torch.arange(gathered.shape[1], device=points.device) < sizes[:, None]
-        anchors = None
-        if self.anchor is not None:
-            drawn = [trace.draw_anchor(len(index)) for trace, index in zip(traces, left, strict=True)]
-            anchors = torch.tensor(drawn, device=points.device)
-        filtered = self.filter(gathered, mask, anchors)
+        if self.anchor is None:
+            sets, anchors = list(range(len(traces))), None
+            filtered = self.filter(gathered, mask)
+        else:
+            drawn = [trace.draw_anchors(len(index)) for trace, index in zip(traces, left, strict=True)]
+            sets = [row for row, own in enumerate(drawn) for _ in own]  # of each anchor
+            anchors = torch.tensor([anchor for own in drawn for anchor in own], device=points.device)
+            h_x = self.encode(gathered, mask)
+            if len(sets) > len(traces):
+                h_x, mask = h_x[sets], mask[sets]
+            filtered = self.decode(h_x, mask, anchors)
         probabilities = torch.sigmoid(filtered.logits)
+        errors = (torch.minimum(probabilities, 1 - probabilities) * mask).sum(1).tolist()
         for row, (trace, index) in enumerate(zip(traces, left, strict=True)):
-            anchor = None if anchors is None else int(anchors[row])
-            trace.take(probabilities[row, : len(index)], index, anchor)
-            if filtered.context is not None:
-                trace.contexts.append(filtered.context[row])
+            surest = min((one for one, of in enumerate(sets) if of == row), key=errors.__getitem__)
+            anchor = None if anchors is None else int(anchors[surest])
+            trace.take(probabilities[surest, : len(index)], index, anchor)
 
 
 def _seeds(seed: int, n_draws: int) -> list[int]:
@@ -346,15 +400,16 @@ def _seeds(seed: int, n_draws: int) -> list[int]:
 class _Trace:
     """The filtering of one data set so far."""
 
-    def __init__(self, mask: Tensor, seed: int) -> None:
-        self.left = mask.clone()
+    def __init__(self, mask: Tensor, seed: int, n_anchors: int) -> None:
+        self.left, self.n_anchors = mask.clone(), n_anchors
         self.generator = torch.Generator().manual_seed(seed)
         self.steps: list[Step] = []
-        self.contexts: list[Tensor] = []  # theta of each step, if the density is a flow
 
-    def draw_anchor(self, n_left: int) -> int:
-        """Draw one of the points that are left, uniformly, by the data set's own generator."""
-        return int(torch.randint(n_left, (), generator=self.generator))
+    def draw_anchors(self, n_left: int) -> list[int]:
+        """Draw from the points that are left, uniformly, by the data set's own generator."""
+        shape = (min(self.n_anchors, n_left),)
+        anchors: list[int] = torch.randint(n_left, shape, generator=self.generator).tolist()
+        return anchors
 
     def take(self, probabilities: Tensor, index: Tensor, anchor: int | None) -> None:
         """Give the points at ``index`` with a probability above 0.5 to the next cluster."""

@@ -29,7 +29,7 @@ from clusterwise.nn.embedding import CoordinateEmbedding
 from clusterwise.nn.feature_encoder import EncoderConfig, FeatureEncoder
 from clusterwise.nn.statistician import NeuralStatistician
 
-__all__ = ["EncodedModel", "RowsTask", "prototype_loss", "start_near_identity"]
+__all__ = ["EncodedModel", "RowsTask", "prototype_loss", "start_near_identity", "start_widths"]
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,31 @@ def start_near_identity(network: AmortizedModel) -> None:
         nn.init.zeros_(network.to_encoding.bias)
 
 
+@torch.no_grad()
+def start_widths(network: AMCP, points: Tensor, labels: Tensor) -> None:
+    """Let AMCP's components begin as wide as classes are, points (B, N, f) with labels (B, N).
+
+    Classes of many features as they are lie far from their means in all of them. With narrow components every
+    point would belong to the rest at first, and the quickest way out of such a loss is one that drives the
+    encodings to the corners of the cube. Encodings that are tight already leave the widths as they are.
+    """
+    x = network.encode(points, None)[0]
+    members = functional.one_hot(labels).to(x.dtype)  # (B, N, K)
+    sizes = members.sum(1, keepdim=True)
+    means = members.transpose(1, 2) @ x / sizes.transpose(1, 2).clamp(min=1)
+    squared = torch.cdist(x, means).square()
+    others = (1 - members) * (sizes > 0)
+    own, other = ((squared * which).sum() / which.sum().clamp(min=1) for which in (members, others))
+    # Another class is some nats less likely than the point's own; the rest is in the middle between them.
+    widened = 0.5 * torch.log((other - own).clamp(min=1e-9) / (2 * NATS_BETWEEN_CLASSES))
+    network.log_sd.copy_(torch.maximum(network.log_sd, widened))
+    middle = -torch.exp(-2 * network.log_sd) * (own + other) / 4
+    network.log_density_of_rest.copy_(torch.minimum(network.log_density_of_rest, middle))
+
+
 # Share of the usual weights that attention begins with.
 ADDED_BY_ATTENTION = 0.1
+NATS_BETWEEN_CLASSES = 4.0
 
 
 class EncodedModel(AmortizedModel):

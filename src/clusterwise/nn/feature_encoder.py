@@ -132,38 +132,40 @@ class FeatureEncoder(nn.Module):
 
         Pixels have one scale in common. Columns have one in common or one each, and are turned towards what
         tells classes apart as far as that helps: ``judge`` says how badly the encoder does, on other classes.
-        Where nothing else is learned, rows may be brought to one length as well; whether they are is for
-        ``divide`` to say, how well encodings can be divided into classes, which takes longer than ``judge``.
+        Where nothing else is learned, ``divide`` says how far they are turned, and whether rows are brought
+        to one length: how well encodings can be divided into classes, which takes longer than ``judge``.
         """
         if self.linear is None:
             self._scale(rows, per_feature=False)
             self._to_unit_spread(rows)
             return
-        found: dict[bool, tuple[float, dict[str, Tensor]]] = {}  # the best start of each kind
-        starts = [(*start, False) for start in STARTS]
-        if self.config.kind == "identity":
-            starts = [*starts, *((*start, True) for start in STARTS)]
-        for per_feature, share, directions in starts if judge is not None else starts[len(STARTS) - 1 :][:1]:
+        found: dict[tuple[bool, float, bool], float] = {}  # how bad each start is
+
+        def begin(per_feature: bool, share: float, directions: bool) -> None:
             self._scale(rows, per_feature)
             if self.config.kind == "identity":
                 self.directions.fill_(float(directions))
+            assert self.linear is not None
             axes = discriminants(self.standardized(rows), labels, self.config.n_out, share)
             self.linear.weight.zero_()
             self.linear.weight[: axes.shape[1]].copy_(axes.T)
             self.linear.bias.zero_()
             self._to_unit_spread(rows)
-            badness = 0.0 if judge is None else judge(self)
-            if directions not in found or badness < found[directions][0]:
-                state = {name: tensor.clone() for name, tensor in self.state_dict().items()}
-                found[directions] = badness, state
 
-        def how_good(kind: bool) -> float:
-            if divide is None or len(found) == 1:
-                return -found[kind][0]
-            self.load_state_dict(found[kind][1])
-            return divide(self)
-
-        self.load_state_dict(found[max(found, key=how_good)][1])
+        for per_feature, share in STARTS if judge is not None else STARTS[-1:]:
+            begin(per_feature, share, False)
+            found[per_feature, share, False] = 0.0 if judge is None else judge(self)
+        best = min(found, key=lambda start: found[start])
+        if self.config.kind == "identity" and judge is not None and divide is not None:
+            starts = [(best[0], share, directions) for share in SHARES for directions in (False, True)]
+            good: dict[tuple[bool, float, bool], float] = {}
+            for start in starts:
+                begin(*start)
+                good[start] = divide(self)
+            best = max(good, key=lambda start: good[start])
+        begin(*best)
+        if judge is not None:
+            judge(self)  # which also sets the temperature
 
     def _scale(self, rows: Tensor, per_feature: bool) -> None:
         self.shift.copy_(rows.mean(0) if self.config.image_shape is None else rows.mean())
@@ -179,6 +181,8 @@ class FeatureEncoder(nn.Module):
 
 # Whether columns have a scale each, and how far the covariance within classes is shrunk to none at all.
 STARTS = ((False, 1.0), (True, 1.0), (False, 0.5), (False, 0.2), (True, 0.5), (True, 0.1))
+# What ``divide`` chooses from where features stay as they are.
+SHARES = (1.0, 0.5)
 
 
 def discriminants(rows: Tensor, labels: Tensor, n_axes: int, share: float = 0.1) -> Tensor:

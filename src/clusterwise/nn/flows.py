@@ -23,7 +23,7 @@ from torch.nn import functional
 from clusterwise._tensors import to_numpy
 from clusterwise.components.flows import ConditionedFlow
 
-__all__ = ["FlowHead", "MaskedAutoregressiveFlow", "autoregressive_masks"]
+__all__ = ["MaskedAutoregressiveFlow", "autoregressive_masks"]
 
 # No block stretches by more than exp of this.
 LARGEST_LOG_SCALE = 5.0
@@ -113,8 +113,8 @@ class MaskedAutoregressiveFlow(nn.Module):
         return log_determinant - 0.5 * noise.square().sum(-1) - 0.5 * self.n_features * math.log(2 * math.pi)
 
     @torch.no_grad()
-    def given(self, contexts: Tensor) -> ConditionedFlow:
-        """The flow with K contexts (K, c), as arrays."""
+    def given(self, contexts: Tensor, means: Tensor, maps: Tensor) -> ConditionedFlow:
+        """The flow with K contexts (K, c) after u = map (x - mean), as arrays; see ``ConditionedFlow``."""
         blocks = self._in_order()
         first, second, last = map(torch.stack, zip(*(block.weights() for block in blocks), strict=True))
         added = torch.stack([block.context(contexts) for block in blocks], dim=1)
@@ -125,6 +125,8 @@ class MaskedAutoregressiveFlow(nn.Module):
             last=to_numpy(last.contiguous(), np.float64),
             contexts=to_numpy(added.contiguous(), np.float64),
             largest_log_scale=LARGEST_LOG_SCALE,
+            means=to_numpy(means, np.float64),
+            maps=to_numpy(maps, np.float64),
         )
 
     def inverse(self, noise: Tensor, context: Tensor) -> Tensor:
@@ -140,22 +142,3 @@ class MaskedAutoregressiveFlow(nn.Module):
                 points = points.clone()
                 points[..., feature] = value
         return points
-
-
-class FlowHead(nn.Module):
-    """theta = rFF(H_theta), and the flow that it is the context of."""
-
-    def __init__(self, width: int, n_features: int, n_context: int, n_blocks: int, n_hidden: int) -> None:
-        super().__init__()
-        self.hidden = nn.Linear(width, width)
-        self.to_context = nn.Linear(width, n_context)
-        self.flow = MaskedAutoregressiveFlow(n_features, n_context, n_blocks, n_hidden)
-
-    def context(self, h_theta: Tensor) -> Tensor:
-        """Map (..., width) to contexts (..., c)."""
-        context: Tensor = self.to_context(torch.relu(self.hidden(h_theta)))
-        return context
-
-    def log_density(self, points: Tensor, context: Tensor) -> Tensor:
-        """Log density (..., n) of points (..., n, d), given a context (..., c)."""
-        return self.flow.log_density(points, context)

@@ -15,7 +15,7 @@ from clusterwise.components.order import by_first_appearance, in_input_order
 from clusterwise.components.rows import Rows
 from clusterwise.partition import canonical_labels
 from clusterwise.pipeline.averaging import averaged
-from clusterwise.pipeline.posterior import Beliefs, weighed_clusters
+from clusterwise.pipeline.posterior import Beliefs
 from clusterwise.pipeline.prepare import Prepared
 from clusterwise.pipeline.propose import Proposal
 from clusterwise.pipeline.refine import clusters_of_labels
@@ -25,7 +25,6 @@ __all__ = [
     "Description",
     "describe",
     "describe_average",
-    "describe_flows",
     "describe_proposal",
     "describe_settled",
     "network_labels",
@@ -103,17 +102,6 @@ def describe_settled(prepared: Prepared, clusters: Described, own: np.ndarray) -
     clusters, labels = clusters.select(in_use), np.argsort(in_use)[labels]
     membership = _with_winners(clusters.memberships(prepared.features), labels)
     return _description(prepared, clusters, clusters, membership)
-
-
-def describe_flows(prepared: Prepared, proposal: Proposal) -> Description:
-    """Label all rows by the densities of a proposer's clusters, those that are not missed left out."""
-    clusters = weighed_clusters(prepared, proposal, 0)
-    while True:
-        membership = clusters.memberships(prepared.features)
-        in_use = by_first_appearance(membership.argmax(axis=1), clusters.n_clusters, prepared.order)
-        if np.array_equal(in_use, np.arange(clusters.n_clusters)):
-            return _description(prepared, clusters, clusters, membership)
-        clusters = clusters.select(in_use)
 
 
 def _with_winners(membership: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -13,11 +13,10 @@ from clusterwise.pipeline.describe import (
     Description,
     describe,
     describe_average,
-    describe_flows,
     describe_proposal,
     describe_settled,
 )
-from clusterwise.pipeline.posterior import Beliefs, beliefs_of_flows, beliefs_of_proposal, beliefs_of_refined
+from clusterwise.pipeline.posterior import Beliefs, beliefs_of_proposal, beliefs_of_refined
 from clusterwise.pipeline.prepare import MOST_CONTEXT, Prepared, prepare
 from clusterwise.pipeline.propose import Proposal, Proposer
 from clusterwise.pipeline.refine import Refine, Refined, choose_covariance_type, refine
@@ -69,7 +68,6 @@ class Pipeline:
     max_clusters: int = 100
     max_shown: int | None = None  # rows that the proposer sees; None: as many as refining sees
     n_draws: int = 0  # candidates besides the proposer's own answer
-    weigh_flows: bool = False  # whether clusters that are flows are left out where they are not missed
 
     def _covariance_type(self, prepared: Prepared) -> CovarianceType:
         return choose_covariance_type(self.covariance_type, len(prepared.context), prepared.features.shape[1])
@@ -105,8 +103,6 @@ class Pipeline:
 
     def describe(self, prepared: Prepared, proposal: Proposal, refined: Refined | None) -> Description:
         """Labels, memberships and outlier scores of all rows; averages where candidates were drawn."""
-        if refined is None and self.weigh_flows and proposal.clusters:
-            return describe_flows(prepared, proposal)
         if refined is None:
             return describe_proposal(prepared, proposal, self._covariance_type(prepared))
         if refined.labels_stay:
@@ -131,6 +127,4 @@ class Pipeline:
         refined = self.refine(prepared, proposal)
         if refined is not None:
             return beliefs_of_refined(prepared, refined, prepared.order, weights)
-        if self.weigh_flows and proposal.clusters:
-            return beliefs_of_flows(prepared, proposal)
         return beliefs_of_proposal(prepared, proposal, self._covariance_type(prepared))

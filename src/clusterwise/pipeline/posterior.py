@@ -9,7 +9,6 @@ from typing import Protocol
 import numpy as np
 
 from clusterwise.components.clusters import clusters_in_use
-from clusterwise.components.flows import FlowClusters
 from clusterwise.components.niw import CovarianceType
 from clusterwise.components.order import in_input_order
 from clusterwise.components.rows import Rows
@@ -20,13 +19,11 @@ from clusterwise.posterior import PartitionPosterior
 
 __all__ = [
     "Beliefs",
-    "beliefs_of_flows",
     "beliefs_of_proposal",
     "beliefs_of_refined",
     "k_posterior",
     "log_of_choice",
     "sample_partitions",
-    "weighed_clusters",
 ]
 
 # Clusterings less probable than this, relative to the others, are left out.
@@ -114,18 +111,6 @@ def beliefs_of_proposal(prepared: Prepared, proposal: Proposal, covariance_type:
     if not clusters:
         clusters = tuple(clusters_of_labels(shown, of_one, covariance_type) for of_one in labels)
     return Beliefs(clusters, _normalized(proposal.weights[likely]), labels)
-
-
-def weighed_clusters(prepared: Prepared, proposal: Proposal, candidate: int) -> FlowClusters:
-    """The flows of a candidate, those left out that are not missed; see ``FlowClusters.weighed``."""
-    return proposal.clusters[candidate].weighed(prepared.features[prepared.shown])
-
-
-def beliefs_of_flows(prepared: Prepared, proposal: Proposal) -> Beliefs:
-    """Believe in a proposer's candidates as it does itself, each with its flows weighed."""
-    likely = _likely(proposal.weights)
-    clusters = tuple(weighed_clusters(prepared, proposal, i) for i in likely)
-    return Beliefs(clusters, _normalized(proposal.weights[likely]))
 
 
 def _likely(weights: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -57,22 +57,35 @@ class DrawnRows:
     seams: np.ndarray
 
 
-def class_numbers(y: np.ndarray) -> np.ndarray:
+def class_numbers(y: np.ndarray, name: str = "label") -> np.ndarray:
     """Number the classes of labels (n,) of any kind 0 .. C-1; labels that are missing are an error."""
     y = np.asarray(y)
     if y.ndim != 1:
-        raise InvalidDataError(f"y must hold one label for each row, a list of n; got shape {y.shape}.")
-    if y.dtype == object:
-        missing = np.array([value is None or value != value for value in y.tolist()], dtype=bool)
-    else:
-        missing = np.isnan(y) if y.dtype.kind == "f" else np.zeros(len(y), dtype=bool)
+        raise InvalidDataError(f"there must be one {name} for each row, a list of n; got shape {y.shape}.")
+    missing = _missing(y)
     if missing.any():
         first = int(np.flatnonzero(missing)[0])
         raise InvalidDataError(
-            f"{missing.sum()} of the {len(y)} rows have no label (row {first} is the first); leave them out."
+            f"{missing.sum()} of the {len(y)} rows have no {name} (row {first} is the first); leave them out."
         )
     names = y.astype(str) if y.dtype == object else y
     return np.unique(names, return_inverse=True)[1].reshape(-1)
+
+
+def _missing(values: np.ndarray) -> np.ndarray:
+    """Where values (n,) say nothing: None, NaN, NaT, pandas' NA, and words without a letter."""
+
+    def says_nothing(value: Any) -> bool:
+        if isinstance(value, (str, bytes)):
+            return not value.strip()
+        try:
+            return value is None or bool(value != value)
+        except (TypeError, ValueError):  # pandas' NA is neither equal to itself nor not
+            return True
+
+    if values.dtype.kind in "biu":
+        return np.zeros(len(values), dtype=bool)
+    return np.array([says_nothing(value) for value in values.tolist()], dtype=bool)
 
 
 def split_rows(

@@ -79,18 +79,19 @@ def _history(history: Sequence[Mapping[str, float]]) -> Iterator[str]:
 
 
 def _reach(facts: Mapping[str, Any]) -> Iterator[str]:
-    if "nmi_of_refining" in facts:
+    if "agreement_of_refining" in facts:
         words = {
             "none": "for the network alone",
             "em": "after EM",
             "search": "after a search, with spherical Gaussians",
             "cut": "for a cut through Ward's tree by a rule that was learned there",
         }
-        scores = facts["nmi_of_refining"]
+        scores = facts["agreement_of_refining"]
         said = ", ".join(f"{scores[how]:.3f} {text}" for how, text in words.items() if how in scores)
         yield ""
         yield (
-            f"On data sets of what was held out, in the space of the encodings, the NMI is {said}. "
+            "On data sets of what was held out, in the space of the encodings, NMI + ARI less the logarithm "
+            f"of how many times too many or too few clusters there are is {said}. "
             f"Estimators do by default what is best there (refine: {facts['refine']})."
         )
     if "cut" in facts:
@@ -98,17 +99,21 @@ def _reach(facts: Mapping[str, Any]) -> Iterator[str]:
         yield ""
         yield (
             f"The rule of the cut: smoothing {rule['smoothing']:.2g}, exponent of the sizes "
-            f"{rule['size_exponent']:.2g}, weight of the network's partition {rule['network_weight']:.2g}, "
+            f"{rule['size_exponent']:.2g}, of the number of rows {rule['rows_exponent']:.2g}, weight of the "
+            f"network's partition {rule['network_weight']:.2g}, "
             f"threshold {rule['threshold']:.3f} ± {rule['spread']:.3f}."
         )
     if "calibration_error" in facts:
         yield ""
         yield (
             f"P(K) is calibrated by a temperature of {facts['temperature']:.2f} and a spread over similar "
-            f"numbers of {facts['spread']:.3f} (on the logarithmic scale), found on one half of the "
-            "validation tables; on the other half its expected calibration error is "
-            f"{facts['calibration_error']:.3f}."
+            f"numbers of {facts['spread']:.3f} (on the logarithmic scale), found on the validation tables. "
+            "Found on one half of them, they leave an expected calibration error of "
+            f"{facts['calibration_error']:.3f} on the other half."
         )
+    if "afterwards" in facts:
+        yield ""
+        yield f"Changed after the training: {facts['afterwards']}."
     if "largest_coordinate" in facts:
         yield ""
         yield (

@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
@@ -20,7 +20,6 @@ from clusterwise.pretrained.header import Weights
 from clusterwise.priors.labelled import class_numbers
 from clusterwise.tables.columns import read_columns
 from clusterwise.training.labelled import (
-    FEWEST_TO_CROSS_FIT,
     N_FOLDS,
     STEPS_OF_FOLD,
     LabelledSource,
@@ -65,6 +64,8 @@ WEIGHT_OF_PIXELS = 10.0
 # The pace is measured over these steps, after one that sets everything up.
 STEPS_TO_MEASURE = 4
 FEWEST_STEPS = 20
+# Squares of numbers beyond this overflow in single precision.
+LARGEST = 1e15
 
 
 def train_from_labels(
@@ -162,7 +163,7 @@ def train_on_table(
     """The same for rows (n, d) that are together with their labels; see ``train_from_labels``."""
     if steps is not None and (isinstance(steps, bool) or not isinstance(steps, Integral) or steps < 1):
         raise ClusterwiseError(f"steps must be a whole number of at least 1, got {steps!r}.")
-    if minutes is not None and not (math.isfinite(minutes) and minutes > 0):
+    if minutes is not None and not (isinstance(minutes, Real) and math.isfinite(minutes) and minutes > 0):
         raise ClusterwiseError(f"minutes must be above 0, got {minutes!r}.")
     if steps is not None and minutes is not None:
         raise ClusterwiseError("steps and minutes both say how long to train; give one of them.")
@@ -185,7 +186,7 @@ def train_on_table(
         recipe, source = plan(int(steps or DEFAULT_STEPS))
         if minutes is not None:
             pace = _seconds_per_step(recipe, source)
-            if source.held_out == "rows" and n_classes >= FEWEST_TO_CROSS_FIT:
+            if source.cross_fits:
                 pace *= 1 + N_FOLDS * STEPS_OF_FOLD
             left = 60 * minutes - (time.monotonic() - began)
             recipe, source = plan(max(FEWEST_STEPS, int(left / pace)))
@@ -302,6 +303,13 @@ def _rows_of(X: Any) -> tuple[np.ndarray, tuple[int, ...] | None, tuple[str, ...
     """Rows (n, d) of X, the shape of its images, if they are images, and the names of its columns."""
     shape: tuple[int, ...] | None = None
     names: tuple[str, ...] | None = None
+    if hasattr(X, "toarray"):
+        raise InvalidDataError(
+            "X is a sparse matrix; pass X.toarray(), or fewer columns that were made of it, by a truncated "
+            "SVD for example."
+        )
+    if np.ma.is_masked(X):
+        raise InvalidDataError(f"X has {np.ma.getmaskarray(X).sum()} masked entries; fill them in.")
     if isinstance(X, np.ndarray) and X.ndim in (3, 4) and X.dtype.kind in "biuf":
         shape = X.shape[1:]
         rows = X.reshape(len(X), -1)
@@ -322,10 +330,17 @@ def _rows_of(X: Any) -> tuple[np.ndarray, tuple[int, ...] | None, tuple[str, ...
         raise InvalidDataError("X is empty; it must hold labelled rows.")
     if rows.dtype.kind == "f":
         require_finite(rows)
+        if float(np.abs(rows).max()) > LARGEST:
+            raise InvalidDataError(
+                f"X has numbers beyond {LARGEST:g}, which networks cannot compute with; use larger units."
+            )
     return rows, shape, names
 
 
 def _of_each_row(values: Any, n_rows: int, name: str) -> np.ndarray:
+    if np.ma.is_masked(values):
+        masked, values = np.ma.getmaskarray(values), np.ma.getdata(values).astype(object)
+        values[masked] = None
     array = np.asarray(values)
     if array.ndim != 1 or len(array) != n_rows:
         raise InvalidDataError(
@@ -341,4 +356,8 @@ def _seed(random_state: Any) -> int:
         return int(random_state)
     if random_state is None:
         return int(np.random.default_rng().integers(2**31 - 1))
+    if not isinstance(random_state, np.random.RandomState):
+        raise ClusterwiseError(
+            f"random_state must be a whole number, a RandomState or None, got {random_state!r}."
+        )
     return int(random_state.randint(2**31 - 1))

@@ -13,7 +13,8 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from torch import Tensor, nn
 
 from clusterwise.exceptions import InvalidDataError, RecipeError
-from clusterwise.models.encoded import EncodedModel, RowsTask, prototype_loss
+from clusterwise.models.amcp import AMCP
+from clusterwise.models.encoded import EncodedModel, RowsTask, prototype_loss, start_widths
 from clusterwise.models.registry import make_model
 from clusterwise.nn.feature_encoder import FeatureEncoder
 from clusterwise.priors.labelled import DrawnRows, LabelledOptions, LabelledRows, class_numbers, split_rows
@@ -45,6 +46,7 @@ class LabelledSource:
         self.recipe, self.options, self.known = recipe, options, facts or {}
         numbers = class_numbers(y)
         _require_classes(numbers)
+        groups = None if groups is None else class_numbers(groups, "group")
         rng = rng_of_step(recipe.seed, SPLIT, 0)
         train, held, self.held_out = split_rows(numbers, groups, options, rng)
 
@@ -71,6 +73,10 @@ class LabelledSource:
             lambda encoder: self.badness(encoder, sets),
             self.divisible,
         )
+        encoder, network = _encoded(model).encoder, _encoded(model).network
+        if encoder.config.kind == "identity" and isinstance(network, AMCP):  # others bring classes together
+            task = self.task(0)
+            start_widths(network, encoder(task.rows)[task.index], task.labels)
 
     @torch.no_grad()
     def badness(self, encoder: FeatureEncoder, sets: list[DrawnRows] | None = None) -> float:
@@ -149,58 +155,64 @@ class LabelledSource:
 
     def decisions(self, model: EncodedModel) -> dict[str, Any]:
         """The rule of the cut, and which way to refine is best on classes that were held out."""
-        if self.held_out == "rows" and len(np.unique(self.prior.y)) >= FEWEST_TO_CROSS_FIT:
+        if self.cross_fits:
             rule, score = fit_rule(list(self.cross_fitted()))
             # Distances of the small encoders were in units of their spreads.
             rule = replace(
                 rule, threshold=rule.threshold + math.log(spread_of(model.encoder, self.prior.rows))
             )
-            return {"refine": "cut", "cut": rule_facts(rule), "nmi_of_refining": {"cut": round(score, 4)}}
-        sets = [
-            Encoded(points.astype(np.float64), truth, labels)
-            for prior in self.priors_to_calibrate()
-            for points, truth, labels in inferred(model, prior.rows, calibration_sets(prior, self.recipe))
-        ]
-        rule, _ = fit_rule(sets)
-        scores = scores_of_refining(sets, rule)
-        return {
-            "refine": max(scores, key=lambda how: scores[how]),
-            "cut": rule_facts(rule),
-            "nmi_of_refining": scores,
-        }
+            if self.held_out == "rows":  # no class is left to compare with what the network does
+                scores = {"cut": round(score, 4)}
+                return {"refine": "cut", "cut": rule_facts(rule), "agreement_of_refining": scores}
+        drawn, whole = (
+            [Encoded(z.astype(np.float64), y, found) for z, y, found in inferred(model, self.held.rows, sets)]
+            for sets in (calibration_sets(self.held, self.recipe), whole_groups(self.held, self.recipe))
+        )
+        if not self.cross_fits:
+            # Where data come by groups, so will new ones: whole groups count as much as sets that are drawn.
+            rule, _ = fit_rule(drawn + whole * round(len(drawn) / max(1, len(whole))))
+        few = [one for one in drawn + whole if len(one.truth) <= MOST_TO_COMPARE]
+        scores = scores_of_refining(few, rule)
+        how = max(scores, key=lambda how: scores[how])
+        return {"refine": how, "cut": rule_facts(rule), "agreement_of_refining": scores}
 
-    def priors_to_calibrate(self) -> list[LabelledRows]:
-        """The classes that were held out; with few of them, also all classes.
+    @property
+    def cross_fits(self) -> bool:
+        """Whether too few classes are held out to learn a rule from, and there are enough to leave some out.
 
         Two or three classes that happen to be far apart leave open where a cut should be.
         """
-        held = self.held
-        if len(np.unique(held.y)) >= FEW_HELD_OUT:
-            return [held]
-        rows, y = np.concatenate([held.rows, self.prior.rows]), np.concatenate([held.y, self.prior.y])
-        return [held, LabelledRows(rows, y, None, held.options)]
+        if self.held_out != "rows" and len(np.unique(self.held.y)) >= FEW_HELD_OUT:
+            return False
+        return len(np.unique(self.prior.y)) >= FEWEST_TO_CROSS_FIT
 
     def cross_fitted(self) -> Iterator[Encoded]:
         """Data sets of classes that small encoders were trained without, in units of their spreads."""
         rng = rng_of_step(self.recipe.seed, SPLIT, 2)
         classes = rng.permutation(np.unique(self.prior.y))
+        n_out = max(2, round(SHARE_LEFT_OUT * len(classes)))
         steps = max(1, round(STEPS_OF_FOLD * self.recipe.optimizer.steps))
+        rows, y = (
+            np.concatenate([self.held.rows, self.prior.rows]),
+            np.concatenate([self.held.y, self.prior.y]),
+        )
         for fold in range(N_FOLDS):
-            out = np.roll(classes, -2 * fold)[:2]
-            kept, left_out = ~np.isin(self.prior.y, out), np.isin(self.held.y, out)
-            options = {**self.recipe.prior, "hold_out": "rows"}
+            kept = ~np.isin(self.prior.y, np.roll(classes, -n_out * fold)[:n_out])
             recipe = replace(
                 self.recipe,
                 seed=self.recipe.seed + 1 + fold,
-                prior=options,
+                prior={**self.recipe.prior, "hold_out": "rows"},
                 optimizer=replace(self.recipe.optimizer, steps=steps),
             )
             source = LabelledSource(recipe, self.prior.rows[kept], self.prior.y[kept])
             model = started(recipe, source)
             train_metric(model, source, steps)
             spread = math.sqrt(spread_of(model.encoder, source.prior.rows))
-            unseen = LabelledRows(self.held.rows[left_out], self.held.y[left_out], None, self.held.options)
-            for prior in (unseen, self.held):
+            unseen = ~np.isin(y, self.prior.y[kept])
+            priors = [LabelledRows(rows[unseen], y[unseen], None, self.held.options)]
+            if len(np.unique(y[unseen])) < FEWEST_UNSEEN:
+                priors.append(LabelledRows(self.held.rows, self.held.y, None, self.held.options))
+            for prior in priors:
                 for drawn in calibration_sets(prior, recipe):
                     for index, truth in zip(drawn.index, drawn.labels, strict=True):
                         with torch.no_grad():
@@ -219,6 +231,8 @@ def started(recipe: Recipe, source: LabelledSource) -> EncodedModel:
 
 def train_metric(model: EncodedModel, source: LabelledSource, steps: int) -> None:
     """Train an encoder by its metric alone; the set network behind it learns nothing."""
+    if model.encoder.config.kind == "identity":
+        return  # features as they are
     optimizer = torch.optim.AdamW(model.encoder.parameters(), lr=METRIC_RATE)
     for step in range(steps):
         for group in optimizer.param_groups:  # to the end in small steps, or the last few would decide
@@ -246,17 +260,35 @@ def calibration_sets(prior: LabelledRows, recipe: Recipe) -> list[DrawnRows]:
     return [prior.draw_rows(rng, SETS_OF_SIZE, int(size)) for size in sizes]
 
 
+def whole_groups(prior: LabelledRows, recipe: Recipe) -> list[DrawnRows]:
+    """Groups of rows as data sets of their own, some of them if there are many; of very many rows, some."""
+    found: list[DrawnRows] = []
+    rng = rng_of_step(recipe.seed, VALIDATION, 2)
+    groups = () if prior.groups is None else rng.permutation(np.unique(prior.groups))
+    for group in groups[: 3 * SETS_OF_SIZE]:
+        rows = rng.permutation(np.flatnonzero(prior.groups == group))[:MOST_TO_CALIBRATE]
+        labels = np.unique(prior.y[rows], return_inverse=True)[1].reshape(1, -1)
+        nothing = np.zeros_like(labels)
+        if len(rows) > 1:
+            found.append(DrawnRows(rows[None], labels, nothing, rows[None], nothing))
+    return found
+
+
 # Entries of [prior] that say where the rows are, not how sets are drawn from them.
 NOT_OPTIONS = ("name", "file", "label_column", "group_column", "split")
 MOST_ROWS_TO_START = 5000
 METRIC_RATE = 1e-3
 # Rows of the largest data sets that decisions are made on, and how many there are of each size.
 MOST_TO_CALIBRATE, SETS_OF_SIZE = 1024, 6
+# Rows of data sets on which ways to refine are compared: a search among a thousand takes long.
+MOST_TO_COMPARE = 400
 # Fewer classes than this say too little by themselves.
 FEW_HELD_OUT = 10
-# With so few classes that none are held out: encoders that are trained without two of them, how long each of
-# them is trained, relative to the network itself, and how many classes that takes.
-N_FOLDS, STEPS_OF_FOLD, FEWEST_TO_CROSS_FIT = 3, 0.35, 4
+# Where so few are held out: encoders that are trained without others, and how long each of them is trained,
+# relative to the network itself; how many of the classes, two at least, each does without.
+N_FOLDS, STEPS_OF_FOLD, SHARE_LEFT_OUT = 3, 0.35, 0.2
+# How many classes that takes, and how many unseen ones say enough without others beside them.
+FEWEST_TO_CROSS_FIT, FEWEST_UNSEEN = 4, 6
 # Logarithms of temperatures of the metric that are tried.
 TEMPERATURES = (-3.0, -1.5, 0.0, 1.5, 3.0)
 

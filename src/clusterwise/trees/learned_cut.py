@@ -2,12 +2,13 @@
 
 The merger of two branches a and b of a tree over encodings z has the statistic::
 
-    s = log |mean_a - mean_b|^2 + g log(n_a n_b / (n_a + n_b)) - w q
+    s = log |mean_a - mean_b|^2 + g log(n_a n_b / (n_a + n_b)) - h log m - w q
 
-with q the share of pairs, a row of each, that a network has in one cluster. From the root down, a branch is
-divided where s is above a threshold. With g = 1 and w = 0 that is a threshold on what the merger adds to the
-squared deviations, the objective of DP-means (Kulis & Jordan 2012) with a penalty that was learned; with
-g = 0 the distance of the means alone counts, however large the branches are.
+with m rows in all, and q the share of pairs, a row of each, that a network has in one cluster. From the root
+down, a branch is divided where s is above a threshold. With g = 1, h = w = 0 that is a threshold on what the
+merger adds to the squared deviations, the objective of DP-means (Kulis & Jordan 2012) with a penalty that was
+learned; with g = 0 the distance of the means alone counts, however large the branches are. With h > 0 larger
+data sets need larger branches: the more rows there are, the more of them lie far out together by chance.
 
 Which threshold suits a data set best differs from one to the next. How much it did among the data sets that
 the rule was learned from says what else may be true: cuts at other thresholds, as a normal distribution has
@@ -17,6 +18,7 @@ them.
 from __future__ import annotations
 
 import heapq
+import math
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
@@ -26,7 +28,7 @@ from clusterwise.partition import canonical_labels
 from clusterwise.trees.agglomerative import ward_linkage
 from clusterwise.trees.tree import Tree, tree_of_merges
 
-__all__ = ["Branches", "CutRule", "branches_of", "pairs_united", "settled", "smoothed"]
+__all__ = ["Branches", "CutRule", "branches_of", "settled", "smoothed", "sums_below"]
 
 # Neighbours that a row moves towards, and how often.
 NEIGHBOURS, ROUNDS = 10, 3
@@ -40,6 +42,7 @@ class CutRule:
 
     smoothing: float = 0.0  # how far rows move towards their neighbours before the tree is built, below 1
     size_exponent: float = 1.0  # g
+    rows_exponent: float = 0.0  # h
     network_weight: float = 0.0  # w
     threshold: float = 0.0
     spread: float = 0.0  # standard deviation of the thresholds that suit single data sets
@@ -49,6 +52,7 @@ class CutRule:
         return (
             branches.log_distances
             + self.size_exponent * branches.log_sizes
+            - self.rows_exponent * math.log(branches.tree.n_rows)
             - self.network_weight * branches.united
             - self.threshold
         )
@@ -85,23 +89,23 @@ def branches_of(points: np.ndarray, smoothing: float = 0.0, proposed: np.ndarray
     tree = tree_of_merges("ward", merges, heights)
     left, right = tree.children[m:].T
     n_left, n_right = tree.sizes[left].astype(float), tree.sizes[right].astype(float)
-    means = _sums(tree, points) / tree.sizes[:, None]
+    means = sums_below(tree, points) / tree.sizes[:, None]
     squares = np.square(means[left] - means[right]).sum(axis=1)
-    united = np.zeros(m - 1) if proposed is None else pairs_united(tree, proposed)
+    united = np.zeros(m - 1) if proposed is None else _pairs_united(tree, proposed)
     tiny = np.finfo(np.float64).tiny
     log_sizes = np.log(n_left * n_right / (n_left + n_right))
     return Branches(points, tree, np.log(np.maximum(squares, tiny)), log_sizes, united)
 
 
-def pairs_united(tree: Tree, labels: np.ndarray) -> np.ndarray:
+def _pairs_united(tree: Tree, labels: np.ndarray) -> np.ndarray:
     """Share of pairs across each merger, a row of each child, with the same one of labels (m,); (m - 1,)."""
     left, right = tree.children[len(labels) :].T
-    counts = _sums(tree, np.eye(int(labels.max()) + 1)[labels])
+    counts = sums_below(tree, np.eye(int(labels.max()) + 1)[labels])
     same = (counts[left] * counts[right]).sum(axis=1)
     return np.asarray(same / (tree.sizes[left] * tree.sizes[right]))
 
 
-def _sums(tree: Tree, values: np.ndarray) -> np.ndarray:
+def sums_below(tree: Tree, values: np.ndarray) -> np.ndarray:
     """Sums over the rows below every node, (2m - 1, f), of values (m, f)."""
     running = np.concatenate([np.zeros((1, values.shape[1])), values[tree.order].cumsum(axis=0)])
     return running[tree.starts + tree.sizes] - running[tree.starts]
