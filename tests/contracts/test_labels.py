@@ -112,7 +112,7 @@ def test_a_network_sees_fewer_rows_before_a_search(
 ) -> None:
     points = np.concatenate([heaps, heaps + 1, heaps - 1])
     estimator = make_network(refine=refine).fit(points)
-    alone = min(len(points), 1024 if isinstance(estimator, cw.AMCP) else 256)
+    alone = min(len(points), 1024 if isinstance(estimator, cw.AMCP | cw.DAC) else 256)
     assert len(points) > 256
     assert estimator.n_network_points_ == (96 if refine == "search" else alone)
 
@@ -122,7 +122,7 @@ def test_a_network_sees_fewer_rows_before_a_search(
 def test_steps_share_out_the_rows_that_were_shown(
     make_variant: Make, heaps: np.ndarray, variant: str, max_network_points: int
 ) -> None:
-    estimator = make_variant(variant, max_network_points=max_network_points).fit(heaps)
+    estimator = make_variant(variant, max_network_points=max_network_points, revise=False).fit(heaps)
     shown = estimator.network_labels_ >= 0
     assert shown.sum() == estimator.n_network_points_ == min(140, max_network_points)
     members = np.stack([step.members for step in estimator.steps_])
@@ -156,8 +156,9 @@ def test_only_anchored_steps_have_an_anchor(make_variant: Make, heaps: np.ndarra
 
 def test_network_labels(make_amortized: Make, heaps: np.ndarray) -> None:
     """They are the network's, whatever is made of them, and the answer if nothing is."""
-    # AMCP's network splits and merges its clusters only where no search will, unless it is told to.
-    options = {"revise": True} if isinstance(make_amortized(), cw.AMCP) else {}
+    # AMCP and DAC split and merge their clusters only where no search will, unless they are told to.
+    revised = {"revise": not hasattr(make_amortized(), "_has_flows") or not make_amortized()._has_flows()}
+    options = revised if isinstance(make_amortized(), cw.AMCP | cw.DAC) else {}
     network = make_amortized(max_network_points=256, **options).fit(heaps).network_labels_  # all are shown
     np.testing.assert_array_equal(network, canonical_labels(network))
     alone = make_amortized(refine=None, **options).fit(heaps)

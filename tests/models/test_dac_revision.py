@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from clusterwise.models import dac_revision
 from clusterwise.models.dac import DAC, DACConfig
-from clusterwise.models.dac_revision import PRICE, revised
+from clusterwise.models.dac_revision import PRICE
 
 
 class Moments:
@@ -25,6 +26,10 @@ class Moments:
 
 
 NETWORK = cast("DAC", Moments())
+
+
+def revised(network: DAC, points: Tensor, labels: Tensor, most: int, price: float = PRICE) -> Tensor:
+    return dac_revision.revised(network, points, labels, most, price)[0]
 
 
 def clusters(sizes: tuple[int, ...], apart: float, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -88,6 +93,14 @@ def test_the_price_decides() -> None:
 def test_no_more_clusters_than_allowed() -> None:
     points, labels = clusters((30,) * 6, apart=9)
     assert int(revised(NETWORK, points, torch.zeros_like(labels), 3).max()) < 3
+
+
+@pytest.mark.parametrize(("most", "capped"), [(1, True), (2, False)])
+def test_a_cap_that_stood_in_the_way_is_told(most: int, capped: bool) -> None:
+    points, labels = clusters((60, 60), apart=8)
+    found, told = dac_revision.revised(NETWORK, points, torch.zeros_like(labels), most)
+    assert int(found.max()) == most - 1
+    assert told is capped
 
 
 def test_one_point_and_equal_points() -> None:

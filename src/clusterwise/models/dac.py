@@ -360,8 +360,10 @@ class DAC(AmortizedModel):
             self._filter_once(points, [traces[b] for b in active], active)
         found = [trace.finish(points[b]) for b, trace in enumerate(traces)]
         if revise:
-            for one, own, present in zip(found, points, mask, strict=True):
-                one.labels[present] = revised(self, own[present], one.labels[present], max_clusters)
+            for b, (one, present) in enumerate(zip(found, mask, strict=True)):
+                labels, capped = revised(self, points[b, present], one.labels[present], max_clusters)
+                one.labels[present] = labels
+                found[b] = replace(one, cap_reached=one.cap_reached or capped)
         return found
 
     def _filter_once(self, points: Tensor, traces: list[_Trace], active: list[int]) -> None:

@@ -53,16 +53,20 @@ class Mixture(NamedTuple):
         return self.log_shares + diagonal_gaussian_log_density(points.unsqueeze(1), self.means, self.log_sds)
 
 
-def revised(network: DAC, points: Tensor, labels: Tensor, max_clusters: int, price: float = PRICE) -> Tensor:
-    """Labels (n,) of points (n, d) after cuts and unions, from 0 on."""
+def revised(
+    network: DAC, points: Tensor, labels: Tensor, max_clusters: int, price: float = PRICE
+) -> tuple[Tensor, bool]:
+    """Labels (n,) of points (n, d) after cuts and unions, from 0 on; whether a cap stood in the way."""
+    capped = False
     labels = _settled(network, points, labels)
     for _ in range(CUTS):
         cut = _cut(network, points, labels, price)
-        if cut is None or int(cut.max()) >= max_clusters:
+        capped = cut is not None and int(cut.max()) >= max_clusters
+        if cut is None or capped:
             break
         labels = _settled(network, points, cut)
     labels = _united(network, points, labels, price)
-    return _compact(_described(network, points, labels).log_joint(points).argmax(1))
+    return _compact(_described(network, points, labels).log_joint(points).argmax(1)), capped
 
 
 def _compact(labels: Tensor) -> Tensor:
