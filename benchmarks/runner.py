@@ -90,7 +90,7 @@ class _Patience:
         if row["status"].startswith("skipped"):
             return
         hopeless = row["status"] == "timeout" or row["status"].startswith("error: the process ended")
-        hopeless |= float(row["seconds"]) > self._suite.too_long
+        hopeless |= float(row["cpu_seconds"] or "nan") > self._suite.too_long
         key = self._key(row["method"], data, int(row["index"]))
         self._streaks[key] = self._streaks.get(key, 0) + 1 if hopeless else 0
 

@@ -122,7 +122,7 @@ class Suite:
     # Time-outs in a row before a method is spared the rest: over the data sets of a kind, or, with the same
     # index, over the kinds of a group.
     patience: int = 5
-    too_long: float = float("inf")  # seconds that count like a time-out
+    too_long: float = float("inf")  # seconds of CPU time that count like a time-out
 
     def measures(self, method: Method, data: Data, index: int) -> bool:
         """Whether a method is measured on data set ``index`` of a kind."""

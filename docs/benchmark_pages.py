@@ -144,7 +144,7 @@ def table_of_batteries(tables: Tables) -> str:
     lines = []
     for method in tables.ranked():
         cells = [_two_digits(tables.summary("ARI", method, battery).mean) for battery in tables.batteries]
-        everything, tried = plus_minus(tables.summary("ARI", method), 3), tables.summary("ARI", method).count
+        everything, tried = plus_minus(tables.summary("ARI", method), 2), tables.summary("ARI", method).count
         exact = f"{100 * tables.summary('right k', method).mean:.0f} %"
         seconds = describe(float(row["cpu_seconds"]) for row in tables.rows if row["method"] == method)
         name = f"**{method}**" if method in OURS else method

@@ -39,4 +39,4 @@ typical
 # %%
 # A picture: features on their first two principal components.
 
-cw.plotting.ClusterDisplay.from_estimator(est, est.preparation_.transform(customers))
+cw.plotting.ClusterDisplay.from_estimator(est, customers)

@@ -316,12 +316,13 @@ def test_unknown_filtering(heaps: np.ndarray) -> None:
         cw.DAC("random").fit(heaps)
 
 
-@pytest.mark.parametrize("n_samples", [0, -3])
-def test_no_samples(make_each: Make, heaps: np.ndarray, n_samples: int) -> None:
+@pytest.mark.parametrize("n_samples", [0, -3, 2.5, "many"])
+def test_no_samples(make_each: Make, heaps: np.ndarray, n_samples: Any) -> None:
     estimator = make_each().fit(heaps)
+    least = "at least 1" if isinstance(n_samples, int) else "a whole number"
     for method in ("sample", "sample_partitions"):
         if hasattr(estimator, method):  # DeepDPM samples no partitions
-            with pytest.raises(ClusterwiseError, match=f"n_samples must be at least 1, got {n_samples}"):
+            with pytest.raises(ClusterwiseError, match=f"n_samples must be {least}, got {n_samples!r}"):
                 getattr(estimator, method)(n_samples)
 
 

@@ -9,6 +9,7 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import Ellipse
 
+from clusterwise import Clusterer
 from clusterwise.exceptions import InvalidDataError
 from clusterwise.plotting import ClusterDisplay, cluster_colours
 
@@ -31,6 +32,26 @@ def test_all_points_and_a_number_per_cluster(make_fitted, n_clusters, n_features
     ellipses = [patch for patch in display.ax_.patches if isinstance(patch, Ellipse)]
     assert len(ellipses) == (n_clusters if n_features > 1 else 0)
     display.figure_.canvas.draw()
+
+
+@pytest.mark.filterwarnings("ignore::clusterwise.exceptions.MisfitWarning")
+def test_tables_that_were_prepared(make_fitted):
+    """Points and ellipses are in the same units, whatever the columns hold."""
+    _, X = make_fitted(2)
+    frame = pd.DataFrame(1e3 + 1e3 * X, columns=["a", "b"])
+    estimator = Clusterer(random_state=0).fit(frame)
+    display = ClusterDisplay.from_estimator(estimator, frame)
+    low, high = drawn_points(display.ax_).min(axis=0), drawn_points(display.ax_).max(axis=0)
+    centres = np.array([patch.center for patch in display.ax_.patches])
+    assert len(centres) == estimator.n_clusters_
+    assert ((centres > low) & (centres < high)).all()
+    assert display.ax_.get_xlabel() == "a (scaled)"
+    frame["kind"] = ["u", None] * (len(frame) // 2) + ["w"] * (len(frame) % 2)
+    frame.loc[3, "a"] = np.nan
+    estimator.fit(frame)
+    drawn = drawn_points(ClusterDisplay.from_estimator(estimator, frame).ax_)
+    features = estimator.preparation_.transform(frame)
+    np.testing.assert_array_equal(drawn, drawn_points(ClusterDisplay.from_estimator(estimator, features).ax_))
 
 
 def test_names_are_no_formulas(make_fitted):

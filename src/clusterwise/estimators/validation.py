@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any, Literal
 
 import narwhals.stable.v2 as nw
@@ -114,7 +115,9 @@ def _is_number(cell: Any) -> bool:
 
 
 def require_positive(n_samples: int) -> None:
-    """Raise an error if no sample is asked for."""
+    """Raise an error if no sample is asked for, or a part of one."""
+    if not isinstance(n_samples, Integral):
+        raise InvalidDataError(f"n_samples must be a whole number, got {n_samples!r}.")
     if n_samples < 1:
         raise InvalidDataError(f"n_samples must be at least 1, got {n_samples}.")
 

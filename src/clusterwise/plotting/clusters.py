@@ -9,7 +9,7 @@ import numpy as np
 
 from clusterwise.plotting.ellipses import Ellipse, empirical_ellipses, gaussian_ellipses
 from clusterwise.plotting.palette import cluster_colour, cluster_marker
-from clusterwise.plotting.plane import import_matplotlib, plane_of, points_of, thin_out
+from clusterwise.plotting.plane import import_matplotlib, plane_of, points_of_fit, thin_out
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -88,14 +88,15 @@ class ClusterDisplay:
         """Draw a fitted estimator over the data of its ``fit``.
 
         Data of more than two features are drawn on their first two principal components, after the
-        estimator's scaling. The ellipses are those of the estimator's Gaussians if the data are 2-D, else
-        those of the points of each cluster; none where clusters have other shapes. Pioneers are marked where
-        the estimator has them (``pioneers_``).
+        estimator's scaling; of tables that it prepared by itself, the features that it made of them. The
+        ellipses are those of the estimator's Gaussians if the data are 2-D, else those of the points of each
+        cluster; none where clusters have other shapes. Pioneers are marked where the estimator has them
+        (``pioneers_``).
 
         Parameters
         ----------
         estimator : fitted clusterer
-        X : array-like of shape (n, d)
+        X : array-like or data frame of shape (n, d)
         ax : matplotlib axes, optional
         column_names : sequence of d str, optional
             Default: the columns of the data frame, if X is one.
@@ -103,7 +104,7 @@ class ClusterDisplay:
             A random part of larger data is drawn, with some points of every cluster.
         """
         labels = np.asarray(estimator.labels_)
-        points, names = points_of(X, len(labels))
+        points, names = points_of_fit(estimator, X)
         plane = plane_of(estimator, points, names if column_names is None else column_names)
         drawn = plane.project(points)
         covariances = estimator.covariances_ if points.shape[1] == 2 else np.empty((0, 0, 0))

@@ -17,6 +17,7 @@ __all__ = [
     "import_matplotlib",
     "plane_of",
     "points_of",
+    "points_of_fit",
     "principal_directions",
     "thin_out",
 ]
@@ -101,6 +102,19 @@ def thin_out(labels: np.ndarray, max_points: int, at_least: int = 20) -> np.ndar
     keep = rank < at_least
     keep[np.flatnonzero(~keep)[: max(0, max_points - int(keep.sum()))]] = True
     return np.sort(order[keep])
+
+
+def points_of_fit(estimator: Any, X: Any) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """What an estimator clustered, (n, f), with names: X, or the features that it has made of it by itself.
+
+    An array of numbers without gaps is taken for what was clustered, in any case.
+    """
+    n_rows, preparation = len(estimator.labels_), getattr(estimator, "preparation_", None)
+    numbers = isinstance(X, np.ndarray) and X.dtype.kind in "biuf" and bool(np.isfinite(X).all())
+    if preparation is None or numbers:
+        return points_of(X, n_rows)
+    names = tuple(f"{name} (scaled)" for name in preparation.get_feature_names_out())
+    return points_of(preparation.transform(X), n_rows)[0], names
 
 
 def points_of(X: Any, n_rows: int) -> tuple[np.ndarray, tuple[str, ...] | None]:
