@@ -26,7 +26,7 @@ INTRODUCTION = f"""\
 The same rows, trees and candidates as `cw.Clusterer` has, on the data sets of [tables](tables.md), chosen by
 other means. *Judges untrained*: both networks with freshly drawn weights. *Silhouette*, *BIC* (full
 covariances in at most eight leading directions) and *DBCV* (on the spanning tree of mutual reachability
-distances) choose among all horizontal cuts of the seven trees into at most {MOST_CLUSTERS} clusters;
+distances) choose among all horizontal cuts of the trees into at most {MOST_CLUSTERS} clusters;
 silhouette and DBCV cannot say one. *Stability*: HDBSCAN's excess of mass picks nodes of the single-linkage
 tree. *Best candidate*: the one with the largest ARI, which cannot be known: the upper bound of any choice.
 *Without ...*: the judge's choice among the candidates that are left if one kind is taken out."""
@@ -102,10 +102,12 @@ def _silhouette(model: Any, labels: np.ndarray) -> float:
 
 
 def _bic(model: Any, labels: np.ndarray) -> float:
+    from clusterwise.components.niw import sum_by_label
     from clusterwise.trees.partitions import _gaussian
 
-    directions = model._judged.considered.measured.directions
-    return -float(_gaussian(directions, labels, np.bincount(labels))[2])
+    measured = model._judged.considered.measured
+    sums = sum_by_label(measured.lifted, labels, int(labels.max()) + 1)
+    return -float(_gaussian(measured, labels, sums)[2])
 
 
 def _dbcv(model: Any, labels: np.ndarray) -> float:

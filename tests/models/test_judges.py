@@ -19,9 +19,15 @@ from clusterwise.models.partition_judge import (
 )
 from clusterwise.trees.cut import best_overlaps, decisions
 from clusterwise.trees.features import Measured, Nodes, measure, nodes_of
-from clusterwise.trees.linkages import trees_of
+from clusterwise.trees.linkages import LINKAGES, trees_of
 from clusterwise.trees.neighbourhood import neighbourhood_of
-from clusterwise.trees.partitions import PartitionFeatures, agreements, features_of_partition
+from clusterwise.trees.partitions import (
+    BICS,
+    LOG_ROWS,
+    PartitionFeatures,
+    agreements,
+    features_of_partition,
+)
 
 
 def table(seed: int, n: int = 90) -> tuple[np.ndarray, np.ndarray]:
@@ -86,7 +92,7 @@ def test_gradients_reach_every_parameter_of_the_node_judge() -> None:
     )
     model = node_judge().float()
     model.loss(task, torch.Generator()).backward()
-    kinds = {0, 2, 6}  # of the linkages in this task
+    kinds = {list(LINKAGES).index(nodes.tree.kind) for nodes in trees}
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         if name == "kinds.weight":
@@ -145,11 +151,11 @@ def test_more_evidence_is_seen_however_many_rows_there_are() -> None:
     """Two candidates whose BICs differ by two nats look the same in a small and in a large table."""
     model = partition_judge()
     inputs: list[torch.Tensor] = []
-    model.join.register_forward_pre_hook(lambda _, given: inputs.append(given[0][..., -2:]))
+    model.join.register_forward_pre_hook(lambda _, given: inputs.append(given[0][..., -len(BICS) :]))
     for m in (100.0, 1000.0):
         features, agree = candidates_of_table(8, ())
         for one, nats in zip(features, (0.0, 2.0), strict=True):
-            one.whole[7], one.whole[[22, 26]] = np.log(m), 2 * nats / m
+            one.whole[LOG_ROWS], one.whole[list(BICS)] = np.log(m), 2 * nats / m
         with torch.inference_mode():
             model(doubled(pack_candidates([features], [np.zeros(2, dtype=np.int64)], [agree])))
     torch.testing.assert_close(inputs[0], inputs[1], atol=1e-4, rtol=1e-4)
@@ -172,6 +178,15 @@ def test_an_answer_between_likely_candidates_beats_the_likeliest() -> None:
     order = ranked(choice, choice, agreement)
     assert sorted(order) == [0, 1, 2, 3]
     assert order[0] == (agreement @ choice).argmax() != choice.argmax()
+
+
+def test_where_the_judge_is_in_doubt_the_agreement_of_the_candidates_counts() -> None:
+    labels = np.array([[0] * 12, [0] * 6 + [1] * 6, [0] * 5 + [1] * 7, [0] * 7 + [1] * 5])
+    agreement = agreements(list(labels))
+    choice = np.array([0.97, 0.01, 0.01, 0.01])  # sure of what no other candidate is like
+    assert ranked(choice, choice, agreement)[0] == ranked(choice, choice, agreement, doubt=0.2)[0] == 0
+    assert ranked(choice, choice, agreement, doubt=0.9)[0] == 1
+    assert ranked(choice, choice, agreement, doubt=1.0)[0] == agreement.mean(axis=0).argmax()
 
 
 def test_candidates_with_the_same_expectation_are_told_apart_by_the_choice() -> None:

@@ -75,7 +75,7 @@ def outcome(weights: str) -> dict[str, Any]:
     points: np.ndarray = cw.datasets.load_demo()[0][::EVERY]
     if "encoder" in get_weights(weights).recipe:
         points = scribbles()[0]
-    if weights in JUDGES:
+    if get_weights(weights).model.method in JUDGES:
         return outcome_of_judges(weights, points)
     estimator = estimator_for(weights).fit(points)
     alone = estimator_for(weights, refine=None, max_network_points=len(points)).fit(points)
@@ -92,7 +92,8 @@ def outcome(weights: str) -> dict[str, Any]:
 
 def outcome_of_judges(weights: str, points: np.ndarray) -> dict[str, Any]:
     """Cluster the demo data by both judges; this one is among them."""
-    estimator = cw.Clusterer(random_state=0).fit(points)
+    pair = {name: name for name in JUDGES} | {get_weights(weights).model.method: weights}
+    estimator = cw.Clusterer(judges=tuple(pair.values()), random_state=0).fit(points)
     return {
         "sha256": hashlib.sha256(weights_path(weights).read_bytes()).hexdigest(),
         "labels": estimator.labels_.tolist(),

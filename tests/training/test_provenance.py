@@ -47,6 +47,25 @@ def test_training_goes_on_from_other_weights_and_says_so(tmp_path: Path) -> None
     assert "from the weights first on (2 steps" in then.with_suffix(".md").read_text()
 
 
+def test_a_share_of_the_first_weights_is_kept(tmp_path: Path) -> None:
+    first = train(FIRST, tmp_path, verbose=False)
+    assert first is not None
+    found = []
+    for kept in (0.0, 0.25):
+        options = OptimizerOptions(steps=3, warm_up=1, kept=kept)
+        path = train(
+            dataclasses.replace(FIRST, name="second", start="first", optimizer=options),
+            tmp_path,
+            verbose=False,
+        )
+        assert path is not None
+        found.append(dict(load_weights(path).model.named_parameters()))
+    for name, before in load_weights(first).model.named_parameters():
+        new, mixed = found[0][name], found[1][name]
+        torch.testing.assert_close(mixed, 0.75 * new + 0.25 * before)
+    assert any(not torch.equal(found[0][name], found[1][name]) for name in found[0])
+
+
 def test_another_network_is_no_start(tmp_path: Path) -> None:
     train(FIRST, tmp_path, verbose=False)
     wider = dataclasses.replace(FIRST, name="wider", start="first", model={**FIRST.model, "width": 12})

@@ -83,6 +83,7 @@ def test_recipe_survives_json(tiny: dict[str, Any]) -> None:
         ("optimizer", {"learning_rate": float("nan")}, r"learning_rate in \[optimizer\] must be"),
         ("optimizer", {"clip": float("inf")}, r"clip in \[optimizer\] must be a positive number"),
         ("optimizer", {"average_decay": 1.5}, r"average_decay in \[optimizer\] must be at most 1"),
+        ("optimizer", {"kept": 0.5}, r"kept in \[optimizer\] is a share of the weights"),  # there are none
         ("validation", {"every": 0}, r"every in \[validation\] must be"),
     ],
 )

@@ -11,13 +11,12 @@ from sklearn.metrics import adjusted_rand_score
 from sknetwork.clustering import Leiden, get_modularity
 
 from clusterwise.trees.communities import RESOLUTIONS, communities, leiden
-from clusterwise.trees.linkages import GRAPH_NEIGHBOURS, neighbour_graph
 from clusterwise.trees.neighbourhood import neighbourhood_of
 
 
 def graph_of(seed: int, spread: float = 1.0) -> tuple[csr_matrix, np.ndarray]:
     points, truth = make_blobs(300, centers=6, cluster_std=spread, random_state=seed)
-    return neighbour_graph(neighbourhood_of(points), GRAPH_NEIGHBOURS), truth
+    return neighbourhood_of(points).graph, truth
 
 
 @pytest.mark.parametrize("resolution", RESOLUTIONS)
@@ -59,7 +58,7 @@ def test_clear_clusters_are_found() -> None:
 
 def test_higher_resolutions_have_more_communities() -> None:
     points, _ = make_blobs(300, centers=6, cluster_std=3.0, random_state=3)
-    found = [labels.max() + 1 for labels in communities(neighbourhood_of(points))]
+    found = [labels.max() + 1 for labels in communities(neighbourhood_of(points).graph)]
     assert found[0] < found[-1]
     assert found == sorted(found)
 

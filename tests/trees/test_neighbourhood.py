@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial.distance import cdist
 
-from clusterwise.trees.neighbourhood import CORE_NEIGHBOUR, nearest, neighbourhood_of
+from clusterwise.trees.neighbourhood import CORE_NEIGHBOUR, nearest, neighbour_graph, neighbourhood_of
 
 
 @pytest.mark.parametrize("f", [2, 9])
@@ -42,3 +42,19 @@ def test_few_rows(m: int) -> None:
     near = neighbourhood_of(np.random.default_rng(3).standard_normal((m, 2)))
     assert (near.indices[:, : min(20, m - 1)] >= 0).all()
     assert (near.indices[:, min(20, m - 1) :] == -1).all()
+
+
+@pytest.mark.parametrize("f", [2, 9])
+def test_the_graph_of_many_rows_is_that_of_few(f: int) -> None:
+    points = np.random.default_rng(4).standard_normal((90, f))
+    assert (neighbour_graph(points) != neighbourhood_of(points).graph).nnz == 0
+    few = neighbour_graph(points[:6])
+    assert few.shape == (6, 6) and few.nnz == 30  # all of the others
+
+
+def test_no_row_is_a_neighbour_of_itself_in_the_graph() -> None:
+    points = np.repeat(np.random.default_rng(5).standard_normal((3, 2)), 40, axis=0)
+    graph = neighbour_graph(points)
+    assert graph.diagonal().sum() == 0
+    assert (np.asarray(graph.sum(axis=1)).ravel() >= 15).all()
+    assert (graph != graph.T).nnz == 0

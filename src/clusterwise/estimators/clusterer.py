@@ -67,7 +67,7 @@ class Clusterer(PipelinedClusterer):
         Partitions with more clusters are not considered.
     max_context : int, optional
         Number of rows that the judges look at; the others join their nearest neighbours among these. 2,000 by
-        default, 4,000 for tables with more than 16 columns.
+        default, 4,000 for tables with more than 16 columns, whose communities are found among up to 10,000.
     judges : pair of str, path or Weights, optional
         The networks that judge nodes and partitions; None: those that come with the package.
     random_state : int, RandomState or None
@@ -152,6 +152,7 @@ class Clusterer(PipelinedClusterer):
                 cast(NodeJudge, nodes.model), cast(PartitionJudge, partitions.model), self.max_clusters
             ),
             self._most_rows,
+            self._has_many,
             self.max_clusters,
         )
 
@@ -162,8 +163,10 @@ class Clusterer(PipelinedClusterer):
     def _most_rows(self, n_columns: int) -> int:
         if self.max_context is not None:
             return self.max_context
-        wide = n_columns > COLUMNS_OF_ONE_UNIT
-        return CONTEXT_ROWS_OF_MANY_COLUMNS if wide else CONTEXT_ROWS
+        return CONTEXT_ROWS_OF_MANY_COLUMNS if self._has_many(n_columns) else CONTEXT_ROWS
+
+    def _has_many(self, n_columns: int) -> bool:
+        return self.max_context is None and n_columns > COLUMNS_OF_ONE_UNIT
 
     # -- tables ----------------------------------------------------------------------------------
 

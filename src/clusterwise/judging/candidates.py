@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -18,9 +18,9 @@ from clusterwise.trees.communities import communities
 from clusterwise.trees.cut import best_cut, labels_of_cut, values_below
 from clusterwise.trees.features import Measured, Nodes, measure, nodes_of
 from clusterwise.trees.linkages import LINKAGES, trees_of
-from clusterwise.trees.neighbourhood import Neighbourhood, nearest, neighbourhood_of
+from clusterwise.trees.neighbourhood import Neighbourhood, nearest, neighbour_graph, neighbourhood_of
 
-__all__ = ["ORIGINS", "Candidates", "candidates_of", "filled"]
+__all__ = ["ORIGINS", "Candidates", "MoreRows", "candidates_of", "filled"]
 
 # How a candidate was made; the partition judge knows these by their number.
 ORIGINS = (*LINKAGES, "decisions", "em", "search", "communities")
@@ -43,7 +43,15 @@ class Candidates:
     from_trees: np.ndarray  # (c,) tree that a cut belongs to, -1 for other candidates
 
 
-def candidates_of(points: np.ndarray, judge: NodeJudge) -> Candidates:
+@dataclass(frozen=True)
+class MoreRows:
+    """More rows of a table, for the graph that communities are found in."""
+
+    points: np.ndarray  # (s, f)
+    places: np.ndarray  # (m,) where the rows that partitions are proposed of are among them
+
+
+def candidates_of(points: np.ndarray, judge: NodeJudge, more: MoreRows | None = None) -> Candidates:
     """Propose partitions of points (m, f), m >= 2; deterministic."""
     near = neighbourhood_of(points)
     measured = measure(near)
@@ -51,14 +59,14 @@ def candidates_of(points: np.ndarray, judge: NodeJudge) -> Candidates:
     scores, whole = _judged(judge, trees)
     labels: dict[bytes, np.ndarray] = {}
     origins, from_trees = [], []
-    for origin, tree, found in _proposed(near, measured, trees, scores, whole):
+    for origin, tree, found in _proposed(near, measured, trees, scores, whole, more):
         found = canonical_labels(found)
         if found.tobytes() not in labels:
             labels[found.tobytes()] = found
             origins.append(ORIGINS.index(origin))
             from_trees.append(tree)
     return Candidates(
-        replace(near, distances=None),
+        near,
         measured,
         trees,
         scores,
@@ -88,6 +96,7 @@ def _proposed(
     trees: tuple[Nodes, ...],
     scores: tuple[np.ndarray, ...],
     whole: list[np.ndarray],
+    more: MoreRows | None,
 ) -> Iterator[tuple[str, int, np.ndarray]]:
     """Origin, tree and labels (m,) of each candidate."""
     m = len(near.points)
@@ -102,14 +111,14 @@ def _proposed(
     sample = Sample(measured.directions, "full", DEFAULT)
     distinct = {labels.tobytes(): labels for labels in map(canonical_labels, cuts)}
     some = [labels for labels in distinct.values() if 1 < labels.max() + 1 <= MOST_CLUSTERS_OF_EM]
-    fitted = climb(sample, [*some, likeliest_partition(sample)], with_moves=False)
+    fitted = climb(sample, some or [likeliest_partition(sample)], with_moves=False)
     for state in fitted:
         yield "em", -1, state.memberships.argmax(axis=0)
     start = canonical_labels(fitted[0].memberships.argmax(axis=0))  # without empty clusters
     found = climb(sample, [start], with_moves=True, most_rounds=ROUNDS_OF_SEARCH)
     yield "search", -1, found[0].memberships.argmax(axis=0)
-    for labels in communities(near):
-        yield "communities", -1, labels
+    for labels in communities(near.graph if more is None else neighbour_graph(more.points)):
+        yield "communities", -1, labels if more is None else labels[more.places]
 
 
 def _decided(nodes: Nodes, whole: np.ndarray) -> np.ndarray:

@@ -235,15 +235,17 @@ def joint_weights(choice: np.ndarray, numbers: np.ndarray, n_clusters: np.ndarra
     return np.asarray(weights / weights.sum())
 
 
-def ranked(choice: np.ndarray, weights: np.ndarray, agreements: np.ndarray) -> np.ndarray:
+def ranked(choice: np.ndarray, weights: np.ndarray, agreements: np.ndarray, doubt: float = 0.0) -> np.ndarray:
     """Places of c candidates from the best to the worst answer, (c,), by agreements (c, c) between them.
 
     The Bayes decision: an answer that is like many likely candidates can be better than the likeliest one.
-    What the truth may be is told by both heads, ``choice`` (c,) and the ``joint_weights`` (c,). Candidates
+    What the truth may be is told by both heads, ``choice`` (c,) and the ``joint_weights`` (c,), and with
+    probability ``doubt`` by neither of them: then all candidates are equally likely. Candidates
     that can expect the same up to ``SAME_EXPECTATION`` are told apart by the choice: a few rows more or less
     make no difference to the index, but a small cluster is one.
     """
-    expected = agreements @ (choice + weights) / 2
+    likely = (1 - doubt) * (choice + weights) / 2 + doubt / len(choice)
+    expected = agreements @ likely
     leading = expected >= expected.max() - SAME_EXPECTATION
     return np.lexsort((-np.where(leading, choice, expected), ~leading))
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from clusterwise.components.order import by_first_appearance, in_input_order
-from clusterwise.judging.candidates import Candidates, candidates_of, filled
+from clusterwise.judging.candidates import Candidates, MoreRows, candidates_of, filled
 from clusterwise.models.node_judge import NodeJudge
 from clusterwise.models.partition_judge import (
     PartitionJudge,
@@ -22,7 +22,7 @@ from clusterwise.pipeline.context import with_small_clusters
 from clusterwise.pipeline.describe import Description
 from clusterwise.pipeline.neighbours import MixtureAssigner, NeighbourAssigner, links_of, votes_of
 from clusterwise.pipeline.posterior import Beliefs
-from clusterwise.pipeline.prepare import Prepared, prepare
+from clusterwise.pipeline.prepare import MOST_CONTEXT, Prepared, prepare
 from clusterwise.pipeline.propose import Proposal
 from clusterwise.pipeline.refine import choose_covariance_type, clusters_of_labels
 from clusterwise.pipeline.space import FeatureSpace
@@ -30,7 +30,7 @@ from clusterwise.trees.agglomerative import ward_linkage
 from clusterwise.trees.cut import cut_into, highest_cut, labels_of_cut
 from clusterwise.trees.neighbourhood import Neighbourhood, neighbourhood_of
 from clusterwise.trees.partitions import agreements, features_of_partition
-from clusterwise.trees.points import Projection, fit_projection
+from clusterwise.trees.points import COLUMNS_OF_ONE_UNIT, Projection, fit_projection
 from clusterwise.trees.tree import tree_of_merges
 
 __all__ = [
@@ -44,6 +44,9 @@ __all__ = [
 
 # Fewer rows are one cluster: there is nothing to tell clusters by.
 LEAST_ROWS = 8
+# Wide real tables, of images, texts or cells, are less like the training tables than others are. So often
+# the judge is taken to know nothing there, and the answer is the candidate that is most like all others.
+DOUBT_OF_MANY_COLUMNS = 0.5
 # Candidates less probable than this, relative to the likeliest, are left out of the beliefs.
 LEAST_WEIGHT = 1e-4
 # Numbers of clusters less probable than this, relative to the likeliest, are left out of P(K).
@@ -76,16 +79,19 @@ class JudgedProposer:
 
     def propose(self, sets: Sequence[np.ndarray], seeds: Sequence[int], n_draws: int) -> list[JudgedProposal]:
         """See ``Proposer``; all candidates are returned, however many draws are asked for."""
-        return [self._propose(points) for points in sets]
+        return [self.judged(features) for features in sets]
 
-    def _propose(self, features: np.ndarray) -> JudgedProposal:
+    def judged(self, features: np.ndarray, more: MoreRows | None = None) -> JudgedProposal:
+        """Candidates of features (m, f); communities may be those of more rows of the table."""
         projection = fit_projection(features)
         points = projection.apply(features)
         if len(points) < LEAST_ROWS or not (points != points[0]).any():
             one = np.zeros(len(points), dtype=np.int64)
             near = neighbourhood_of(points) if len(points) > 1 else None
             return JudgedProposal((one,), np.ones(1), k_posterior={1: 1.0}, near=near, projection=projection)
-        found = candidates_of(points, self.node_judge)
+        if more is not None:
+            more = MoreRows(projection.apply(more.points), more.places)
+        found = candidates_of(points, self.node_judge, more)
         measured = [
             features_of_partition(found.measured, one, found.trees, found.scores) for one in found.labels
         ]
@@ -97,7 +103,8 @@ class JudgedProposer:
         choice = verdict.choice[0].double().exp().numpy()
         numbers = verdict.numbers[0].double().exp().numpy()
         sizes = task.n_clusters[0].numpy()
-        order = ranked(choice, joint_weights(choice, numbers, sizes), agreement)
+        doubt = DOUBT_OF_MANY_COLUMNS if features.shape[1] > COLUMNS_OF_ONE_UNIT else 0.0
+        order = ranked(choice, joint_weights(choice, numbers, sizes), agreement, doubt)
         ranking = order[sizes[order] <= self.max_clusters]  # one cluster is always among the candidates
         weights = joint_weights(choice[ranking], numbers[ranking], sizes[ranking])
         of_k = probabilities_of_k(
@@ -126,13 +133,14 @@ class JudgedPipeline:
     fit_space: Callable[[np.ndarray], FeatureSpace]
     proposer: JudgedProposer
     most_rows: Callable[[int], int]  # by the number of columns
+    has_many: Callable[[int], bool]  # of columns: communities are found among all rows of the context
     max_clusters: int = 100
     how: None = None
     n_draws: int = 0
 
     def most_sampled(self, n_features: int) -> int:
-        """Rows that the judges look at."""
-        return self.most_rows(n_features)
+        """Rows that the judges, or the communities, look at."""
+        return max(self.most_rows(n_features), MOST_CONTEXT if self.has_many(n_features) else 0)
 
     def prepare(self, points: np.ndarray, seed: int) -> Prepared:
         """Sort and scale points (n, d), and choose the rows that the judges see."""
@@ -143,8 +151,14 @@ class JudgedPipeline:
         self, prepared: Sequence[Prepared], seed: int, n_draws: int | None = None
     ) -> list[JudgedProposal]:
         """Candidate partitions of the rows shown of each data set, judged."""
-        shown = [one.features[one.shown] for one in prepared]
-        return self.proposer.propose(shown, [seed] * len(shown), 0)
+        return [self.proposer.judged(one.features[one.shown], self._more_rows(one)) for one in prepared]
+
+    def _more_rows(self, prepared: Prepared) -> MoreRows | None:
+        context, shown = prepared.context, prepared.shown
+        if len(context) <= len(shown) or not self.has_many(prepared.features.shape[1]):
+            return None
+        rows = np.union1d(context, shown)
+        return MoreRows(prepared.features[rows], np.searchsorted(rows, shown))
 
     def refine(self, prepared: Prepared, proposal: JudgedProposal) -> None:
         """Nothing: clusters may have any shape."""

@@ -107,10 +107,13 @@ def _reach(facts: Mapping[str, Any]) -> Iterator[str]:
         yield ""
         yield (
             f"P(K) is calibrated by a temperature of {facts['temperature']:.2f} and a spread over similar "
-            f"numbers of {facts['spread']:.3f} (on the logarithmic scale), found on one half of the "
-            "validation tables; on the other half its expected calibration error is "
-            f"{facts['calibration_error']:.3f}."
+            f"numbers of {facts['spread']:.3f} (on the logarithmic scale), found on the validation tables. "
+            "Found on one half of them, they leave an expected calibration error of "
+            f"{facts['calibration_error']:.3f} on the other half."
         )
+    if "afterwards" in facts:
+        yield ""
+        yield f"Changed after the training: {facts['afterwards']}."
     if "largest_coordinate" in facts:
         yield ""
         yield (

@@ -181,6 +181,7 @@ def train_weights(
     if source is None:
         return None
     source.start(model)
+    beginning = tuple(parameter.detach().clone() for parameter in model.parameters())
     averaged = copy.deepcopy(model).eval().requires_grad_(False)
     optimizer = torch.optim.AdamW(model.parameters(), weight_decay=recipe.optimizer.weight_decay)
     state = TrainingState(model, averaged, optimizer)
@@ -201,6 +202,9 @@ def train_weights(
         callback.at_end(state)
     if state.step < recipe.optimizer.steps:
         return None
+    if recipe.optimizer.kept:
+        with torch.no_grad():
+            torch._foreach_lerp_(tuple(averaged.parameters()), beginning, recipe.optimizer.kept)
     facts = {
         "steps": state.step,
         "seconds": round(state.seconds, 1),

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from clusterwise.components.order import sorted_order
 from clusterwise.models.node_judge import NodeJudge, NodeTask
 from clusterwise.priors.broad import BroadPrior
 from clusterwise.training.callbacks import Callback, Measured
@@ -43,7 +44,8 @@ ROWS_TO_STANDARDIZE = 200_000
 def draw_points(prior: BroadPrior, seed: int, number: int) -> tuple[np.ndarray, np.ndarray, str]:
     """Table number ``number``: points (n, f) ready for distances, labels (n,), -1 for noise, and its kind."""
     table = prior.draw_table(np.random.default_rng([seed, number]))
-    return reduced(standardized(table.points)), table.labels, table.kind
+    order = sorted_order(table.points)  # as ``prepare`` does
+    return reduced(standardized(table.points[order])), table.labels[order], table.kind
 
 
 def _nodes(prior: BroadPrior, seed: int, numbers: range) -> Mapping[str, np.ndarray]:

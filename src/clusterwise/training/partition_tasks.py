@@ -143,7 +143,7 @@ class PartitionSource:
         }
 
     def finish(self, model: nn.Module) -> dict[str, Any]:
-        """Calibrate P(K) on one half of the validation tables and measure it on the other.
+        """Calibrate P(K) on one half of the validation tables, measure it on the other, and calibrate on all.
 
         Also: how strange training tables are at most, the 99.9th percentile.
         """
@@ -154,6 +154,7 @@ class PartitionSource:
         with torch.inference_mode():
             numbers = model(second).numbers.exp().numpy()
         confidence, right = _most_likely_k(numbers, second, float(model.spread))
+        _calibrate(model, self.pack(range(self.n_validation)))
         parts = [
             model.strangeness(self.pack(range(start, min(start + 100, len(self.tables)))))
             for start in range(0, len(self.tables), 100)

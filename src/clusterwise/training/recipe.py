@@ -39,7 +39,11 @@ class SizeOptions:
 
 @dataclass(frozen=True)
 class OptimizerOptions:
-    """Adam with linear warm-up, cosine decay to zero, clipping, and an average of the weights."""
+    """Adam with linear warm-up, cosine decay to zero, clipping, and an average of the weights.
+
+    Of weights that a training started with, a share may be kept in the end: half-way between both lies what
+    is new without what was forgotten (Wortsman et al., CVPR 2022).
+    """
 
     steps: int = 1000
     learning_rate: float = 1e-3
@@ -47,6 +51,7 @@ class OptimizerOptions:
     clip: float = 10.0
     average_decay: float = 0.999
     weight_decay: float = field(default=0.0, metadata={"least": 0})
+    kept: float = field(default=0.0, metadata={"least": 0})  # of the weights that it started with
 
 
 @dataclass(frozen=True)
@@ -155,6 +160,11 @@ def recipe_from_dict(values: dict[str, Any]) -> Recipe:
     decay = recipe.optimizer.average_decay
     if decay > 1:
         raise RecipeError(f"average_decay in [optimizer] must be at most 1, got {decay!r}.")
+    if recipe.optimizer.kept > 1 or (recipe.optimizer.kept and not recipe.start):
+        raise RecipeError(
+            "kept in [optimizer] is a share of the weights that a training starts with: it is at most 1, and "
+            "start must be given."
+        )
     return recipe
 
 

@@ -1,4 +1,4 @@
-"""Ward's and average linkage along chains of nearest neighbours (Murtagh, 1983)."""
+"""Ward's linkage along chains of nearest neighbours (Murtagh, 1983)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from clusterwise._compiled import compiled
 from clusterwise.trees.neighbourhood import first_smallest
 
-__all__ = ["average_linkage", "named_by_merges", "ward_linkage"]
+__all__ = ["named_by_merges", "ward_linkage"]
 
 # Once fewer than this share of the clusters is left, what is known of them is packed.
 LEFT = 0.7
@@ -18,15 +18,7 @@ LEFT = 0.7
 def ward_linkage(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Merges (m - 1, 2) and heights of Ward's linkage of points (m, f)."""
     pairs, squares = _chain_of_centres(points.T.copy())
-    return _sorted(pairs, np.sqrt(2 * squares))
-
-
-def average_linkage(distances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Merges (m - 1, 2) and heights of average linkage of distances (m, m), which are used up."""
-    return _sorted(*_chain_of_distances(distances))
-
-
-def _sorted(pairs: np.ndarray, heights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    heights = np.sqrt(2 * squares)
     order = np.argsort(heights, kind="stable")
     return np.sort(named_by_merges(pairs[order]), axis=1), heights[order]
 
@@ -91,64 +83,6 @@ def _chain_of_centres(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         for a in range(f):
             columns[a, grown] += (columns[a, gone] - columns[a, grown]) * (sizes[gone] / both)
         sizes[grown], sizes[gone] = both, 0.0
-    return pairs, heights
-
-
-@compiled
-def _chain_of_distances(distances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs (m - 1, 2) of rows whose clusters are merged, and heights, as they are found.
-
-    ``distances`` (m, m), infinite on the diagonal, become those between clusters.
-    """
-    m = len(distances)
-    n = m  # as in ``_chain_of_centres``
-    rows, sizes = np.arange(m), np.ones(m)
-    chain, kept = np.empty(m, dtype=np.int64), np.empty(m, dtype=np.int64)
-    far, gone_far = np.empty(m), np.zeros(m)  # gone_far: infinite for clusters that have gone
-    pairs, heights = np.empty((m - 1, 2), dtype=np.int64), np.empty(m - 1)
-    length = 0
-    for merged in range(m - 1):
-        if m - merged < LEFT * n:
-            n_kept = 0
-            for old in range(n):
-                if sizes[old] > 0:
-                    for i in range(length):
-                        if chain[i] == old:
-                            chain[i] = n_kept
-                    kept[n_kept] = old
-                    n_kept += 1
-            n = n_kept
-            for i in range(n):
-                rows[i], sizes[i], gone_far[i] = rows[kept[i]], sizes[kept[i]], 0.0
-                for j in range(n):
-                    distances[i, j] = distances[kept[i], kept[j]]
-        if length == 0:
-            chain[0], length = 0, 1
-            while sizes[chain[0]] == 0:
-                chain[0] += 1
-        while True:
-            here = chain[length - 1]
-            there = chain[length - 2] if length > 1 else -1
-            for j in range(n):
-                far[j] = distances[here, j] + gone_far[j]
-            nearest = first_smallest(far, n)
-            if there >= 0 and not far[nearest] < far[there]:
-                break
-            chain[length] = nearest
-            length += 1
-        length -= 2
-        gone, grown = min(here, there), max(here, there)
-        pairs[merged, 0], pairs[merged, 1], heights[merged] = rows[gone], rows[grown], far[there]
-        of_gone, of_grown = sizes[gone], sizes[grown]
-        both = of_gone + of_grown
-        for j in range(n):
-            far[j] = (of_gone * distances[gone, j] + of_grown * distances[grown, j]) / both
-        far[grown] = math.inf
-        for j in range(n):
-            distances[grown, j] = far[j]
-        for j in range(n):
-            distances[j, grown] = far[j]
-        sizes[grown], sizes[gone], gone_far[gone] = both, 0.0, math.inf
     return pairs, heights
 
 

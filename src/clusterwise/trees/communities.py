@@ -15,21 +15,18 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from clusterwise._compiled import compiled
-from clusterwise.trees.linkages import GRAPH_NEIGHBOURS, neighbour_graph
-from clusterwise.trees.neighbourhood import Neighbourhood
 
 __all__ = ["RESOLUTIONS", "communities", "leiden"]
 
-RESOLUTIONS = (0.1, 0.3, 0.6, 1.0, 2.0, 4.0)
+RESOLUTIONS = (0.1, 0.3, 0.6, 1.0, 2.0)
 # The second starts from what the first has found.
 ITERATIONS = 2
 # Gains below this share of all edges are rounding.
 LEAST_GAIN = 1e-12
 
 
-def communities(near: Neighbourhood) -> list[np.ndarray]:
-    """Labels (m,) of the communities of the graph of nearest neighbours, coarse to fine."""
-    graph = neighbour_graph(near, GRAPH_NEIGHBOURS)
+def communities(graph: csr_matrix) -> list[np.ndarray]:
+    """Labels (m,) of the communities of a graph (m, m) of nearest neighbours, coarse to fine."""
     return [leiden(graph, resolution) for resolution in RESOLUTIONS]
 
 

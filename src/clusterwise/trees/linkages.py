@@ -5,28 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from clusterwise._compiled import compiled
-from clusterwise.trees.agglomerative import average_linkage, ward_linkage
+from clusterwise.trees.agglomerative import ward_linkage
 from clusterwise.trees.neighbourhood import Edges, Neighbourhood
 from clusterwise.trees.paris import paris_linkage
 from clusterwise.trees.tree import Tree, tree_of_merges
 
-__all__ = ["LINKAGES", "gini_linkage", "neighbour_graph", "trees_of"]
-
-# Neighbours in the graph that Paris and Leiden see.
-GRAPH_NEIGHBOURS = 15
+__all__ = ["LINKAGES", "gini_linkage", "trees_of"]
 
 
 def _ward(near: Neighbourhood) -> tuple[np.ndarray, np.ndarray]:
     return ward_linkage(near.points)
-
-
-def _average(near: Neighbourhood) -> tuple[np.ndarray, np.ndarray]:
-    assert near.distances is not None
-    # Single precision is enough to tell which is nearest, and half the memory to go through.
-    return average_linkage(near.distances.astype(np.float32))
 
 
 def _of_edges(
@@ -36,19 +26,7 @@ def _of_edges(
 
 
 def _paris(near: Neighbourhood) -> tuple[np.ndarray, np.ndarray]:
-    return paris_linkage(neighbour_graph(near, GRAPH_NEIGHBOURS))
-
-
-def neighbour_graph(near: Neighbourhood, n_neighbours: int) -> csr_matrix:
-    """Symmetric unweighted graph (m, m) of the nearest neighbours."""
-    m = len(near.points)
-    indices = near.indices[:, : min(n_neighbours, m - 1)]
-    rows = np.repeat(np.arange(m), indices.shape[1])
-    graph = csr_matrix((np.ones(indices.size), (rows, indices.ravel())), shape=(m, m))
-    graph = graph.maximum(graph.T).tocsr()
-    graph.sort_indices()
-    graph.indices, graph.indptr = graph.indices.astype(np.int32), graph.indptr.astype(np.int32)
-    return graph
+    return paris_linkage(near.graph)
 
 
 def _plain(near: Neighbourhood) -> Edges:
@@ -61,10 +39,8 @@ def _reachability(near: Neighbourhood) -> Edges:
 
 LINKAGES: Mapping[str, Callable[[Neighbourhood], tuple[np.ndarray, np.ndarray]]] = {
     "ward": _ward,
-    "average": _average,
     "single": _of_edges(_reachability, 1.0),
     "gini-.3": _of_edges(_plain, 0.3),
-    "gini-.1-reachability": _of_edges(_reachability, 0.1),
     "gini-.5-reachability": _of_edges(_reachability, 0.5),
     "paris": _paris,
 }

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from scipy.sparse import csr_matrix
 from scipy.spatial import cKDTree
 
 from clusterwise._compiled import compiled
 
-__all__ = ["Edges", "Neighbourhood", "first_smallest", "nearest", "neighbourhood_of"]
+__all__ = ["Edges", "Neighbourhood", "first_smallest", "nearest", "neighbour_graph", "neighbourhood_of"]
 
 N_NEIGHBOURS = 20
+GRAPH_NEIGHBOURS = 15  # those of them that are edges of the graph
 # The distance to this neighbour stands for the density at a row, as HDBSCAN's core distance does.
 CORE_NEIGHBOUR = 5
 # Distances below this part of the median core distance count as this part: copies of a row are no clusters.
@@ -43,7 +46,29 @@ class Neighbourhood:
     log_core: np.ndarray  # (m,) with a floor
     plain: Edges  # spanning tree of the distances
     reachability: Edges  # spanning tree of the mutual reachability distances
-    distances: np.ndarray | None  # (m, m), infinite from a row to itself; None once the trees are made
+
+    @cached_property
+    def graph(self) -> csr_matrix:
+        """Graph (m, m) of the nearest neighbours, which Paris and Leiden see."""
+        return _symmetric(self.indices[:, : min(GRAPH_NEIGHBOURS, len(self.points) - 1)])
+
+
+def _symmetric(indices: np.ndarray) -> csr_matrix:
+    """Unweighted graph (m, m) with an edge between a row and each of its neighbours (m, j)."""
+    m, j = indices.shape
+    graph = csr_matrix((np.ones(m * j), (np.repeat(np.arange(m), j), indices.ravel())), shape=(m, m))
+    graph = graph.maximum(graph.T).tocsr()
+    graph.sort_indices()
+    graph.indices, graph.indptr = graph.indices.astype(np.int32), graph.indptr.astype(np.int32)
+    return graph
+
+
+def neighbour_graph(points: np.ndarray) -> csr_matrix:
+    """Graph (m, m) of the nearest neighbours of points (m, f), as ``Neighbourhood.graph``, for many rows."""
+    indices, _ = nearest(points, points, min(GRAPH_NEIGHBOURS + 1, len(points)))
+    others = indices != np.arange(len(points))[:, None]
+    others[others.all(axis=1), -1] = False  # where copies of a row came before it
+    return _symmetric(indices[others].reshape(len(points), -1))
 
 
 def neighbourhood_of(points: np.ndarray) -> Neighbourhood:
@@ -65,27 +90,30 @@ def neighbourhood_of(points: np.ndarray) -> Neighbourhood:
         np.log(np.maximum(core, floor)),
         _edges(distances, np.zeros(len(points)), floor),
         _edges(distances, core, floor),
-        distances,
     )
 
 
 @compiled
 def _distances(columns: np.ndarray) -> np.ndarray:
-    """Distances (m, m) between the rows of a table, given by its columns (f, m); infinite on the diagonal."""
+    """Distances (m, m) between the rows of a table, given by its columns (f, m); infinite on the diagonal.
+
+    Taken in double precision, kept in single precision: half the memory to go through.
+    """
     f, m = columns.shape
-    distances = np.empty((m, m))
+    distances = np.empty((m, m), dtype=np.float32)
+    squares = np.empty(m)
     for i in range(m):
         own = columns[0, i]
         for j in range(m):
             gap = columns[0, j] - own
-            distances[i, j] = gap * gap
+            squares[j] = gap * gap
         for a in range(1, f):
             own = columns[a, i]
             for j in range(m):
                 gap = columns[a, j] - own
-                distances[i, j] += gap * gap
+                squares[j] += gap * gap
         for j in range(m):
-            distances[i, j] = math.sqrt(distances[i, j])
+            distances[i, j] = math.sqrt(squares[j])
         distances[i, i] = math.inf
     return distances
 
