@@ -1,8 +1,8 @@
 """Our estimators as methods of a benchmark; networks come in the same rows each, controls included.
 
-All rows have the estimators' own caps: the network sees 256 rows (AMCP's 1,024), 96 if a search follows, and
-the search 10,000. "All rows" says where it is otherwise. What a search makes of an untrained network, and of
-no network at all (``GaussianSearch``), is what a trained one has to beat.
+All rows have the estimators' own caps: the network sees 256 rows (AMCP's and DAC's 1,024), 96 if a search
+follows, and the search 10,000. "All rows" says where it is otherwise. What a search makes of an untrained
+network, and of no network at all (``GaussianSearch``), is what a trained one has to beat.
 """
 
 from __future__ import annotations

@@ -67,14 +67,15 @@ def test_the_posterior_is_drawn_when_it_is_asked_for(
 
 def test_the_partition_has_the_probability_that_is_reported(weights: Path, three: np.ndarray) -> None:
     """The likeliest of the drawn partitions, row by row."""
-    estimator = cw.NCP(n_orders=20, refine=None, weights=weights, random_state=0).fit(three)
+    likeliest = {"winner": "likeliest", "weights": weights, "random_state": 0}
+    estimator = cw.NCP(n_orders=20, refine=None, **likeliest).fit(three)
     assert np.isfinite(estimator.partition_log_probability_)
     assert estimator.partition_log_probability_ <= 0
     samples = estimator.sample_partitions(20).labels
     np.testing.assert_array_equal(estimator.network_labels_, canonical_labels(estimator.network_labels_))
     assert (samples == estimator.network_labels_).all(axis=1).any()
     # Twice as many orders contain others: the likeliest of many is likelier than the likeliest of one.
-    one = cw.NCP(n_orders=1, greedy=False, weights=weights, random_state=0).fit(three)
+    one = cw.NCP(n_orders=1, **likeliest).fit(three)
     assert estimator.partition_log_probability_ > one.partition_log_probability_
 
 

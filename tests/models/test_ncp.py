@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -15,7 +16,15 @@ from torch import Tensor
 from clusterwise.exceptions import RecipeError
 from clusterwise.models.base import TrainingTask
 from clusterwise.models.ncp import NCP, NCPConfig, Positions, choice_log_probabilities, draw_positions
-from clusterwise.models.ncp_loop import PartitionDraws, _random_orders, draw_partitions, inference_from_draws
+from clusterwise.models.ncp_loop import (
+    TEMPERATURE,
+    PartitionDraws,
+    Winner,
+    _random_orders,
+    binder_losses,
+    draw_partitions,
+    inference_from_draws,
+)
 
 SMALL = NCPConfig(width=12, h_size=7, u_size=5, g_size=9, n_wavelengths=2)
 
@@ -308,12 +317,20 @@ def test_the_cap_is_felt_only_where_it_binds(greedy: bool) -> None:
 # -- what comes out ------------------------------------------------------------------------------
 
 
-def test_the_likeliest_partition_wins() -> None:
+@pytest.mark.parametrize("winner", ["likeliest", "agreeing"])
+def test_one_of_the_partitions_wins(winner: Winner) -> None:
     model, points = build(), random_points(2, 15, 2)
     mask = torch.arange(15) < torch.tensor([[15], [9]])
     draws = draw_partitions(model, points, mask, [1, 2], 100, 12, False)
-    for b, inference in enumerate(model.infer(points, mask, [1, 2], n_orders=12, greedy=False)):
+    for b, inference in enumerate(model.infer(points, mask, [1, 2], n_orders=12, winner=winner)):
         best = int(draws[b].log_probability.argmax())
+        if winner == "agreeing":  # counted pair by pair, without absent points
+            together = [labels[mask[b], None] == labels[None, mask[b]] for labels in draws[b].labels]
+            weights = torch.softmax(draws[b].log_probability / TEMPERATURE, dim=0)
+            losses = [
+                sum(w * (one != p).sum() for w, p in zip(weights, together, strict=True)) for one in together
+            ]
+            best = int(np.argmin(losses))
         assert inference.log_probability == float(draws[b].log_probability[best])
         assert torch.equal(inference.labels, draws[b].labels[best])
         assert torch.equal(torch.stack(inference.draws), draws[b].labels)
@@ -326,10 +343,21 @@ def test_the_likeliest_partition_wins() -> None:
 
 def test_more_orders_find_likelier_partitions() -> None:
     model, points, mask = build(), random_points(1, 15, 2), torch.ones(1, 15, dtype=torch.bool)
-    few, many = (model.infer(points, mask, n_orders=n)[0].log_probability for n in (1, 200))
+    few, many = (
+        model.infer(points, mask, n_orders=n, winner="likeliest")[0].log_probability for n in (1, 200)
+    )
     assert few is not None
     assert many is not None
     assert many > few
+
+
+def test_binders_losses_count_pairs() -> None:
+    labels = torch.tensor([[0, 0, 1, 1], [0, 0, 1, 2], [0, 1, 2, 3], [1, 1, 0, 0]])
+    # The first and the last are equal; the second parts one pair of theirs, the third both.
+    ones = torch.ones(4, dtype=torch.float64)
+    assert (binder_losses(labels, ones) / 2).tolist() == [1 + 2, 1 + 1 + 1, 2 + 1 + 2, 1 + 2]
+    some = torch.tensor([0.0, 2.0, 1.0, 0.0], dtype=torch.float64)
+    assert (binder_losses(labels, some) / 2).tolist() == [2 + 2, 1, 2, 2 + 2]
 
 
 def test_seeds_decide_the_orders() -> None:

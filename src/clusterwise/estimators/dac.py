@@ -33,9 +33,6 @@ ONE_ANSWER = (
 )
 
 
-# Rows that the network sees where its clusters are flows: bent ones need more than Gaussians do, and nothing
-# else looks at the rows.
-ROWS_OF_FLOWS = 1024
 # Searches among flows, from passes with other anchors, of which the best counts.
 STARTS = 5
 # Anchors that a pass tries where clusters are flows. More were not tried out.
@@ -67,7 +64,7 @@ class DAC(AmortizedClusterer):
         missed are left out, and pairs that one flow describes as well become one.
     weights, projection, scaling, max_clusters, max_network_points, random_state, verbose, device
         As for :class:`AMCP`; ``weights=None`` stands for those shipped for this filtering. Without a search
-        ``max_network_points=None`` is 512, for flows 1,024.
+        ``max_network_points=None`` is 1,024.
 
     Attributes
     ----------
@@ -90,7 +87,7 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
     """
 
     _method = "dac"
-    _rows_alone = 512
+    _rows_alone = 1024
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **AmortizedClusterer._parameter_constraints,
         "filtering": [StrOptions({"minimum-loss", "anchored"}), None],
@@ -163,11 +160,6 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
                 f"{self._weights().name!r} by Gaussians, which they are not; pass refine=None or 'auto'."
             )
         return None
-
-    def _max_shown(self) -> int:
-        if self.max_network_points is None and self._has_flows():
-            return ROWS_OF_FLOWS
-        return super()._max_shown()
 
     def _has_one_answer(self) -> bool:
         return self._how() is None and self._weights().model.config.filtering == "minimum-loss"

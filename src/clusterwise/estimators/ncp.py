@@ -6,7 +6,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from clusterwise.estimators.amortized import AmortizedClusterer, RefineOption
@@ -20,18 +20,21 @@ class NCP(AmortizedClusterer):
 
     A trained network gives each row the probabilities of joining one of the clusters so far or opening a new
     one. Multiplied along a random order of the rows they are the probability of a partition: labels drawn
-    from them are draws from a posterior over partitions, and of many orders the likeliest partition is the
-    network's answer. As a row costs a step, the network sees a sample of the rows. What becomes of this
-    partition says ``refine``.
+    from them are draws from a posterior over partitions, and of many orders the partition that agrees most
+    with the others is the network's answer. As a row costs a step, the network sees a sample of the rows.
+    What becomes of this partition says ``refine``.
 
     Parameters
     ----------
     n_orders : int
-        Random orders of the rows (S in the paper); they run as one batch, and the one with the likeliest
-        partition wins. Also the number of draws behind ``k_posterior_``.
+        Random orders of the rows (S in the paper); they run as one batch, and one of them wins. Also the
+        number of draws behind ``k_posterior_``.
     greedy : bool
         Whether an order takes the likeliest label at every row instead of drawing it, as in the paper. The
         posterior is drawn in any case.
+    winner : {"agreeing", "likeliest"}
+        Whether the partition wins that agrees most with those of the other orders, pair by pair and with the
+        likelier ones above all, or the one with the highest probability, as in the paper.
     weights, refine, projection, scaling, max_clusters, max_network_points, random_state, verbose, device
         As for :class:`AMCP`; ``weights=None`` stands for "ncp-2d". ``refine=None`` and a large
         ``max_network_points`` leave the network alone, as in the paper.
@@ -44,7 +47,7 @@ class NCP(AmortizedClusterer):
     partition_log_probability_ : float
         Log probability of ``network_labels_``, given the data and the order in which it was found.
     network_labels_ : ndarray of shape (n,)
-        The likeliest partition of all orders, before refining; -1 for rows that the network was not shown.
+        The partition that wins, before refining; -1 for rows that the network was not shown.
     steps_ : tuple of ClusteringStep
         The clusters of that partition in the order in which they appeared, with the probabilities of their
         members.
@@ -65,6 +68,7 @@ weights_name_, cap_reached_, n_network_points_
         **AmortizedClusterer._parameter_constraints,
         "n_orders": [Interval(Integral, 1, None, closed="left")],
         "greedy": ["boolean"],
+        "winner": [StrOptions({"agreeing", "likeliest"})],
     }
 
     def __init__(
@@ -72,6 +76,7 @@ weights_name_, cap_reached_, n_network_points_
         *,
         n_orders: int = 50,
         greedy: bool = False,
+        winner: Literal["agreeing", "likeliest"] = "agreeing",
         weights: str | Path | Weights | None = None,
         refine: RefineOption | None = "auto",
         projection: Literal["pca"] | None = None,
@@ -84,6 +89,7 @@ weights_name_, cap_reached_, n_network_points_
     ) -> None:
         self.n_orders = n_orders
         self.greedy = greedy
+        self.winner = winner
         super().__init__(
             weights=weights,
             refine=refine,
@@ -97,7 +103,7 @@ weights_name_, cap_reached_, n_network_points_
         )
 
     def _options(self) -> dict[str, Any]:
-        return {"n_orders": self.n_orders, "greedy": self.greedy}
+        return {"n_orders": self.n_orders, "greedy": self.greedy, "winner": self.winner}
 
     def _draws_of_posterior(self) -> int:
         return self.n_orders

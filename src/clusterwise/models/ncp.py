@@ -42,7 +42,7 @@ from torch.nn import functional
 
 from clusterwise.exceptions import RecipeError
 from clusterwise.models.base import AmortizedModel, Inference, TrainingTask
-from clusterwise.models.ncp_loop import draw_partitions, inference_from_draws
+from clusterwise.models.ncp_loop import Winner, draw_partitions, inference_from_draws
 from clusterwise.nn.embedding import CoordinateEmbedding
 
 __all__ = ["NCP", "Encoded", "NCPConfig", "Positions", "choice_log_probabilities", "draw_positions"]
@@ -172,8 +172,9 @@ class NCP(AmortizedModel):
         n_draws: int = 0,
         n_orders: int = 10,
         greedy: bool = False,
+        winner: Winner = "agreeing",
     ) -> list[Inference]:
-        """Partition B data sets, each in ``n_orders`` random orders; the likeliest partition wins.
+        """Partition B data sets, each in ``n_orders`` random orders, of which one wins.
 
         Each label is drawn from the network's probabilities, so that the partitions are draws from its
         posterior; ``greedy`` takes the likeliest label instead. With ``n_draws`` > 0 there are as many
@@ -184,7 +185,7 @@ class NCP(AmortizedModel):
         draws = draw_partitions(
             self, points, mask, seeds or [0] * len(points), max_clusters, n_orders, greedy
         )
-        return [inference_from_draws(*of_set) for of_set in zip(draws, mask, strict=True)]
+        return [inference_from_draws(*of_set, winner) for of_set in zip(draws, mask, strict=True)]
 
 
 def choice_log_probabilities(

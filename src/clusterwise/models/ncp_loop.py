@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
@@ -19,7 +19,14 @@ from clusterwise.models.base import Inference, Step
 if TYPE_CHECKING:
     from clusterwise.models.ncp import NCP
 
-__all__ = ["PartitionDraws", "draw_partitions", "inference_from_draws"]
+__all__ = ["PartitionDraws", "Winner", "binder_losses", "draw_partitions", "inference_from_draws"]
+
+# Which of several drawn partitions is the answer: that with the highest probability, as in the paper, or that
+# which agrees most with the others, the likelier ones above all.
+Winner = Literal["likeliest", "agreeing"]
+# How much likelier ones count: by the power 1/T of their probability, which is far too sure of itself. Chosen
+# on validation data.
+TEMPERATURE = 14.0
 
 # Orders of different data sets that run as one batch: more of them no longer fit the processor's cache.
 ROWS_AT_ONCE = 256
@@ -175,9 +182,13 @@ class _Loop:
         self.slots = torch.arange(len(self.summed), device=self.slots.device).unsqueeze(1)
 
 
-def inference_from_draws(draws: PartitionDraws, mask: Tensor) -> Inference:
-    """Let the likeliest of S partitions win; all of them are kept as draws."""
+def inference_from_draws(draws: PartitionDraws, mask: Tensor, winner: Winner = "agreeing") -> Inference:
+    """Let one of S partitions win; all of them are kept as draws."""
+    of_points = draws.labels[:, mask]
     best = int(draws.log_probability.argmax())
+    if winner == "agreeing":
+        weights = torch.softmax(draws.log_probability / TEMPERATURE, dim=0)
+        best = int(binder_losses(of_points, weights).argmin())
     labels, probabilities = draws.labels[best], draws.probabilities[best]
     of_cluster = [mask & (labels == k) for k in range(int(labels[mask].max()) + 1)]
     steps = tuple(Step(members, torch.where(members, probabilities, 0.0)) for members in of_cluster)
@@ -185,3 +196,16 @@ def inference_from_draws(draws: PartitionDraws, mask: Tensor) -> Inference:
     cap_reached = bool(draws.cap_reached.any())
     log_probability = float(draws.log_probability[best])
     return Inference(labels, steps, None, cap_reached, tuple(draws.labels), log_probability=log_probability)
+
+
+def binder_losses(labels: Tensor, weights: Tensor) -> Tensor:
+    """Pairs of points that each of S partitions (S, N) treats differently from the others.
+
+    Twice the mean over these by their weights (S,): pairs are counted in both directions. By the sizes of
+    clusters and of their intersections, without the pairs themselves.
+    """
+    k = int(labels.max()) + 1
+    members = torch.nn.functional.one_hot(labels, k).transpose(1, 2).flatten(0, 1).to(torch.float64)
+    shared = (members @ members.T).square().unflatten(0, (-1, k)).unflatten(2, (-1, k)).sum((1, 3))  # (S, S)
+    own = shared.diagonal()
+    return own * weights.sum() + own @ weights - 2 * shared @ weights
