@@ -60,9 +60,11 @@ class ConditionedFlow:
 
     def noise(self, points: np.ndarray, cluster: int) -> tuple[np.ndarray, np.ndarray]:
         """u = f_k(x), (n, d), and the log determinants (n,) of its derivative, of points (n, d)."""
-        own = self.maps[cluster]
+        own, offsets = self.maps[cluster], points - self.means[cluster]
+        # Feature by feature: a matrix product may round a row differently next to other rows.
+        mapped = sum(offsets[:, [j]] * own[:, j] for j in range(self.n_features))
         noise, log_determinants = to_noise(
-            np.ascontiguousarray((points - self.means[cluster]) @ own.T),
+            np.ascontiguousarray(mapped),
             self.first,
             self.second,
             self.last,

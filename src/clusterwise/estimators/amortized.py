@@ -160,6 +160,7 @@ class AmortizedClusterer(PipelinedClusterer):
         )
 
     def _fit_many(self, Xs: Sequence[Any]) -> list[tuple[np.ndarray, np.ndarray]]:
+        self._validate_params()
         with_weights = copy(self)
         with_weights.weights = self._weights()  # once: looking for the file takes a while
         return super(AmortizedClusterer, with_weights)._fit_many(Xs)
