@@ -12,7 +12,7 @@ TEST_ENV := OMP_NUM_THREADS=1 MPLBACKEND=Agg
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow lint types bench docs pictures train clean
+.PHONY: help demo test unit test-slow lint types bench bench-again docs pictures train clean
 
 help:  ## say what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -35,8 +35,13 @@ $(VENV)/.installed-docs: $(VENV)/.installed
 demo: $(VENV)/.installed  ## cluster two data sets, write a picture and a report
 	$(BIN)/python examples/demo.py
 
-test: lint  ## lint, types, unit tests and doctests
-	$(TEST_ENV) $(BIN)/python -m pytest -n 2 -q -m "not slow"
+# Linters and tests side by side: mypy alone would leave a core idle for half a minute.
+test: $(VENV)/.installed  ## lint, types, unit tests and doctests
+	@$(MAKE) --no-print-directory -j 2 lint unit
+
+# Each process takes whole files as long as it can, so that what a file sets up is set up once.
+unit: $(VENV)/.installed
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow"
 
 test-slow: $(VENV)/.installed  ## the tests that `make test` leaves out
 	$(TEST_ENV) $(BIN)/python -m pytest -q -m slow
@@ -51,6 +56,9 @@ types: $(VENV)/.installed  ## mypy
 
 bench: $(VENV)/.installed  ## measure ourselves and our peers (hours); NAME=speed for one suite
 	$(BIN)/python -m benchmarks $(or $(NAME),all)
+
+bench-again: $(VENV)/.installed  ## measure again what the code has changed since (hours); goes on if interrupted
+	$(BIN)/python -m benchmarks all --stale
 
 docs: $(VENV)/.installed-docs  ## build the documentation; warnings are errors
 	$(TEST_ENV) $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html

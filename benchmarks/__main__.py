@@ -1,4 +1,4 @@
-"""``python -m benchmarks NAME ... [--quick] [--sets N] [--out DIR] [--methods A;B] [--redo]``."""
+"""``python -m benchmarks NAME ... [--quick] [--sets N] [--out DIR] [--methods A;B] [--redo] [--stale]``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.runner import run_suite
+from benchmarks.status import status
 from benchmarks.suite import suite_names
 from clusterwise.exceptions import ClusterwiseError
 
@@ -23,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Measure our estimators and their peers; repeat an interrupted run to continue it.",
         epilog=f"Suites: {', '.join(suite_names())}.",
     )
-    parser.add_argument("names", metavar="NAME", nargs="+", help="which suites; 'all' for every one")
+    parser.add_argument("names", metavar="NAME", nargs="+", help="which suites; 'all', or 'status'")
     parser.add_argument("--quick", action="store_true", help="few and small data sets; files NAME.quick.*")
     parser.add_argument("--sets", type=int, metavar="N", help="at most N data sets of each kind")
     parser.add_argument(
@@ -31,10 +32,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--methods", metavar="A;B", help="measure only these; names with semicolons between")
     parser.add_argument("--redo", action="store_true", help="measure methods again that have rows already")
+    parser.add_argument("--stale", action="store_true", help="measure rows again that are of other code")
     parser.add_argument("--here", action="store_true", help="run methods in this process, for a debugger")
     given = parser.parse_args(arguments)
     chosen = None if given.methods is None else [name.strip() for name in given.methods.split(";")]
-    options = {"sets": given.sets, "redo": given.redo, "here": given.here}
+    options = {"sets": given.sets, "redo": given.redo, "stale": given.stale, "here": given.here}
+    if given.names == ["status"]:
+        print(status(given.out))
+        return 0
     code = 0
     for name in suite_names() if given.names == ["all"] else given.names:
         try:

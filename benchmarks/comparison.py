@@ -6,28 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.page import NOTHING, Cell, gap, markdown_table, mean, median, method_table, ratio, sets, span
-from benchmarks.pictures import Dot, Scale, draw_dots, mean_dot, median_dot
 from benchmarks.scores import METRICS
 from benchmarks.suite import Method
-from benchmarks.summary import Rows, Statistic, describe, differences, ratios
+from benchmarks.summary import Rows, describe, differences, ratios
+from clusterwise._files import whole_or_nothing
 
 __all__ = ["Comparison"]
 
-INTRODUCTION = """\
-Mean ± standard error over data sets. {gaps}Time ratios are medians, to {reference} on the same data set, and
-methods take turns. Slow methods are measured on the first sets only: of these, compare gaps and not means.
-Noise points (label −1) count as one more cluster in agreement scores and not at all in the number of
-clusters."""
-GAPS = "A gap is the value minus the oracle's on the same data set. "
-COSTS = """\
-Time and memory of one data set. Memory is the peak of the method's process while it worked, interpreter and
-libraries included (median over data sets); networks share one, peers too."""
-SERIES = {"ours": "clusterwise", "control": "networks without training", "peer": "peers"}
-
-
-def _mean(metric: str) -> Cell:
-    return mean(metric, METRICS[metric].digits)
+COLOURS = {
+    "ours": ("clusterwise", "#1f5fa8"),
+    "control": ("networks without training", "#8db3d9"),
+    "peer": ("peers", "#c2571a"),
+}
 
 
 @dataclass(frozen=True)
@@ -37,18 +30,13 @@ class Comparison:
     methods: Sequence[Method]
     metrics: tuple[str, ...]
     headline: tuple[str, ...] = ("ARI", "k error", "log-likelihood")
-    oracle: str | None = "oracle"  # the method that gaps are taken to
+    oracle: str = "oracle"  # the method that gaps are taken to
     reference: str = "BayesianGaussianMixture"  # of times
 
     def __call__(self, rows: Rows, page: Path) -> list[str]:
-        """The parts of the page; pictures are written beside it."""
-        introduction = INTRODUCTION.format(gaps=GAPS if self.oracle else "", reference=self.reference)
-        names = rows.names("data")
+        """The parts of the page; the picture is written beside it."""
         self._draw(rows, page.with_suffix(".png"))
-        parts = [introduction, f"![Gaps, clusters and times]({page.stem}.png)"]
-        parts += self._overview(rows) if len(names) > 1 else []
-        rest = {metric: _mean(metric) for metric in self.metrics if metric not in self.headline}
-        medians = {metric: median(metric, METRICS[metric].digits) for metric in self.metrics}
+        parts = [f"![Gaps, clusters and times]({page.stem}.png)", *self._overview(rows)]
         costs: dict[str, Cell] = {
             "seconds, median": median("seconds"),
             "10 % to 90 %": span("seconds"),
@@ -57,68 +45,92 @@ class Comparison:
             "10 % to 90 % of the ratios": ratio("seconds", self.reference, "span"),
             "peak memory, MB": median("peak_memory_mb"),
         }
-        for name in names:
+        for name in rows.names("data"):
             of = rows.of(data=name)
             # The oracle's labels come with the data set: its time means nothing.
             without_oracle = [method for method in of.names("method") if method != self.oracle]
-            parts += [f"## {name}", method_table(of, None, self._headline())]
-            parts += ["Other metrics", method_table(of, None, rest)] if rest else []
-            parts += ["Medians", method_table(of, None, medians)]
-            parts += [COSTS, method_table(of, without_oracle, costs)]
+            parts += [f"## {name}", method_table(of, None, self._figures())]
+            parts += ["Time and memory of one data set", method_table(of, without_oracle, costs)]
         return parts
 
     def _overview(self, rows: Rows) -> list[str]:
         """The first figure of every method on every kind of data."""
         metric, names = self.headline[0], rows.names("data")
-        cell = _mean(metric) if self.oracle is None else gap(metric, self.oracle, METRICS[metric].digits)
+        cell = gap(metric, self.oracle, METRICS[metric].digits)
         lines = (
             [method, *(cell(rows.of(data=name, method=method), rows.of(data=name)) for name in names)]
             for method in rows.names("method")
             if method != self.oracle
         )
-        title = metric if self.oracle is None else f"{metric} minus the oracle's"
-        return [f"## {title}, in every setting", markdown_table(["method", *names], lines)]
+        heading = f"## {metric} minus the oracle's, in every setting"
+        return [heading, markdown_table(["method", *names], lines)] if len(names) > 1 else []
 
-    def _headline(self) -> dict[str, Cell]:
+    def _figures(self) -> dict[str, Cell]:
+        """The figures that matter most, with their gaps and the time; then the others."""
         columns: dict[str, Cell] = {"sets": sets}
         for metric in self.headline:
-            columns[metric] = _mean(metric)
-            if self.oracle is not None and METRICS[metric].larger_is_better:
+            columns[metric] = mean(metric, METRICS[metric].digits)
+            if METRICS[metric].larger_is_better:
                 columns[f"{metric}, gap to the oracle"] = gap(metric, self.oracle, METRICS[metric].digits)
         times = ratio("seconds", self.reference)
         columns["time ratio"] = lambda rows, everything: (
             NOTHING if rows.names("method") == [self.oracle] else times(rows, everything)
         )
-        return columns
+        others = [metric for metric in self.metrics if metric not in self.headline]
+        return columns | {metric: mean(metric, METRICS[metric].digits) for metric in others}
+
+    def _dots(self, of_data: Rows, method: str) -> list[tuple[float, float, float]]:
+        """Gap to the oracle, error in k and time ratio, each with the ends of an interval around it."""
+        first, second = self.headline[:2]
+        own = of_data.of(method=method)
+        gaps = differences(own.values(first), of_data.of(method=self.oracle).values(first))
+        times = ratios(own.values("seconds"), of_data.of(method=self.reference).values("seconds"))[0]
+        means, middle = (describe(gaps), own.describe(second)), describe(times)
+        halves = [np.nan_to_num(1.96 * one.standard_error) for one in means]
+        dots = [(one.mean, one.mean - h, one.mean + h) for one, h in zip(means, halves, strict=True)]
+        return [*dots, (middle.median, middle.low, middle.high)]
 
     def _draw(self, rows: Rows, path: Path) -> None:
-        """A row of panels for each kind of data: agreement, number of clusters, time; no reference lines."""
+        """A row of panels for each kind of data, a line for each method; no reference lines."""
+        from matplotlib.figure import Figure
+
         first, second = self.headline[:2]
-        gaps = first if self.oracle is None else f"{first} minus the oracle's"
-        number, times = f"mean {second}", "time ratio"
-        blocks: dict[str, dict[str, dict[str, dict[str, Dot]]]] = {}  # by data, panel, series and method
-        for name in rows.names("data"):
-            of_data = rows.of(data=name)
-            oracle = None if self.oracle is None else of_data.of(method=self.oracle).values(first)
-            reference = of_data.of(method=self.reference).values("seconds")
-            titles = (gaps, number, times)
-            panels = blocks[name] = {title: {one: {} for one in SERIES.values()} for title in titles}
-            for method in self.methods:
-                own = of_data.of(method=method.name)
-                if method.kind == "reference" or not len(own):
-                    continue
-                known: Statistic = own.describe(first)
-                if oracle is not None:
-                    known = describe(differences(own.values(first), oracle))
-                series = SERIES[method.kind]
-                panels[gaps][series][method.name] = mean_dot(known)
-                panels[number][series][method.name] = mean_dot(own.describe(second))
-                seconds = describe(ratios(own.values("seconds"), reference)[0])
-                panels[times][series][method.name] = median_dot(seconds)
+        titles = (f"{first} minus the oracle's", f"mean {second}", "time ratio")
+        lines = {
+            name: [one for one in self.methods if one.kind in COLOURS and len(rows.of(one.name, name))]
+            for name in rows.names("data")
+        }
+        heights = [0.21 * len(methods) + 0.9 for methods in lines.values()]
+        figure = Figure(figsize=(11, sum(heights) + 0.5), layout="constrained")
+        sizes = {"height_ratios": heights}
+        grid = figure.subplots(len(lines), 3, squeeze=False, sharey="row", gridspec_kw=sizes)
+        for panels, (name, methods) in zip(grid, lines.items(), strict=True):
+            dots = np.array([self._dots(rows.of(data=name), method.name) for method in methods])
+            for kind, (label, colour) in COLOURS.items():
+                at = np.array([place for place, method in enumerate(methods) if method.kind == kind], int)
+                for ax, (value, low, high) in zip(panels, dots[at].transpose(1, 2, 0), strict=True):
+                    ax.hlines(at, low, high, color=colour, linewidth=2.2, alpha=0.55)
+                    ax.plot(value, at, "o", color=colour, markersize=5, label=label)
+            panels[0].set_yticks(range(len(methods)), [method.name for method in methods])
+            panels[0].set_ylim(len(methods) - 0.4, -0.6)
+            panels[0].set_ylabel(name, fontweight="bold")
+            # One failed method must not hide the differences among the others.
+            panels[0].set_xscale("symlog", linthresh=0.01)
+            panels[1].set_xscale("symlog", linthresh=0.1)
+            panels[2].set_xscale("log")
+            for ax, title in zip(panels, titles, strict=True):
+                ax.set_title(title, fontsize=9, loc="left")
+                ax.axvline(float(title == titles[2]), color="0.35", linewidth=1, zorder=0.5)
+                ax.spines[["top", "right"]].set_visible(False)
+                ax.tick_params(labelsize=8)
+                ax.minorticks_off()
+                ax.grid(axis="x", color="0.92")
+        found = {
+            label: h for ax in grid.flat for h, label in zip(*ax.get_legend_handles_labels(), strict=True)
+        }
         note = f"Mean and its 95 % interval; for time, relative to {self.reference}, median and middle 80 %."
-        scales: dict[str, Scale] = {times: "log"}
-        if not METRICS[second].larger_is_better:
-            scales[number] = 0.1
-        if self.oracle is not None:
-            scales[gaps] = 0.01
-        draw_dots(blocks, path, scales, note)
+        figure.legend(
+            found.values(), found, loc="outside lower center", ncols=3, fontsize=8, frameon=False, title=note
+        )
+        with whole_or_nothing(path) as temporary:
+            figure.savefig(temporary, format="png", dpi=120)

@@ -8,7 +8,6 @@ sample, peak memory, and what the labels are worth; these are looked at after th
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
@@ -27,8 +26,9 @@ from sklearn.metrics import adjusted_rand_score
 
 from benchmarks.processes import peak_memory_mb
 
-__all__ = ["METHODS", "folder_of", "main"]
+__all__ = ["METHODS", "REFERENCE", "folder_of", "main"]
 
+REFERENCE = "MiniBatchKMeans, k given"
 NAMES = ("GaussianSearch", "Clusterer", "DPMixture")
 N_CLUSTERS, ROWS_OF_FILE, ROWS_AT_ONCE = 20, 1_000_000, 65_536
 SMALL = 2_000  # rows of the folder before
@@ -198,40 +198,28 @@ def _facts(model: Any) -> dict[str, Any]:
 
 
 METHODS: dict[str, Callable[[Path, Path, Path, int], dict[str, Any]]] = {
-    "MiniBatchKMeans, k given": mini_batch_k_means,
+    REFERENCE: mini_batch_k_means,
     **{name: partial(ours, name) for name in NAMES},
     **{f"{name}, dask": partial(on_dask, name) for name in NAMES},
 }
 
 
-def main() -> None:
+def main(method: str, n: int, d: int, seed: int = 0) -> None:
     """Run one method and print what was measured."""
-    parser = argparse.ArgumentParser(description="Measure one method on one folder of files.")
-    parser.add_argument("method", choices=list(METHODS))
-    parser.add_argument("rows", type=int)
-    parser.add_argument("columns", type=int)
-    parser.add_argument("seed", type=int, nargs="?", default=0)
-    given = parser.parse_args()
-    folder, small = folder_of(given.rows, given.columns), folder_of(SMALL, given.columns)
+    from pyarrow import parquet
+
+    folder, small = folder_of(n, d), folder_of(SMALL, d)
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as directory:
         out = Path(directory) / "labels.parquet"
-        measured = METHODS[given.method](small, folder, out, given.seed)
-        from pyarrow import parquet
-
+        measured = METHODS[method](small, folder, out, seed)
         labels = parquet.read_table(out).column("label").to_numpy()
-    truth = np.load(folder.with_suffix(".npy"))
-    measured |= {
-        "k": len(np.unique(labels)),
-        "ARI": float(adjusted_rand_score(truth, labels)),
-        "digest": int(
-            np.uint64(np.dot(labels.astype(np.uint64) + 1, np.arange(len(labels), dtype=np.uint64)))
-        ),
-    }
-    print(json.dumps(measured))
-    sys.stdout.flush()
+    digest = np.dot(labels.astype(np.uint64) + 1, np.arange(len(labels), dtype=np.uint64))
+    ari = adjusted_rand_score(np.load(folder.with_suffix(".npy")), labels)
+    measured |= {"k": len(np.unique(labels)), "ARI": float(ari), "digest": int(digest)}
+    print(json.dumps(measured), flush=True)
     os._exit(0)  # clusters of dask may take long to say good-bye
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1], *map(int, sys.argv[2:]))

@@ -17,8 +17,8 @@ from typing import Any, Literal
 from benchmarks.suite import BenchmarkError, Case, Method, Outcome, Run
 
 __all__ = [
-    "ALL_ROWS", "FAMILIES", "NCP_ON_MIXTURES", "OURS", "Family", "alone", "estimator", "family",
-    "find_weights", "network", "ours", "untrained", "untrained_alone", "weights_identity", "with_search",
+    "ALL_ROWS", "FAMILIES", "FLOWS", "NCP_ON_MIXTURES", "OURS", "Family", "alone", "estimator", "family",
+    "find_weights", "ours", "untrained", "untrained_alone", "weights_identity", "with_search",
 ]  # fmt: skip
 
 ALL_ROWS: dict[str, Any] = {"max_network_points": 10_000}
@@ -26,11 +26,19 @@ WEIGHTS = Path(__file__).parent / "weights"  # those that only comparisons need
 
 
 def find_weights(weights: str | Path) -> str | Path:
-    """Return shipped weights by their name, others by their path; ``weights`` may be either."""
+    """Return shipped weights by their name, others by their path; ``weights`` may be either.
+
+    Those of ``labelled_weights`` are trained if they are not there yet.
+    """
     from clusterwise.pretrained import list_weights
 
     if weights in list_weights() or Path(weights).is_file():
         return weights
+    from benchmarks.labelled_weights import RUNS, path_of, weights_of
+
+    if weights in RUNS:
+        weights_of(str(weights))
+        return path_of(str(weights))
     path = WEIGHTS / f"{weights}.safetensors"
     if not path.is_file():
         raise BenchmarkError(f"There are no weights {weights}, neither shipped nor in {WEIGHTS}; train them.")
@@ -73,41 +81,15 @@ def ours(name: str, estimator_name: str | None = None, **options: Any) -> Method
     return Method(name, partial(estimator, estimator_name or name, **options), kind="ours")
 
 
-def network(
-    name: str, estimator_name: str, weights: str, trained: bool = True, group: str | None = "networks",
-    **options: Any,
-) -> Method:  # fmt: skip
-    """An estimator with a network, whose weights are part of its identity."""
-    return Method(
-        name,
-        partial(estimator, estimator_name, weights, trained, **options),
-        kind="ours" if trained else "control",
-        identity=partial(weights_identity, weights, trained),
-        group=group,
-    )
-
-
 # -- rows of networks ----------------------------------------------------------------------------------
 
 
-def alone(name: str) -> str:
-    """Name of the row with the network's own labels."""
-    return f"{name}, network alone"
-
-
-def untrained(name: str) -> str:
-    """Name of the row with the search from an untrained network's labels."""
-    return f"{name}, untrained + search"
-
-
-def untrained_alone(name: str) -> str:
-    """Name of the row with an untrained network's own labels."""
-    return f"{name}, untrained network alone"
-
-
-def with_search(name: str) -> str:
-    """Name of the row with everything that ``fit`` does by default."""
-    return f"{name} + search"
+# Names of the rows: the network's own labels, the search from an untrained network's labels, an untrained
+# network's own labels, and everything that ``fit`` does by default.
+alone = "{}, network alone".format
+untrained = "{}, untrained + search".format
+untrained_alone = "{}, untrained network alone".format
+with_search = "{} + search".format
 
 
 @dataclass(frozen=True)
@@ -120,11 +102,17 @@ class Family:
     options: dict[str, Any] = field(default_factory=dict)
 
     def entry(
-        self, name: str, refine: Literal["search"] | None, trained: bool = True, **options: Any
+        self, name: str, refine: Literal["search"] | None = "search", trained: bool = True, **options: Any
     ) -> Method:
-        """One row of a table."""
+        """One row of a table; the weights are part of its identity."""
         chosen = {**self.options, "refine": refine, **options}
-        return network(name, self.estimator, self.weights, trained, **chosen)
+        return Method(
+            name,
+            partial(estimator, self.estimator, self.weights, trained, **chosen),
+            kind="ours" if trained else "control",
+            identity=partial(weights_identity, self.weights, trained),
+            group="networks",
+        )
 
     def entries(self) -> tuple[Method, ...]:
         """All rows, the network alone first; a suite says which of them it has."""
@@ -147,6 +135,7 @@ FAMILIES = (
 )
 # Of NCP's shipped weights the training data are Chinese restaurant mixtures; of these they are DAC's.
 NCP_ON_MIXTURES = Family("NCP (trained on mog)", "NCP", "ncp-2d-mog")
+FLOWS = Family("DAC with flows", "DAC", "dac-warped-2d")  # for bent clusters
 # The shipped weights of DAC were trained on more clusters than in the paper; these were not.
 DAC_SMALL = Family(
     "DAC (minimum-loss, trained on k <= 4)", "DAC", "dac-minimum-loss-2d-k4", {"filtering": "minimum-loss"}

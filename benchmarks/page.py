@@ -5,16 +5,18 @@ from __future__ import annotations
 import importlib.metadata
 import math
 import platform
+import re
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from benchmarks.suite import Suite
 from benchmarks.summary import Rows, Statistic, describe, differences, ratios
 from clusterwise._files import whole_or_nothing
 
 __all__ = [
-    "NOTHING", "Cell", "by_data", "commit", "failures", "gap", "markdown_table", "mean", "median",
+    "NOTHING", "ROOT", "Cell", "by_data", "commit", "gap", "introduction", "markdown_table", "mean", "median",
     "method_table", "percent", "plus_minus", "ratio", "sets", "share", "significant", "span", "write_page",
 ]  # fmt: skip
 
@@ -141,24 +143,10 @@ def method_table(rows: Rows, methods: Iterable[str] | None, columns: Mapping[str
     return markdown_table(["method", *columns], lines)
 
 
-def by_data(rows: Rows, columns: Mapping[str, Cell], notes: Mapping[str, str] | None = None) -> list[str]:
-    """A heading and a table for each kind of data, with a note between them where there is one."""
-    parts = []
-    for name in rows.names("data"):
-        parts += [f"## {name}", *filter(None, [(notes or {}).get(name)])]
-        parts.append(method_table(rows.of(data=name), None, columns))
-    return parts
-
-
-def failures(rows: Rows) -> str:
-    """What went wrong, one line for each method, kind of data and status; empty if nothing did."""
-    lines = [
-        f"- {method}, {data}: {count} × {status}"
-        for method in rows.names("method")
-        for data in rows.of(method=method).names("data")
-        for status, count in rows.of(method=method, data=data).failures[:3]
-    ]
-    return "\n".join(lines)
+def by_data(rows: Rows, columns: Mapping[str, Cell]) -> list[str]:
+    """A heading and a table for each kind of data."""
+    of = {name: rows.of(data=name) for name in rows.names("data")}
+    return [part for name in of for part in (f"## {name}", method_table(of[name], None, columns))]
 
 
 # -- the page ----------------------------------------------------------------------------------------
@@ -166,34 +154,57 @@ def failures(rows: Rows) -> str:
 
 @cache
 def commit() -> str:
-    """The commit of the checkout, with a plus sign if the source differs from it; "unknown" elsewhere."""
+    """The last commit that changed the code, with a plus sign if the code differs from it, or "unknown"."""
+    code = ("--", "src", "benchmarks/*.py")
 
     def git(*words: str) -> str:
         return subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True, check=True).stdout
 
     try:
-        changed = git("status", "--porcelain", "--", "src", "benchmarks/*.py", "benchmarks/suites")
-        return git("rev-parse", "--short=9", "HEAD").strip() + ("+" if changed.strip() else "")
+        changed = git("status", "--porcelain", *code)
+        return git("log", "-1", "--format=%h", "--abbrev=9", *code).strip() + ("+" if changed.strip() else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 
 
-def _versions(rows: Rows) -> str:
-    lines = [
-        f"- {version}: {'; '.join(rows.of(version=version).names('method'))}"
-        for version in rows.names("version")
+@cache
+def _introductions() -> dict[str, tuple[str, str]]:
+    text = (Path(__file__).parent / "pages.md").read_text(encoding="utf-8")
+    found = re.findall(r"^## (\S+): (.+)\n((?:(?!## ).*\n)*)", text, re.MULTILINE)
+    return {name: (title, words.strip()) for name, title, words in found}
+
+
+def introduced() -> list[str]:
+    """Names of the sections of ``pages.md``, which has suites in the order of their worth."""
+    return list(_introductions())
+
+
+def introduction(name: str) -> tuple[str, str]:
+    """Title and words of a suite's page, from ``pages.md``; ``{NAME}`` there is for the words of another."""
+    title, words = _introductions().get(name, (name, ""))
+    return title, re.sub(r"^\{(\S+)\}$", lambda found: introduction(found[1])[1], words, flags=re.MULTILINE)
+
+
+def write_page(page: Path, name: str, suite: Suite, rows: Rows) -> Path:
+    """Write a Markdown page whole or not at all: words, figures, what went wrong, versions, raw rows."""
+    title, words = introduction(name)
+    figures = by_data(rows, suite.table) if suite.report is None else suite.report(rows, page)
+    parts = [f"# {title}", *filter(None, [words]), *figures]
+    wrong = [
+        f"- {method}, {data}: {count} × {status}"
+        for method in rows.names("method")
+        for data in rows.of(method=method).names("data")
+        for status, count in rows.of(method=method, data=data).failures[:3]
+    ]
+    parts += ["## Not finished", "\n".join(wrong)] if wrong else []
+    versions = [
+        f"- {one}: {'; '.join(rows.of(version=one).names('method'))}" for one in rows.names("version")
     ]
     packages = ("numpy", "scipy", "scikit-learn", "scikit-network", "torch", "numba")
-    versions = [f"{name} {importlib.metadata.version(name)}" for name in packages]
-    machine = f"Page written at commit {commit()}; python {platform.python_version()}, {', '.join(versions)}."
-    return "\n".join(["Methods were measured with:", "", *lines, "", machine])
-
-
-def write_page(page: Path, title: str, parts: Sequence[str], rows: Rows) -> Path:
-    """Write a Markdown page whole or not at all: what the suite says, failures, versions, raw rows."""
-    wrong = failures(rows)
-    ending = ["## Not finished", wrong] if wrong else []
-    ending += ["## Versions and raw rows", _versions(rows), f"Raw rows: [{page.stem}.csv]({page.stem}.csv)."]
+    others = ", ".join(f"{package} {importlib.metadata.version(package)}" for package in packages)
+    parts += ["## Versions and raw rows", "Methods were measured with:", "\n".join(versions)]
+    parts.append(f"Page written at commit {commit()}; python {platform.python_version()}, {others}.")
+    parts.append(f"Raw rows: [{page.stem}.csv]({page.stem}.csv).")
     with whole_or_nothing(page) as temporary:
-        temporary.write_text("\n\n".join([f"# {title}", *parts, *ending]) + "\n", encoding="utf-8")
+        temporary.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     return page

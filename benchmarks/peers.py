@@ -21,19 +21,24 @@ import importlib
 import importlib.metadata
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 from scipy.special import logsumexp
+from sklearn.cluster import HDBSCAN, KMeans
+from sklearn.metrics import silhouette_score
+from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
+from sklearn.neighbors import KNeighborsClassifier, kneighbors_graph
 
 from benchmarks.scores import n_clusters
-from benchmarks.suite import Case, Method, Outcome, Run
+from benchmarks.suite import Case, Method, Outcome
 from clusterwise.priors.base import Components
 from clusterwise.priors.correlated import CorrelatedComponents
 from clusterwise.priors.gaussians import GaussianComponents
 
-__all__ = ["GIVEN_K", "PEERS", "REFERENCES", "TABLES", "bayesian_mixture", "hdbscan", "scikit_learn"]
+__all__ = ["GIVEN_K", "PEERS", "REFERENCES", "TABLES", "bayesian_mixture"]
 
 SILHOUETTE_ROWS = 2_000  # of a silhouette, which takes all pairs of rows
 
@@ -52,38 +57,29 @@ def true_k(case: Case) -> int:
     return n_clusters(case.references[0])
 
 
-def scikit_learn(path: str, k: str | None = None, seeded: bool = True, **options: Any) -> Run:
+def scikit_learn(case: Case, path: str, k: str | None = None, seeded: bool = True, **options: Any) -> Outcome:
     """Any clusterer of scikit-learn; ``k`` names the argument that gets the true number of clusters."""
     module, _, name = path.rpartition(".")
-    kind = getattr(importlib.import_module(f"sklearn.{module}"), name)
-
-    def run(case: Case) -> Outcome:
-        given = {} if k is None else {k: true_k(case)}
-        given |= {"random_state": case.seed} if seeded else {}
-        model = kind(**options, **given)
-        labels = _quietly(lambda: model.fit_predict(case.points)).astype(np.int64)
-        return Outcome(labels, (lambda: float(model.score(case.points))) if module == "mixture" else None)
-
-    return run
+    given = {} if k is None else {k: true_k(case)}
+    given |= {"random_state": case.seed} if seeded else {}
+    model = getattr(importlib.import_module(f"sklearn.{module}"), name)(**options, **given)
+    labels = _quietly(lambda: model.fit_predict(case.points)).astype(np.int64)
+    return Outcome(labels, (lambda: float(model.score(case.points))) if module == "mixture" else None)
 
 
 def bayesian_mixture(
-    n_components: int = 20, covariance_type: Literal["diag", "full"] = "diag", max_iter: int = 1000
-) -> Run:
+    case: Case,
+    n_components: int = 20,
+    covariance_type: Literal["diag", "full"] = "diag",
+    max_iter: int = 1000,
+) -> Outcome:
     """Variational Dirichlet-process mixture; its clusters are the components that some point prefers."""
-    from sklearn.mixture import BayesianGaussianMixture
+    n = min(n_components, len(case.points))
+    model = BayesianGaussianMixture(
+        n_components=n, covariance_type=covariance_type, max_iter=max_iter, random_state=case.seed
+    )
 
-    def run(case: Case) -> Outcome:
-        model = BayesianGaussianMixture(
-            n_components=min(n_components, len(case.points)),
-            covariance_type=covariance_type,
-            max_iter=max_iter,
-            random_state=case.seed,
-        )
-        labels = _quietly(lambda: model.fit_predict(case.points))
-        return Outcome(labels, lambda: log_likelihood(model, case.points))
-
-    def log_likelihood(model: Any, points: np.ndarray) -> float:
+    def log_likelihood() -> float:
         # Its own `score` is an expectation of log densities over the posterior, a little lower than
         # the log density of the mixture that it reports.
         found: Components
@@ -91,99 +87,71 @@ def bayesian_mixture(
             found = GaussianComponents(model.weights_, model.means_, np.sqrt(model.covariances_))
         else:
             found = CorrelatedComponents(model.weights_, model.means_, np.linalg.cholesky(model.covariances_))
-        return float(logsumexp(found.log_joint(points), axis=1).mean())
+        return float(logsumexp(found.log_joint(case.points), axis=1).mean())
 
-    return run
+    return Outcome(_quietly(lambda: model.fit_predict(case.points)), log_likelihood)
 
 
-def gaussian_mixture(k_max: int = 20) -> Run:
+def gaussian_mixture(case: Case, k_max: int = 20) -> Outcome:
     """Gaussian mixtures with full covariances and 1 to ``k_max`` components; the one with the best BIC."""
-    from sklearn.mixture import GaussianMixture
-
-    def run(case: Case) -> Outcome:
-        ks = range(1, min(k_max, len(case.points)) + 1)
-        fit = lambda: [GaussianMixture(k, random_state=case.seed).fit(case.points) for k in ks]  # noqa: E731
-        best = min(_quietly(fit), key=lambda model: model.bic(case.points))
-        return Outcome(best.predict(case.points), lambda: float(best.score(case.points)))
-
-    return run
+    ks = range(1, min(k_max, len(case.points)) + 1)
+    models = [GaussianMixture(k, random_state=case.seed) for k in ks]
+    fitted = _quietly(lambda: [model.fit(case.points) for model in models])
+    best = min(fitted, key=lambda model: model.bic(case.points))
+    return Outcome(best.predict(case.points), lambda: float(best.score(case.points)))
 
 
-def hdbscan(share: float | None = None, noise: bool = True, **options: Any) -> Run:
+def hdbscan(case: Case, share: float | None = None, noise: bool = True, **options: Any) -> Outcome:
     """HDBSCAN, noise points labelled -1, or given to the cluster of the nearest point that has one.
 
     With ``share`` a cluster has at least that share of the rows.
     """
-    from sklearn.cluster import HDBSCAN
-    from sklearn.neighbors import KNeighborsClassifier
-
-    def run(case: Case) -> Outcome:
-        least = {} if share is None else {"min_cluster_size": max(2, round(share * len(case.points)))}
-        labels = HDBSCAN(copy=True, **options, **least).fit_predict(case.points)
-        clustered = labels >= 0
-        if not noise and clustered.any() and not clustered.all():
-            nearest = KNeighborsClassifier(n_neighbors=1).fit(case.points[clustered], labels[clustered])
-            labels[~clustered] = nearest.predict(case.points[~clustered])
-        return Outcome(labels)
-
-    return run
+    least = {} if share is None else {"min_cluster_size": max(2, round(share * len(case.points)))}
+    labels = HDBSCAN(copy=True, **options, **least).fit_predict(case.points)
+    clustered = labels >= 0
+    if not noise and clustered.any() and not clustered.all():
+        nearest = KNeighborsClassifier(n_neighbors=1).fit(case.points[clustered], labels[clustered])
+        labels[~clustered] = nearest.predict(case.points[~clustered])
+    return Outcome(labels)
 
 
-def k_means_by_silhouette(k_max: int = 20) -> Run:
+def k_means_by_silhouette(case: Case, k_max: int = 20) -> Outcome:
     """k-means with 2 to ``k_max`` clusters; the one with the best silhouette on a sample of rows."""
-    from sklearn.cluster import KMeans
-    from sklearn.metrics import silhouette_score
-
-    def run(case: Case) -> Outcome:
-        n = len(case.points)
-        rows = np.random.default_rng(case.seed).choice(n, min(n, SILHOUETTE_ROWS), replace=False)
-        best, found = -np.inf, np.zeros(n, dtype=np.int64)
-        for k in range(2, min(k_max, n - 1) + 1):
-            labels = KMeans(k, n_init=10, random_state=case.seed).fit_predict(case.points)
-            if 2 <= len(np.unique(labels[rows])) < len(rows):
-                score = silhouette_score(case.points[rows], labels[rows])
-                best, found = (score, labels) if score > best else (best, found)
-        return Outcome(found)
-
-    return run
+    n = len(case.points)
+    rows = np.random.default_rng(case.seed).choice(n, min(n, SILHOUETTE_ROWS), replace=False)
+    best, found = -np.inf, np.zeros(n, dtype=np.int64)
+    for k in range(2, min(k_max, n - 1) + 1):
+        labels = KMeans(k, n_init=10, random_state=case.seed).fit_predict(case.points)
+        if 2 <= len(np.unique(labels[rows])) < len(rows):
+            score = silhouette_score(case.points[rows], labels[rows])
+            best, found = (score, labels) if score > best else (best, found)
+    return Outcome(found)
 
 
-def communities(algorithm: str, resolution: float, n_neighbors: int = 15) -> Run:
+def communities(case: Case, algorithm: str, resolution: float, n_neighbors: int = 15) -> Outcome:
     """Leiden or Louvain communities of the graph of nearest neighbours, an edge if either has the other."""
     import sknetwork.clustering
-    from sklearn.neighbors import kneighbors_graph
 
-    def run(case: Case) -> Outcome:
-        # scikit-network 0.33 draws from the C library, which its random_state does not reach.
-        with contextlib.suppress(OSError, AttributeError, TypeError):
-            ctypes.CDLL(None).srand(case.seed)
-        graph = kneighbors_graph(case.points, min(n_neighbors, len(case.points) - 1))
-        model = getattr(sknetwork.clustering, algorithm)(resolution=resolution, random_state=case.seed)
-        return Outcome(np.asarray(model.fit_predict(graph.maximum(graph.T))))
-
-    return run
+    # scikit-network 0.33 draws from the C library, which its random_state does not reach.
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).srand(case.seed)
+    graph = kneighbors_graph(case.points, min(n_neighbors, len(case.points) - 1))
+    model = getattr(sknetwork.clustering, algorithm)(resolution=resolution, random_state=case.seed)
+    return Outcome(np.asarray(model.fit_predict(graph.maximum(graph.T))))
 
 
-def oracle() -> Run:
+def oracle(case: Case) -> Outcome:
     """The most likely component of each point under the true parameters."""
-
-    def run(case: Case) -> Outcome:
-        if case.oracle_labels is None:
-            raise ValueError("this data set has no oracle")
-        likelihood = case.oracle_log_likelihood
-        return Outcome(case.oracle_labels, None if likelihood is None else lambda: likelihood)
-
-    return run
+    if case.oracle_labels is None:
+        raise ValueError("this data set has no oracle")
+    likelihood = case.oracle_log_likelihood
+    return Outcome(case.oracle_labels, None if likelihood is None else lambda: likelihood)
 
 
-def random_labels() -> Run:
+def random_labels(case: Case) -> Outcome:
     """From 2 to 8 clusters, thrown like dice."""
-
-    def run(case: Case) -> Outcome:
-        rng = np.random.default_rng(case.seed)
-        return Outcome(rng.integers(rng.integers(2, 9), size=len(case.points)))
-
-    return run
+    rng = np.random.default_rng(case.seed)
+    return Outcome(rng.integers(rng.integers(2, 9), size=len(case.points)))
 
 
 # -- the one list ------------------------------------------------------------------------------------
@@ -193,54 +161,62 @@ def _scikit_network() -> str:
     return f"scikit-network {importlib.metadata.version('scikit-network')}"
 
 
+def _peer(name: str, run: Callable[..., Outcome], *, at_most: int | None = None, **options: Any) -> Method:
+    return Method(name, partial(partial, run, **options), group="scikit-learn", max_points=at_most)
+
+
 def _communities(algorithm: str, resolution: float) -> Method:
     # The refinement of scikit-network's Leiden does not always end, as its single-precision sums drift:
     # hence a limit, a hundred times what it needs otherwise, and Louvain, which has no refinement.
-    build = partial(communities, algorithm, resolution)
-    return _peer(f"{algorithm}, resolution {resolution:g}", build, identity=_scikit_network, time_limit=20.0)
+    name = f"{algorithm}, resolution {resolution:g}"
+    method = _peer(name, communities, algorithm=algorithm, resolution=resolution)
+    return replace(method, identity=_scikit_network, time_limit=20.0)
 
 
-_peer = partial(Method, group="scikit-learn")
-_given = partial(Method, group="scikit-learn", kind="reference", sees_truth=True)
-_on_mixtures = partial(hdbscan, min_cluster_size=10, allow_single_cluster=True)  # see above
+def _told(name: str, run: Callable[..., Outcome], *, at_most: int | None = None, **options: Any) -> Method:
+    return replace(_peer(name, run, at_most=at_most, **options), kind="reference", sees_truth=True)
+
+
+_bayesian = partial(_peer, run=bayesian_mixture)
+_on_mixtures = partial(_peer, run=hdbscan, min_cluster_size=10, allow_single_cluster=True)  # see above
 PEERS = {
     method.name: method
     for method in (
-        _peer("BayesianGaussianMixture", bayesian_mixture),
-        _peer("BayesianGaussianMixture, full", partial(bayesian_mixture, covariance_type="full")),
-        _peer("BayesianGaussianMixture (30), full", partial(bayesian_mixture, 30, "full")),
-        _peer("BayesianGaussianMixture (50), full", partial(bayesian_mixture, 50, "full", 100)),
-        _peer("BayesianGaussianMixture (60)", partial(bayesian_mixture, 60)),
+        _bayesian("BayesianGaussianMixture"),
+        _bayesian("BayesianGaussianMixture, full", covariance_type="full"),
+        _bayesian("BayesianGaussianMixture (30), full", n_components=30, covariance_type="full"),
+        _bayesian(
+            "BayesianGaussianMixture (50), full", n_components=50, covariance_type="full", max_iter=100
+        ),
+        _bayesian("BayesianGaussianMixture (60)", n_components=60),
         _peer("GMM + BIC", gaussian_mixture),
-        _peer("GMM + BIC (k to 50)", partial(gaussian_mixture, 50)),
-        _peer("HDBSCAN", _on_mixtures),
-        _peer("HDBSCAN, noise to nearest", partial(_on_mixtures, noise=False)),
+        _peer("GMM + BIC (k to 50)", gaussian_mixture, k_max=50),
+        _on_mixtures("HDBSCAN"),
+        _on_mixtures("HDBSCAN, noise to nearest", noise=False),
         _peer("HDBSCAN, defaults", hdbscan),
-        _peer("HDBSCAN, at least n/50", partial(hdbscan, 1 / 50)),
+        _peer("HDBSCAN, at least n/50", hdbscan, share=1 / 50),
         _peer("k-means + silhouette", k_means_by_silhouette),
-        _peer("MeanShift", partial(scikit_learn, "cluster.MeanShift", seeded=False), max_points=2_000),
+        _peer("MeanShift", scikit_learn, path="cluster.MeanShift", seeded=False, at_most=2_000),
         *(_communities("Leiden", gamma) for gamma in (0.3, 1.0, 2.0)),
         _communities("Louvain", 1.0),
     )
 }
-_means = partial(scikit_learn, "cluster.KMeans", "n_clusters", n_init=10)
-_spectral = partial(
-    scikit_learn, "cluster.SpectralClustering", "n_clusters", affinity="nearest_neighbors"
-)  # fmt: skip
-_mixture = partial(scikit_learn, "mixture.GaussianMixture", "n_components", n_init=3)
-_ward = partial(scikit_learn, "cluster.AgglomerativeClustering", "n_clusters", seeded=False)
+_given = partial(_told, run=scikit_learn, k="n_clusters")
 REFERENCES = {
     method.name: method
     for method in (
-        _given("oracle", oracle),
-        _given("k-means (true k)", _means),
-        _given("spectral clustering (true k)", _spectral, max_points=3_000),
-        _given("GMM (true k)", _mixture),
-        _given("Ward (true k)", _ward),
-        _given("MiniBatchKMeans (true k)", partial(scikit_learn, "cluster.MiniBatchKMeans", "n_clusters")),
-        Method("random labels", random_labels, kind="reference", group="scikit-learn"),
+        _told("oracle", oracle),
+        _given("k-means (true k)", path="cluster.KMeans", n_init=10),
+        _given(
+            "spectral clustering (true k)", path="cluster.SpectralClustering", affinity="nearest_neighbors",
+            at_most=3_000,
+        ),
+        _told("GMM (true k)", scikit_learn, path="mixture.GaussianMixture", k="n_components", n_init=3),
+        _given("Ward (true k)", path="cluster.AgglomerativeClustering", seeded=False),
+        _given("MiniBatchKMeans (true k)", path="cluster.MiniBatchKMeans"),
+        replace(_peer("random labels", random_labels), kind="reference"),
     )
-}
+}  # fmt: skip
 # For data sets with k hidden, and beside them those that are told k.
 TABLES = (
     "HDBSCAN, defaults", "HDBSCAN, at least n/50", "GMM + BIC", "BayesianGaussianMixture (30), full",

@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks.suite import Case, Method, Run
 
 __all__ = [
-    "Processes", "Reply", "ThisProcess", "limited_threads", "measure", "n_threads", "one_line",
+    "Processes", "Reply", "ThisProcess", "limited_threads", "measure", "one_line",
     "peak_memory_mb",
 ]  # fmt: skip
 
@@ -45,11 +45,6 @@ class Reply:
     seconds: float = math.nan  # wall time
     cpu_seconds: float = math.nan  # of all threads of the process
     peak_memory_mb: float = math.nan
-
-
-def n_threads() -> int:
-    """Threads that the machine gives to this process."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def one_line(error: BaseException) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.metadata
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import clusterwise
@@ -14,12 +16,13 @@ from benchmarks.page import commit, write_page
 from benchmarks.processes import Processes, Reply, ThisProcess, one_line
 from benchmarks.scores import score
 from benchmarks.store import Row, Store
-from benchmarks.suite import BenchmarkError, Case, Data, Method, MissingDataError, Suite, find_suite
+from benchmarks.suite import BenchmarkError, Case, Method, MissingDataError, Suite, find_suite
 from benchmarks.summary import Rows
 
-__all__ = ["Progress", "duration", "run_suite"]
+__all__ = ["Progress", "is_current", "run_suite", "version_of"]
 
 FINAL = ("ok", "timeout", "skipped")  # statuses that another try would not change; errors may be mended
+TOO_SLOW = "skipped: too slow on the data sets before"
 Write = Callable[[str], object]
 
 
@@ -36,17 +39,9 @@ def version_of(method: Method) -> str:
         return f"{version}, identity unknown"
 
 
-def duration(seconds: float) -> str:
-    """Write a length of time in at most two units.
-
-    >>> duration(5.2), duration(65), duration(3600 * 2 + 60 * 5 + 7)
-    ('5 s', '1 min 05 s', '2 h 05 min')
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes:02d} min"
-    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+def is_current(row: Row, versions: Mapping[str, str]) -> bool:
+    """Whether a row was measured with what is here now, or skipped."""
+    return row["version"] == versions[row["method"]] or row["status"].startswith("skipped: more")
 
 
 class Progress:
@@ -68,31 +63,15 @@ class Progress:
         self._last, left = now, ""
         if self._measured > 1 and done < self._total:
             each = (now - self._first) / (self._measured - 1)
-            left = f", about {duration(each * (self._total - done))} left"
-        elapsed = duration(now - self._begin)
+            left = f", about {timedelta(seconds=round(each * (self._total - done)))} left"
+        elapsed = timedelta(seconds=round(now - self._begin))
         self._write(f"{self._name}: {done}/{self._total} data sets, {elapsed} elapsed{left}")
 
 
-class _Patience:
-    """Counts time-outs and dead processes in a row, over the data sets of a kind or of a group."""
-
-    def __init__(self, suite: Suite) -> None:
-        self._suite, self._streaks = suite, dict[tuple[str, str], int]()
-
-    @staticmethod
-    def _key(method: str, data: Data, index: int) -> tuple[str, str]:
-        return method, f"{data.group}, {index}" if data.group else data.name
-
-    def is_over(self, method: str, data: Data, index: int) -> bool:
-        return self._streaks.get(self._key(method, data, index), 0) >= self._suite.patience
-
-    def note(self, data: Data, row: Row) -> None:
-        if row["status"].startswith("skipped"):
-            return
-        hopeless = row["status"] == "timeout" or row["status"].startswith("error: the process ended")
-        hopeless |= float(row["cpu_seconds"] or "nan") > self._suite.too_long
-        key = self._key(row["method"], data, int(row["index"]))
-        self._streaks[key] = self._streaks.get(key, 0) + 1 if hopeless else 0
+def _is_hopeless(suite: Suite, row: Row) -> bool:
+    """Whether a row counts towards the suite's patience: a time-out, a dead process, an answer too late."""
+    ended = row["status"] == "timeout" or row["status"].startswith("error: the process ended")
+    return ended or float(row["cpu_seconds"] or "nan") > suite.too_long
 
 
 def _cells(suite: Suite, case: Case, reply: Reply) -> dict[str, object]:
@@ -114,27 +93,32 @@ def _cells(suite: Suite, case: Case, reply: Reply) -> dict[str, object]:
     return cells | {name: f"{v:.8g}" if isinstance(v, float) else v for name, v in more.items()}
 
 
-def _measure(name: str, suite: Suite, store: Store, processes: Processes | ThisProcess, write: Write) -> None:
-    """Add the rows that are missing."""
+def _measure(
+    name: str, suite: Suite, store: Store, processes: Processes | ThisProcess, write: Write, stale: bool
+) -> None:
+    """Add the rows that are missing, and measure again what is ``stale``."""
     versions = {method.name: version_of(method) for method in suite.methods}
     n_sets = max((data.n_sets for data in suite.data), default=0)
     # Kinds of data take turns, so that the estimate of the time left is fair.
     plan = [(index, data) for index in range(n_sets) for data in suite.data if index < data.n_sets]
-    patience, progress = _Patience(suite), Progress(name, len(plan), write)
+    progress = Progress(name, len(plan), write)
+    hopeless: Counter[tuple[str, str]] = Counter()  # rows in a row, by method and kind of data or group
     for done, (index, data) in enumerate(plan, start=1):
         case: Case | None = None
         for method in suite.methods:
             if not suite.measures(method, data, index):
                 continue
+            streak = method.name, f"{data.group}, {index}" if data.group else data.name
             row = store.get((data.name, method.name, index))
-            if row is None or not row["status"].startswith(FINAL):
+            final = row is not None and row["status"].startswith(FINAL)
+            if row is None or not final or (stale and not is_current(row, versions)):
                 try:
                     case = data.draw(index) if case is None else case
                 except MissingDataError as error:
                     write(f"{name}: {data.name} is left out: {error}")
                     break
-                if patience.is_over(method.name, data, index):
-                    reply = Reply("skipped: too slow on the data sets before")
+                if hopeless[streak] >= suite.patience:
+                    reply = Reply(TOO_SLOW)
                 elif method.max_points is not None and len(case.points) > method.max_points:
                     reply = Reply(f"skipped: more than {method.max_points:,} rows")
                 else:
@@ -143,7 +127,8 @@ def _measure(name: str, suite: Suite, store: Store, processes: Processes | ThisP
                 row = store.add(known | _cells(suite, case, reply) | {"version": versions[method.name]})
                 if row["status"].startswith("error"):
                     write(f"{name}: {method.name}, {data.name}, {index}: {row['status']}")
-            patience.note(data, row)
+            if not row["status"].startswith("skipped"):
+                hopeless[streak] = hopeless[streak] + 1 if _is_hopeless(suite, row) else 0
         progress.step(done, case is not None)
 
 
@@ -171,6 +156,7 @@ def run_suite(
     *,
     sets: int | None = None,
     redo: bool = False,
+    stale: bool = False,
     here: bool = False,
     suite: Suite | None = None,
 ) -> Path:
@@ -178,9 +164,10 @@ def run_suite(
 
     Rows that are there already are kept, so that a killed run goes on where it stopped and methods may be
     measured one after the other; errors are tried again. A quick run has files of its own, ``NAME.quick.*``.
-    ``methods`` are the only ones to measure, ``sets`` the most data sets of each kind; ``redo`` measures
-    methods again that have rows, ``here`` runs them in this process, for a debugger. ``write`` gets a line of
-    text now and then; ``suite`` stands in for the one called ``name``.
+    ``methods`` are the only ones to measure, ``sets`` the most data sets of each kind. ``redo`` forgets the
+    rows of these methods first; ``stale`` replaces rows of other code, weights or libraries, one by one.
+    ``here`` runs methods in this process, for a debugger. ``write`` gets a line of text now and then;
+    ``suite`` stands in for the one called ``name``.
     """
     whole = find_suite(name, quick) if suite is None else suite
     chosen = _narrowed(whole, methods, sets)
@@ -192,13 +179,13 @@ def run_suite(
     store.start()
     processes = ThisProcess() if here else Processes()
     try:
-        _measure(name, chosen, store, processes, write)
+        _measure(name, chosen, store, processes, write, stale)
     finally:
         processes.close()
     store.finish([data.name for data in whole.data], [method.name for method in whole.methods])
     rows = Rows(store.rows())
     if not len(rows):
         raise BenchmarkError(f"Nothing was measured for {name}: see the lines above.")
-    write_page(page, whole.title, whole.report(rows, page), rows)
+    write_page(page, name, whole, rows)
     write(f"{name}: rows in {store.path}, page in {page}")
     return page

@@ -46,10 +46,12 @@ class Store:
         if not lines:
             return []
         header, *rest = lines
-        if tuple(header) != self._columns or any(len(line) != len(header) for line in rest):
+        known = tuple(header[: len(COLUMNS)]) == COLUMNS and set(header) <= set(self._columns)
+        if not known or any(len(line) != len(header) for line in rest):
             message = f"{path} holds other rows than this suite's: delete it or choose another --out."
             raise BenchmarkError(message)
-        return [dict(zip(header, line, strict=True)) for line in rest]
+        missing = dict.fromkeys(self._columns, "")  # columns that a suite was given later
+        return [missing | dict(zip(header, line, strict=True)) for line in rest]
 
     def _write(self, path: Path) -> None:
         with whole_or_nothing(path) as temporary:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,20 +15,13 @@ import numpy as np
 from clusterwise.exceptions import ClusterwiseError
 
 if TYPE_CHECKING:
+    from benchmarks.page import Cell
     from benchmarks.summary import Rows
 
 __all__ = [
-    "BenchmarkError",
-    "Case",
-    "Data",
-    "Method",
-    "MissingDataError",
-    "Outcome",
-    "Suite",
-    "find_suite",
+    "BenchmarkError", "Case", "Data", "Method", "MissingDataError", "Outcome", "Run", "Suite", "find_suite",
     "suite_names",
-    "suites",
-]
+]  # fmt: skip
 
 
 class BenchmarkError(ClusterwiseError):
@@ -109,12 +103,13 @@ class Data:
 
 @dataclass(frozen=True)
 class Suite:
-    """Data sets, methods, and what to report of them."""
+    """Data sets, methods, and what to report of them; the words of its page are in ``pages.md``."""
 
-    title: str
     data: Sequence[Data]
     methods: Sequence[Method]
-    report: Callable[[Rows, Path], Sequence[str]]  # rows and the path of the page -> parts of the page
+    table: Mapping[str, Cell] = field(default_factory=dict)  # columns; a line by method, a table by data
+    # Rows and the path of the page -> parts of the page, in place of these tables.
+    report: Callable[[Rows, Path], Sequence[str]] | None = None
     metrics: tuple[str, ...] = ("ARI", "k error")  # of ``benchmarks.scores``
     columns: tuple[str, ...] = ()  # names of further cells, which ``score`` makes
     score: Callable[[Case, np.ndarray, Mapping[str, Any]], Mapping[str, object]] | None = None
@@ -130,23 +125,25 @@ class Suite:
         return wanted and index < data.n_sets and (method.max_sets is None or index < method.max_sets)
 
 
-def suites() -> dict[str, Callable[[bool], Suite]]:
+@cache
+def _suites() -> dict[str, Callable[[bool], Suite]]:
     """All suites by name: every file in ``suites`` has a table ``SUITES`` of functions of ``quick``."""
-    found: dict[str, Callable[[bool], Suite]] = {}
     package = importlib.import_module("benchmarks.suites")
-    for module in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
-        found |= getattr(importlib.import_module(f"benchmarks.suites.{module}"), "SUITES", {})
-    return found
+    modules = sorted(info.name for info in pkgutil.iter_modules(package.__path__))
+    tables = [importlib.import_module(f"benchmarks.suites.{name}").SUITES for name in modules]
+    return {name: suite for table in tables for name, suite in table.items()}
 
 
 def suite_names() -> list[str]:
-    """Names of all suites."""
-    return sorted(suites())
+    """Names of all suites, in the order of ``pages.md``: what matters most comes first."""
+    from benchmarks.page import introduced
+
+    order = introduced()
+    return sorted(_suites(), key=lambda name: (order.index(name) if name in order else len(order), name))
 
 
 def find_suite(name: str, quick: bool = False) -> Suite:
     """The suite ``name``, or an error that lists them."""
-    known = suites()
-    if name not in known:
-        raise BenchmarkError(f"There is no suite {name!r}: choose one of {', '.join(sorted(known))}.")
-    return known[name](quick)
+    if name not in _suites():
+        raise BenchmarkError(f"There is no suite {name!r}: choose one of {', '.join(suite_names())}.")
+    return _suites()[name](quick)

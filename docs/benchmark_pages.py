@@ -185,7 +185,7 @@ def batteries_by_outcome(tables: Tables, won: bool) -> str:
     for battery in tables.batteries:
         own, (best, theirs) = tables.summary("ARI", "Clusterer", battery).mean, best_peer(tables, battery)
         if (round(own, 2) > round(theirs, 2)) == won:
-            lines.append(f"- *{battery}*: {_two_digits(own)}; {best} {_two_digits(theirs)}")
+            lines.append(f"- *{battery}*: {_two_digits(own)}; best peer {_two_digits(theirs)} ({best})")
     return "\n".join(lines) if lines else "- none"
 
 

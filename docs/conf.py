@@ -65,7 +65,8 @@ html_sidebars = {name: [] for name in ("install", "quick_start", "which_estimato
 html_theme_options = {
     "show_prev_next": False,
     "navigation_with_keys": False,
-    "secondary_sidebar_items": ["page-toc"],
+    # Wide tables need the room.
+    "secondary_sidebar_items": {"**": ["page-toc"], "benchmarks": [], "more_benchmarks": []},
     "header_links_before_dropdown": 9,
     "navbar_persistent": [],
     "navbar_end": ["search-button", "theme-switcher"],

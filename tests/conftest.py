@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 from hypothesis import settings
 
 # No deadline: how long an example takes depends on the machine. Derandomized: a run that passes
@@ -35,26 +37,41 @@ def tiny_networks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with ``<name>.safetensors`` for each of TINY_NETWORKS.
 
     Small and hardly trained, but they tell some clusters apart: good for promises that hold for any weights.
+    Processes that run tests side by side share them: each is trained by the first that comes to it.
     """
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker is None:
+        folder = tmp_path_factory.mktemp("networks")
+    else:
+        folder = tmp_path_factory.getbasetemp().parent / "networks"
+        folder.mkdir(exist_ok=True)
+    names = list(TINY_NETWORKS)
+    started = int((worker or "gw0").removeprefix("gw")) * len(names) // 2 % len(names)
+    for name in names[started:] + names[:started]:  # the second process starts in the middle
+        with FileLock(folder / f"{name}.lock"):
+            if not (folder / f"{name}.safetensors").exists():
+                _train_tiny(name, folder)
+    return folder
+
+
+def _train_tiny(name: str, folder: Path) -> None:
     from clusterwise.models.registry import model_class
     from clusterwise.training import train  # torch: only for the tests that need it
     from clusterwise.training.recipe import recipe_from_dict
 
-    folder = tmp_path_factory.mktemp("networks")
+    method, options = TINY_NETWORKS[name]
     size = {"width": 16, "n_heads": 2, "n_inducing": 4, "n_encoder_blocks": 1}
-    for name, (method, options) in TINY_NETWORKS.items():
-        known = {field.name for field in dataclasses.fields(model_class(method).config_class)}
-        own_size = {key: value for key, value in size.items() if key in known}
-        recipe = {
-            "name": name,
-            "method": method,
-            "seed": 1,
-            "description": "a network for tests",
-            "model": {"n_features": 2, "n_wavelengths": 4, **own_size, **options},
-            "prior": {"name": "mixture-of-gaussians", "n_features": 2, "k_max": 4},
-            "sizes": {"n_points": [64], "points_per_batch": 1024},
-            "optimizer": {"steps": 150, "learning_rate": 0.005, "warm_up": 10, "average_decay": 0.95},
-            "validation": {"every": 1000, "n_sets": 2, "n_points": 64},
-        }
-        train(recipe_from_dict(recipe), folder, verbose=False)
-    return folder
+    known = {field.name for field in dataclasses.fields(model_class(method).config_class)}
+    own_size = {key: value for key, value in size.items() if key in known}
+    recipe = {
+        "name": name,
+        "method": method,
+        "seed": 1,
+        "description": "a network for tests",
+        "model": {"n_features": 2, "n_wavelengths": 4, **own_size, **options},
+        "prior": {"name": "mixture-of-gaussians", "n_features": 2, "k_max": 4},
+        "sizes": {"n_points": [64], "points_per_batch": 1024},
+        "optimizer": {"steps": 150, "learning_rate": 0.005, "warm_up": 10, "average_decay": 0.95},
+        "validation": {"every": 1000, "n_sets": 2, "n_points": 64},
+    }
+    train(recipe_from_dict(recipe), folder, verbose=False)

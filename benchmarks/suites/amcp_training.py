@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.comparison import Comparison
 from benchmarks.peers import REFERENCES
 from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
-from benchmarks.suites.mixtures import ABLATION_SETS, METRICS, ablation_case
+from benchmarks.suites.mixtures import ABLATION_SETS, METRICS
 
 if TYPE_CHECKING:
     from clusterwise.pretrained import Weights
@@ -59,31 +59,26 @@ class Entry:
 
 
 # From what the paper prints to what is shipped, one change after the other.
-AS_PRINTED = {
+PRINTED = {
     "encoder": "none", "decoder": "mlp", "e_step": "sinkhorn", "proportions": "balanced", "revising": 0.0,
 }  # fmt: skip
 PRINTED_LOOP = {"first_cluster": "k-means", "update": False, "revise": False}
-LEARNED_FIRST = {"update": False, "revise": False}
-UPDATED = {"revise": False}
-FREE = {**AS_PRINTED, "proportions": "free"}
-ENCODED = {**FREE, "encoder": "set"}
-CLOSED = {**ENCODED, "decoder": "linear"}
-REGULAR = {**CLOSED, "e_step": "regular"}
-REVISING = {**REGULAR, "revising": 0.25}
+CLOSED = {**PRINTED, "proportions": "free", "encoder": "set", "decoder": "linear"}
+REVISING = {**CLOSED, "e_step": "regular", "revising": 0.25}
 FULL = "7. clusters split and merged: as shipped"
 ENTRIES: dict[str, Entry] = {
-    "0. as printed": Entry(AS_PRINTED, PRINTED_LOOP),
-    "1. free columns": Entry(FREE, PRINTED_LOOP),
-    "2. an encoder": Entry(ENCODED, PRINTED_LOOP),
+    "0. as printed": Entry(PRINTED, PRINTED_LOOP),
+    "1. free columns": Entry({**PRINTED, "proportions": "free"}, PRINTED_LOOP),
+    "2. an encoder": Entry({**CLOSED, "decoder": "mlp"}, PRINTED_LOOP),
     "3. M-step in closed form": Entry(CLOSED, PRINTED_LOOP),
-    "4. first cluster learned": Entry(CLOSED, LEARNED_FIRST),
-    "5. earlier clusters updated (AMCP*)": Entry(CLOSED, UPDATED),
-    "6. regular E-step": Entry(REGULAR, UPDATED),
+    "4. first cluster learned": Entry(CLOSED, {"update": False, "revise": False}),
+    "5. earlier clusters updated (AMCP*)": Entry(CLOSED, {"revise": False}),
+    "6. regular E-step": Entry({**REVISING, "revising": 0.0}, {"revise": False}),
     FULL: Entry(REVISING),
     "as shipped, but Sinkhorn": Entry({**REVISING, "e_step": "sinkhorn"}),
     "as shipped, trained without InterCC": Entry({**REVISING, "coupling": False}),
     "as shipped, InterCC taken out afterwards": Entry(REVISING, {"coupling": False}),
-    "as shipped, but no update": Entry(REVISING, LEARNED_FIRST),
+    "as shipped, but no update": Entry(REVISING, {"update": False, "revise": False}),
 }
 
 
@@ -136,24 +131,11 @@ def trained(plan: Plan, name: str) -> Run:
 def amcp_training(quick: bool) -> Suite:
     """Which of AMCP's ideas, and of our changes, matter to a network that was trained with them."""
     plan = Plan(steps=30) if quick else Plan()
-    methods = [
-        REFERENCES["oracle"],
-        *(
-            Method(
-                name,
-                partial(trained, plan, name),
-                kind="ours",
-                identity=partial(repr, plan),
-                group="amcp",
-                warm_up=False,
-            )
-            for name in ENTRIES
-        ),
-    ]
-    data = [Data(name, partial(ablation_case, name), 3 if quick else 50) for name in ABLATION_SETS]
-    title = f"AMCP as printed and with our changes, networks trained for {plan.steps:,} steps each"
+    own = partial(Method, kind="ours", identity=partial(repr, plan), group="amcp", warm_up=False)
+    methods = [REFERENCES["oracle"], *(own(name, partial(trained, plan, name)) for name in ENTRIES)]
+    data = [Data(name, draw, 3 if quick else 50) for name, draw in ABLATION_SETS.items()]
     comparison = Comparison(methods, METRICS, reference=FULL)
-    return Suite(title, data, methods, comparison, METRICS, time_limit=1200.0)
+    return Suite(data, methods, report=comparison, metrics=METRICS, time_limit=1200.0)
 
 
 SUITES = {"amcp-training": amcp_training}

@@ -9,44 +9,38 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.ours import weights_identity
-from benchmarks.page import NOTHING, Cell, by_data, mean, sets
+from benchmarks.ours import family, weights_identity
+from benchmarks.page import NOTHING, Cell, mean, sets
 from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
-from benchmarks.suites.mixtures import CRP, MOG, draw_crp, draw_mog
+from benchmarks.suites.mixtures import CRP_SCALES, DAC_SIZES, SIZES, draw_crp, draw_mog
 from benchmarks.summary import Rows
-from benchmarks.synthetic import Word, case_of, generator_of
+from benchmarks.synthetic import Word, drawn, generator_of
 from clusterwise.metrics import matched_points
 from clusterwise.priors.base import LabelledSet
+from clusterwise.priors.broad import BroadPrior
 from clusterwise.training.partition_tasks import expected_calibration_error
 
-__all__ = ["METHODS", "SETTINGS", "SUITES", "k_error", "scored"]
+__all__ = ["METHODS", "SUITES", "k_error", "scored"]
 
 N_FORECASTS = 1000  # of a calibrated forecaster, which a real one is compared with
-HOW_TO_READ = """\
-Mean ± standard error over data sets. Calibration errors have ten bins of equal width.
-
-- *True k on top*: how often the true number of clusters is the most probable one; *P(top k)*: the probability
-  that is stated for the most probable one. The two should be equal.
-- *ECE of k*: expected calibration error of "the most probable k is right", one decision for each data set;
-  in brackets what a calibrated forecaster that states the same probabilities would score on average. With few
-  data sets it is far from zero.
-- *Points right*: share of points whose cluster is matched to their true one; *confidence*: mean of
-  `probabilities_`. The two should be equal. *ECE of points*: mean over data sets."""
+WORD = Word.CALIBRATION  # one kind of data after the other, then the tables
 COLUMNS = ("true k on top", "P(top k)", "P(true k)", "points right", "confidence", "ECE of points")
-SETTINGS: dict[str, Callable[[np.random.Generator], LabelledSet]] = {
-    **{f"mog {name}": partial(draw_mog, n_max=n, k_max=k) for name, (n, k) in MOG.items()},
+DRAWS: dict[str, Callable[[np.random.Generator], LabelledSet]] = {
+    **{f"mog {name}": partial(draw_mog, *of) for name, of in DAC_SIZES.items()},
     # Clusters of the printed scale are hopeless: no probabilities mean much there.
     **{
-        f"crp {name}": partial(draw_crp, n=n, k=k, scale=scale)
-        for name, (n, k, scale) in CRP.items()
-        if "printed" not in name
+        f"crp {name} at {scale}": partial(draw_crp, *of, scale)
+        for scale in list(CRP_SCALES)[:2]
+        for name, of in SIZES.items()
     },
 }
+# Fresh tables of the kind that the judges of Clusterer were trained on (recipes/partition-judge.toml).
+PRIOR = BroadPrior(uneven=0.2, plain=0.12, hierarchies=0.1)
 
 
-def _draw(setting: str, index: int) -> Case:
-    rng = generator_of(Word.CALIBRATION, list(SETTINGS).index(setting), index)
-    return case_of(SETTINGS[setting](rng), index)
+def _table(index: int) -> Case:
+    found = PRIOR.draw_table(generator_of(WORD, len(DRAWS), index))
+    return Case(found.points, index, (found.labels,))
 
 
 def with_probabilities(name: str, **options: Any) -> Run:
@@ -63,26 +57,23 @@ def with_probabilities(name: str, **options: Any) -> Run:
     return run
 
 
-def _method(name: str, estimator: str, weights: str | None = None, **options: Any) -> Method:
-    identity = None if weights is None else partial(weights_identity, weights)
-    build = partial(with_probabilities, estimator, **options)
-    return Method(name, build, kind="ours", identity=identity, group="ours")
-
-
+_own = partial(Method, kind="ours", group="ours")
 METHODS = (
-    _method("AMCP", "AMCP", "amcp-2d"),
-    _method("CHiGac", "CHiGac", "chigac-2d"),
-    _method("DAC (anchored)", "DAC", "dac-anchored-2d", filtering="anchored"),
-    _method("ACT-ST", "ACTST", "act-st-2d"),
-    _method("GaussianSearch", "GaussianSearch"),
-    _method("Clusterer", "Clusterer"),
-)
+    *(
+        _own(one.name, partial(with_probabilities, one.estimator, **one.options),
+             identity=partial(weights_identity, one.weights))
+        for one in map(family, ("AMCP", "CHiGac", "DAC (anchored)", "ACT-ST"))
+    ),
+    *(_own(name, partial(with_probabilities, name)) for name in ("GaussianSearch", "Clusterer")),
+)  # fmt: skip
 
 
 def scored(case: Case, labels: np.ndarray, more: Mapping[str, Any]) -> dict[str, object]:
     """Cells of a row."""
     (true,) = case.references
-    right, confidence = matched_points(true, labels), np.asarray(more["confidence"])
+    kept = true >= 0  # without noise
+    true = true[kept]
+    right, confidence = matched_points(true, labels[kept]), np.asarray(more["confidence"])[kept]
     k, posterior = len(np.unique(true)), more["k"]
     top = min(posterior, key=lambda one: (-posterior[one], one))
     return {
@@ -107,17 +98,15 @@ def k_error(rows: Rows, everything: Rows) -> str:
 
 def calibration(quick: bool) -> Suite:
     """The suite."""
-    columns: dict[str, Cell] = {"sets": sets, **{name: mean(name, 3) for name in COLUMNS[:3]}}
-    columns |= {"ECE of k": k_error, **{name: mean(name, 3) for name in COLUMNS[3:]}}
-    return Suite(
-        "Calibration of the number of clusters and of memberships",
-        [Data(setting, partial(_draw, setting), 5 if quick else 50) for setting in SETTINGS],
-        METHODS,
-        lambda rows, page: [HOW_TO_READ, *by_data(rows, columns)],
-        ("k", "true k"),
-        COLUMNS,
-        scored,
-    )
+    n_sets = 5 if quick else 50
+    data = [
+        Data(name, partial(drawn, draw, WORD, place), n_sets)
+        for place, (name, draw) in enumerate(DRAWS.items())
+    ]
+    data.append(Data("tables of the training prior", _table, 60 * n_sets, ("Clusterer",)))
+    table: dict[str, Cell] = {"sets": sets, **{name: mean(name, 3) for name in COLUMNS}}
+    table["ECE of k"] = k_error
+    return Suite(data, METHODS, table, metrics=("k", "true k"), columns=COLUMNS, score=scored)
 
 
 SUITES = {"calibration": calibration}

@@ -22,14 +22,6 @@ __all__ = ["SUITES", "judges"]
 
 MOST_CLUSTERS = 30  # of the horizontal cuts that indices choose among
 SILHOUETTE_ROWS = 1_000
-INTRODUCTION = f"""\
-The same rows, trees and candidates as `cw.Clusterer` has, on the data sets of [tables](tables.md), chosen by
-other means. *Judges untrained*: both networks with freshly drawn weights. *Silhouette*, *BIC* (full
-covariances in at most eight leading directions) and *DBCV* (on the spanning tree of mutual reachability
-distances) choose among all horizontal cuts of the trees into at most {MOST_CLUSTERS} clusters;
-silhouette and DBCV cannot say one. *Stability*: HDBSCAN's excess of mass picks nodes of the single-linkage
-tree. *Best candidate*: the one with the largest ARI, which cannot be known: the upper bound of any choice.
-*Without ...*: the judge's choice among the candidates that are left if one kind is taken out."""
 
 
 def _fitted(case: Case, **options: Any) -> Any:
@@ -60,12 +52,14 @@ def _labels(model: Any, answer: np.ndarray) -> np.ndarray:
     return labels
 
 
-def _by_candidate(choose: Callable[[Any, Case], np.ndarray]) -> Run:
+def chosen(choose: Callable[..., np.ndarray], *arguments: Any) -> Run:
+    """The partition that ``choose`` picks from the fit of a case."""
+
     def run(case: Case) -> Outcome:
         model = _shared_fit(case)
         if model._judged.considered is None:
             return Outcome(model.labels_)
-        return Outcome(_labels(model, choose(model, case)))
+        return Outcome(_labels(model, choose(model, case, *arguments)))
 
     return run
 
@@ -128,57 +122,46 @@ def _dbcv(model: Any, labels: np.ndarray) -> float:
 INDICES = {"silhouette": _silhouette, "BIC": _bic, "DBCV": _dbcv}
 
 
-def by_index(name: str) -> Run:
+def by_index(model: Any, case: Case, name: str) -> np.ndarray:
     """Choose among horizontal cuts by a validity index."""
-    index = INDICES[name]
-    return _by_candidate(lambda model, case: max(_horizontal(model), key=lambda labels: index(model, labels)))
+    return max(_horizontal(model), key=lambda labels: INDICES[name](model, labels))
 
 
-def by_stability() -> Run:
+def by_stability(model: Any, case: Case) -> np.ndarray:
     """Choose nodes of the single-linkage tree by their excess of mass."""
     from clusterwise.judging.candidates import filled
     from clusterwise.trees.cut import best_cut, labels_of_cut
 
-    def choose(model: Any, case: Case) -> np.ndarray:
-        found = model._judged.considered
-        nodes = next(one for one in found.trees if one.tree.kind == "single")
-        densities = 1 / np.maximum(nodes.tree.heights, 1e-12)
-        parents = nodes.tree.parents[nodes.nodes]
-        born = np.where(parents >= 0, densities[parents], densities[nodes.nodes])
-        excess = densities[nodes.nodes] - born  # per row; none for the root
-        labels = filled(found.near, labels_of_cut(nodes, best_cut(nodes.sizes, nodes.children, excess)))
-        return np.unique(labels, return_inverse=True)[1]
-
-    return _by_candidate(choose)
+    found = model._judged.considered
+    nodes = next(one for one in found.trees if one.tree.kind == "single")
+    densities = 1 / np.maximum(nodes.tree.heights, 1e-12)
+    parents = nodes.tree.parents[nodes.nodes]
+    born = np.where(parents >= 0, densities[parents], densities[nodes.nodes])
+    excess = densities[nodes.nodes] - born  # per row; none for the root
+    labels = filled(found.near, labels_of_cut(nodes, best_cut(nodes.sizes, nodes.children, excess)))
+    return np.unique(labels, return_inverse=True)[1]
 
 
-def best_candidate() -> Run:
+def best_candidate(model: Any, case: Case) -> np.ndarray:
     """The candidate with the largest ARI on the rows that the judges saw."""
-
-    def choose(model: Any, case: Case) -> np.ndarray:
-        rows = model._prepared.order[model._prepared.shown]
-        references = tuple(reference[rows] for reference in case.references)
-        seen = Case(case.points[rows], case.seed, references)
-        return max(model._judged.candidates, key=lambda labels: score("ARI", seen, labels))
-
-    return _by_candidate(choose)
+    rows = model._prepared.order[model._prepared.shown]
+    references = tuple(reference[rows] for reference in case.references)
+    seen = Case(case.points[rows], case.seed, references)
+    return max(model._judged.candidates, key=lambda labels: score("ARI", seen, labels))
 
 
-def without(kind: str) -> Run:
+def without(model: Any, case: Case, kind: str) -> np.ndarray:
     """The judge's choice among candidates that are left without one kind."""
     from clusterwise.judging.candidates import ORIGINS
     from clusterwise.trees.linkages import LINKAGES
 
-    def choose(model: Any, case: Case) -> np.ndarray:
-        judged = model._judged
-        tree = list(LINKAGES).index(kind) if kind in LINKAGES else None
-        for labels, place in zip(judged.candidates, judged.ranking, strict=True):
-            of_tree = tree is not None and judged.considered.from_trees[place] == tree
-            if not of_tree and ORIGINS[judged.considered.origins[place]] != kind:
-                return labels
-        return judged.candidates[0]
-
-    return _by_candidate(choose)
+    judged = model._judged
+    tree = list(LINKAGES).index(kind) if kind in LINKAGES else None
+    for labels, place in zip(judged.candidates, judged.ranking, strict=True):
+        of_tree = tree is not None and judged.considered.from_trees[place] == tree
+        if not of_tree and ORIGINS[judged.considered.origins[place]] != kind:
+            return labels
+    return judged.candidates[0]
 
 
 def untrained() -> Run:
@@ -197,23 +180,22 @@ def methods() -> list[Method]:
     all_methods = [
         ours("Clusterer"),
         control("judges untrained", untrained),
-        *(control(f"{name} instead", partial(by_index, name)) for name in INDICES),
-        control("stability instead", by_stability),
-        Method("best candidate", best_candidate, kind="reference", sees_truth=True),
-        *(Method(f"without {kind}", partial(without, kind), kind="ours") for kind in ORIGINS),
+        *(control(f"{name} instead", partial(chosen, by_index, name)) for name in INDICES),
+        control("stability instead", partial(chosen, by_stability)),
+        Method("best candidate", partial(chosen, best_candidate), kind="reference", sees_truth=True),
+        *(Method(f"without {kind}", partial(chosen, without, kind), kind="ours") for kind in ORIGINS),
     ]
     return [replace(method, group="judges") for method in all_methods]
 
 
 def report(rows: Rows, page: Path) -> list[str]:
     """Every figure by battery but the time, as the controls share one fit."""
-    return [INTRODUCTION, *figures_by_battery(rows, rows.names("method"), "##", (SECONDS,))]
+    return figures_by_battery(rows, rows.names("method"), "##", (SECONDS,))
 
 
 def judges(quick: bool) -> Suite:
     """The suite."""
     return Suite(
-        title="What the judges of cw.Clusterer add",
         data=[one for one in data_sets(quick) if one.group not in ("texts", "features")],
         methods=methods(),
         report=report,

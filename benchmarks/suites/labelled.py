@@ -1,28 +1,26 @@
-"""Unseen classes, after training on labelled examples of others: images, features of images, tables, cells.
+"""Training on labelled examples: unseen classes, or unseen rows of the same classes, beside controls.
 
-Networks are trained on the training classes by ``benchmarks.labelled_weights``, and everything that was
-chosen, was chosen on some of these that were held out. No method sees a label of a test class; those marked
-"true k" are told how many there are.
+Networks are trained by ``benchmarks.labelled_weights``, and everything that was chosen, was chosen on
+training classes that were held out. No method sees a label of a test set; those marked "true k" are told how
+many classes there are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.labelled_weights import labelled_rows, weights_of
-from benchmarks.ours import ours
-from benchmarks.page import Cell, by_data, mean, median, sets, share
+from benchmarks.ours import estimator, find_weights, ours
+from benchmarks.page import Cell, mean, median, sets, share
 from benchmarks.peers import PEERS, REFERENCES
 from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
-from benchmarks.summary import Rows
 
-__all__ = ["SUITES", "alphabet", "odd_digits", "test_classes"]
+__all__ = ["SUITES", "alphabet", "classes_of", "some_characters"]
 
 METRICS = ("NMI (arithmetic)", "ARI", "accuracy", "k error", "right k", "k")
 FIGURES: dict[str, Cell] = {
@@ -34,79 +32,50 @@ FIGURES: dict[str, Cell] = {
     "right k": share("right k"),
     "seconds": median("cpu_seconds"),
 }
-HOW = """\
-Mean ± standard error over data sets of classes that no network was trained on; NMI is normalized by the
-arithmetic mean, ACC is Hungarian matching, time is that of one thread, encoding included. *Encoded* are the
-features that the encoder before AMCP's network makes; *metric* those of the same encoder trained by the
-metric loss alone, without a clustering network. Rows with "true k" are told the number of classes."""
-
+LIKELIHOODS = ("LL per pixel", "LL per pixel, one context")
 
 # -- data ----------------------------------------------------------------------------------------------
 
 
-def _case(rows: np.ndarray, y: np.ndarray, seed: int) -> Case:
-    return Case(rows.astype(np.float64), seed, (np.unique(y, return_inverse=True)[1].reshape(-1),))
+def _case(data: str, index: int, rows: np.ndarray | slice) -> Case:
+    table = labelled_rows(data, "test")
+    labels = np.unique(table.y[rows], return_inverse=True)[1].reshape(-1)
+    return Case(table.rows[rows].astype(np.float64), index, (labels,))
 
 
 def alphabet(index: int) -> Case:
     """All images of one of Omniglot's 20 evaluation alphabets."""
-    table = labelled_rows("omniglot", "test")
-    assert table.groups is not None
-    kept = table.groups == np.unique(table.groups)[index]
-    return _case(table.rows[kept], table.y[kept], index)
+    groups = labelled_rows("omniglot", "test").groups
+    assert groups is not None
+    return _case("omniglot", index, groups == np.unique(groups)[index])
 
 
-def all_characters(index: int) -> Case:
-    """All 13,180 images of the 659 evaluation characters."""
-    table = labelled_rows("omniglot", "test")
-    return _case(table.rows, table.y, index)
+def some_characters(k_max: int, index: int) -> Case:
+    """All 20 images each of 1 + Binomial(k_max - 1, 1/2) evaluation characters of Omniglot."""
+    y, rng = labelled_rows("omniglot", "test").y, np.random.default_rng([162, k_max, index])
+    chosen = rng.choice(np.unique(y), 1 + rng.binomial(k_max - 1, 0.5), replace=False)
+    return _case("omniglot", index, rng.permutation(np.flatnonzero(np.isin(y, chosen))))
 
 
-def odd_digits(index: int) -> Case:
-    """Up to 1,000 images of one to five of the odd digits, sizes by a Dirichlet distribution."""
-    return test_classes("mnist", 1000, (1, 5), index)
-
-
-def test_classes(name: str, n: int, k: tuple[int, int], index: int) -> Case:
-    """``n`` rows of test classes, as many as are drawn from the range ``k``, at most all there are."""
-    table = labelled_rows(name, "test")
-    rng = np.random.default_rng([161, index])
-    classes = np.unique(table.y)
-    n_classes = int(rng.integers(k[0], min(k[1], len(classes)) + 1))
-    chosen = rng.permutation(classes)[:n_classes]
-    shares = rng.dirichlet(np.full(n_classes, 5.0))
-    rows = []
-    for part, label in zip(shares, chosen, strict=True):
-        own = np.flatnonzero(table.y == label)
+def classes_of(name: str, n: int, fewest: int, most: int, index: int) -> Case:
+    """About ``n`` test rows of some classes, shared out by a Dirichlet distribution."""
+    y, rng = labelled_rows(name, "test").y, np.random.default_rng([161, index])
+    classes = np.unique(y)
+    k = int(rng.integers(fewest, min(most, len(classes)) + 1))
+    chosen, rows = rng.permutation(classes)[:k], []
+    for part, label in zip(rng.dirichlet(np.full(k, 5.0)), chosen, strict=True):
+        own = np.flatnonzero(y == label)
         rows.append(rng.choice(own, min(len(own), max(2, round(part * n))), replace=False))
-    index_of_rows = rng.permutation(np.concatenate(rows))
-    return _case(table.rows[index_of_rows], table.y[index_of_rows], index)
+    return _case(name, index, rng.permutation(np.concatenate(rows)))
 
 
 # -- methods -------------------------------------------------------------------------------------------
 
 
-def trained_estimator(name: str, weights: str, trained: bool = True, **options: Any) -> Run:
+def labels_only(name: str, weights: str, trained: bool = True, **options: Any) -> Run:
     """One of our estimators with weights of a run, or with its network and encoder untrained."""
-    import warnings
-
-    import clusterwise
-    from clusterwise.pretrained.registry import untrained, weights_path
-
-    found: Any = weights_of(weights)
-    if not trained:
-        from benchmarks.labelled_weights import path_of
-
-        found = untrained(path_of(weights) if path_of(weights).exists() else weights_path(weights))
-    model = getattr(clusterwise, name)(weights=found, **options)
-
-    def run(case: Case) -> Outcome:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model.set_params(random_state=case.seed).fit(case.points)
-        return Outcome(model.labels_)
-
-    return run
+    run = estimator(name, weights, trained, **options)
+    return lambda case: replace(run(case), log_likelihood=None)
 
 
 def on_encoded(build: Callable[[], Run], weights: str) -> Run:
@@ -120,122 +89,144 @@ def on_encoded(build: Callable[[], Run], weights: str) -> Run:
     return lambda case: run(replace(case, points=space.apply(case.points)))
 
 
+def drawing(weights: str, trained: bool = True, **options: Any) -> Run:
+    """DAC with a decoder: also how likely its clusters make the images, and how likely one context does."""
+    import warnings
+
+    import clusterwise
+    from clusterwise.pipeline.images import image_clusters
+
+    found: Any = weights_of(weights) if trained else clusterwise.pretrained.untrained(find_weights(weights))
+    model = clusterwise.DAC(weights=found, **options)
+
+    def run(case: Case) -> Outcome:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.set_params(random_state=case.seed).fit(case.points)
+
+        def likelihoods() -> Mapping[str, float]:
+            features, n_pixels = model._prepared.features, case.points.shape[1]
+            together, first = np.zeros(len(features), int), model._clusters.select(np.zeros(1, int))
+            one = image_clusters(found.model.network, features, together, first)
+            density = replace(one, proportions=np.ones(1)).log_density(case.points).mean()
+            values = model.score(case.points) / n_pixels, float(density) / n_pixels
+            return dict(zip(LIKELIHOODS, values, strict=True))
+
+        return Outcome(model.labels_, more=likelihoods)
+
+    return run
+
+
+def network(name: str, build: Callable[..., Run], controls: int = 2) -> list[Method]:
+    """As ``fit`` does it by default, the network alone, and as many of both without training."""
+    rows = [
+        Method(name, partial(build), kind="ours"),
+        Method(f"{name}, network alone", partial(build, refine=None), kind="ours"),
+        Method(f"{name}, untrained", partial(build, trained=False), kind="control"),
+        Method(
+            f"{name}, untrained network alone", partial(build, trained=False, refine=None), kind="control"
+        ),
+    ]
+    return rows[: 2 + controls]
+
+
 def encoded(method: Method, weights: str, word: str = "encoded") -> Method:
     """The same method on encoded rows."""
-    name = f"{method.name}, {word}"
-    return replace(method, name=name, build=partial(on_encoded, method.build, weights), group=None)
+    return replace(method, name=f"{method.name}, {word}", build=partial(on_encoded, method.build, weights))
 
 
-def network_rows(weights: str, dac: str | None) -> list[Method]:
-    """Our rows: as ``fit`` does it by default, the network alone, controls without training, DAC."""
-    amcp = partial(trained_estimator, "AMCP", weights)
-    rows = [
-        Method("AMCP", amcp, kind="ours"),
-        Method("AMCP, network alone", partial(amcp, refine=None), kind="ours"),
-        Method("AMCP, untrained", partial(amcp, False), kind="control"),
-        Method("AMCP, untrained network alone", partial(amcp, False, refine=None), kind="control"),
-    ]
-    if dac is not None:
-        other = partial(trained_estimator, "DAC", dac)
-        rows += [
-            Method("DAC", other, kind="ours"),
-            Method("DAC, network alone", partial(other, refine=None), kind="ours"),
-        ]
-    search = ours("GaussianSearch, spherical", "GaussianSearch", covariance_type="spherical")
-    return [*rows, replace(encoded(search, weights), kind="control")]
+SEARCH = ours("GaussianSearch, spherical", "GaussianSearch", covariance_type="spherical")
+TOLD = (REFERENCES["k-means (true k)"], REFERENCES["spectral clustering (true k)"])
+FREE = (PEERS["HDBSCAN, defaults"],)
+MIXTURES = (*FREE, PEERS["GMM + BIC"], replace(ours("DPMixture"), kind="peer", max_sets=5))
+RIVALS = (TOLD[0], REFERENCES["Ward (true k)"], *FREE, replace(SEARCH, kind="peer"))
 
 
-def peers(weights: str, metric: str | None, mixtures: bool) -> list[Method]:
-    """Peers on raw and on encoded rows; mixtures where there are few features."""
-    given = [REFERENCES["k-means (true k)"], REFERENCES["spectral clustering (true k)"]]
-    free = [PEERS["HDBSCAN, defaults"]]
-    if mixtures:
-        free += [PEERS["GMM + BIC"], replace(ours("DPMixture"), kind="peer", max_sets=5)]
-    rows = [*given, *free, *(encoded(method, weights) for method in (*given, *free))]
-    if metric is not None:
-        rivals = [REFERENCES["k-means (true k)"], REFERENCES["Ward (true k)"], PEERS["HDBSCAN, defaults"]]
-        search = ours("GaussianSearch, spherical", "GaussianSearch", covariance_type="spherical")
-        rows += [replace(encoded(method, metric, "metric"), kind="peer") for method in (*rivals, search)]
-    return rows
+def amcp_and_dac(amcp: str, dac: str | None = None) -> list[Method]:
+    """AMCP with its controls, DAC, and the search without a network."""
+    rows = network("AMCP", partial(labels_only, "AMCP", amcp))
+    rows += network("DAC", partial(labels_only, "DAC", dac), 0) if dac else []
+    return [*rows, replace(encoded(SEARCH, amcp), kind="control")]
+
+
+def peers(weights: str, metric: str | None = None, free: Sequence[Method] = FREE) -> list[Method]:
+    """Peers on rows as they are, as encoded by the first network, and by the rival's encoder."""
+    plain = (*TOLD, *free)
+    rivals = [encoded(method, metric, "metric") for method in RIVALS] if metric else []
+    return [*plain, *(encoded(method, weights) for method in plain), *rivals]
 
 
 # -- suites --------------------------------------------------------------------------------------------
 
 
-def _suite(title: str, data: list[Data], methods: list[Method], notes: dict[str, str]) -> Suite:
-    def report(rows: Rows, page: Path) -> list[str]:
-        return [HOW, *by_data(rows, FIGURES, notes)]
-
+def _suite(
+    data: Mapping[str, Callable[[int], Case]], n_sets: int, methods: Sequence[Method], *columns: str
+) -> Callable[[bool], Suite]:
+    table = {**FIGURES, **{name: mean(name, 3) for name in columns}}
     together = [replace(method, group="labelled") for method in methods]
-    return Suite(title, data, together, report, METRICS, time_limit=300.0)
-
-
-def characters(quick: bool) -> Suite:
-    """Omniglot: alphabets that were not trained on."""
-    methods = network_rows("amcp-characters", "omniglot-dac")
-    methods += peers("amcp-characters", "omniglot-metric", False)
-    data = [Data("20 alphabets", alphabet, 2 if quick else 20)]
-    notes = {
-        "20 alphabets": "All images of one alphabet each: 20 to 47 characters by 20 people. Printed for DAC: "
-        "NMI .829, error of k 4.6; the best other method with k unknown there has .893 and 5.1."
-    }
-    return _suite("Handwritten characters of unseen alphabets", data, methods, notes)
-
-
-def all_at_once(quick: bool) -> Suite:
-    """Omniglot: all evaluation characters in one data set, more clusters than any network was trained on."""
-    amcp = partial(trained_estimator, "AMCP", "amcp-characters", max_clusters=1000)
-    methods = [
-        Method("AMCP", amcp, kind="ours"),
-        Method("AMCP, network alone", partial(amcp, refine=None), kind="ours"),
-        Method("AMCP, untrained", partial(amcp, False), kind="control"),
-        *(
-            encoded(method, "amcp-characters")
-            for method in (REFERENCES["k-means (true k)"], PEERS["HDBSCAN, defaults"])
-        ),
-    ]
-    title = "659 characters at once"
-    note = "All 13,180 images of the evaluation alphabets; at most 1,000 clusters."
-    return _suite(title, [Data(title, all_characters, 1)], methods, {title: note})
-
-
-def unseen(
-    name: str, title: str, draw: Callable[[int], Case], note: str, mixtures: bool, metric: bool
-) -> Any:
-    """A suite on one data set whose classes are divided."""
 
     def suite(quick: bool) -> Suite:
-        methods = network_rows(f"{name}-amcp", f"{name}-dac" if name in WITH_DAC else None)
-        methods += peers(f"{name}-amcp", f"{name}-metric" if metric else None, mixtures)
-        return _suite(
-            title, [Data(title, draw, 2 if quick else N_SETS.get(name, 12))], methods, {title: note}
-        )
+        kinds = [Data(name, draw, min(n_sets, 2) if quick else n_sets) for name, draw in data.items()]
+        return Suite(kinds, together, table, metrics=METRICS, columns=columns, time_limit=300.0)
 
     return suite
 
 
-N_SETS = {"mnist": 20, "tiny-imagenet": 30}
-WITH_DAC = ("mnist", "tiny-imagenet", "letter")
+def _characters(k_max: int) -> dict[str, Callable[[int], Case]]:
+    return {f"up to {k_max} characters": partial(some_characters, k_max)}
+
+
 SUITES = {
-    "characters": characters,
-    "all-characters": all_at_once,
-    "odd-digits": unseen(
-        "mnist", "MNIST, odd digits", odd_digits,
-        "Trained on even digits only. Up to 1,000 rows, one to five digits.", False, True,
+    "all-characters": _suite(  # more clusters than any network was trained on
+        {"659 characters at once": partial(_case, "omniglot", rows=slice(None))}, 1,
+        network("AMCP", partial(labels_only, "AMCP", "amcp-characters", max_clusters=1000), 1)
+        + [encoded(method, "amcp-characters") for method in (TOLD[0], *FREE)],
     ),
-    "unseen-objects": unseen(
-        "tiny-imagenet", "Tiny-ImageNet features, (300, 12)",
-        partial(test_classes, "tiny-imagenet", 300, (12, 12)),
-        "128 features of an ImageNet network, which saw the labels of all classes; trained on 100 of them, "
-        "the test is on the other 100.", False, True,
+    "characters": _suite(
+        {"20 alphabets": alphabet}, 20,
+        amcp_and_dac("amcp-characters", "omniglot-dac") + peers("amcp-characters", "omniglot-metric"),
     ),
-    "unseen-letters": unseen(
-        "letter", "Letters of a table", partial(test_classes, "letter", 600, (2, 6)),
-        "16 features; 5,000 rows of 20 letters for training, the other six for the test.", True, False,
+    "odd-digits": _suite(
+        {"MNIST, odd digits": partial(classes_of, "mnist", 1000, 1, 5)}, 20,
+        amcp_and_dac("mnist-amcp", "mnist-dac") + peers("mnist-amcp", "mnist-metric"),
     ),
-    "unseen-cells": unseen(
-        "kidney", "Cells of the human kidney", partial(test_classes, "kidney", 600, (2, 4)),
-        "50 principal components; trained on three quarters of the cell types, tested on the others.",
-        True, False,
+    "unseen-objects": _suite(
+        {"Tiny-ImageNet features, (300, 12)": partial(classes_of, "tiny-imagenet", 300, 12, 12)}, 30,
+        amcp_and_dac("tiny-imagenet-amcp", "tiny-imagenet-dac")
+        + peers("tiny-imagenet-amcp", "tiny-imagenet-metric"),
+    ),
+    "unseen-letters": _suite(
+        {"Letters of a table": partial(classes_of, "letter", 600, 2, 6)}, 12,
+        amcp_and_dac("letter-amcp", "letter-dac") + peers("letter-amcp", free=MIXTURES),
+    ),
+    "unseen-cells": _suite(
+        {"Cells of the human kidney": partial(classes_of, "kidney", 600, 2, 4)}, 12,
+        amcp_and_dac("kidney-amcp") + peers("kidney-amcp", free=MIXTURES),
+    ),
+    "cifar": _suite(
+        {"CIFAR-10 features, five classes to five": partial(classes_of, "cifar", 1000, 1, 5)}, 10,
+        amcp_and_dac("cifar-amcp", "cifar-dac") + peers("cifar-amcp", "cifar-metric"),
+    ),
+    "topics": _suite(
+        {"Reuters, four topics": partial(classes_of, "reuters", 1000, 4, 4)}, 10,
+        network("CHiGac", partial(labels_only, "CHiGac", "reuters-chigac"))
+        + peers("reuters-chigac", "reuters-metric"),
+    ),
+    "activities": _suite(
+        {"Six activities by accelerometer": partial(classes_of, "activities", 1000, 6, 6)}, 10,
+        network("CHiGac", partial(labels_only, "CHiGac", "activities-chigac"))
+        + peers("activities-chigac", "activities-metric"),
+    ),
+    "clothes": _suite(
+        {"Fashion-MNIST, five classes to five": partial(classes_of, "clothes", 1000, 1, 4)}, 10,
+        network("DAC with a decoder", partial(drawing, "clothes-dac"), 1)
+        + peers("clothes-dac", "clothes-metric"),
+        *LIKELIHOODS,
+    ),
+    "statistician": _suite(
+        _characters(4) | _characters(12), 20,
+        network("DAC with a decoder", partial(drawing, "omniglot-statistician"), 1)
+        + peers("omniglot-statistician"),
+        *LIKELIHOODS,
     ),
 }  # fmt: skip

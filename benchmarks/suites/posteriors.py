@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.ours import weights_identity
-from benchmarks.page import Cell, by_data, mean, median, sets
+from benchmarks.page import Cell, mean, median, sets
 from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
-from benchmarks.synthetic import Word, case_of, generator_of
+from benchmarks.synthetic import Word, drawn
 from clusterwise.priors.crp import ChineseRestaurantMixture
 
 __all__ = ["SUITES", "Posterior", "chain", "posterior_of", "scored", "total_variation"]
@@ -33,20 +33,6 @@ TRUTH: dict[str, Any] = {
     "degrees_of_freedom_prior": 1e6,  # all clusters have the same width
     "covariance_prior": SD**2,
 }
-HOW_TO_READ = f"""\
-Data from NCP's own model in the plane: CRP with alpha = {ALPHA}, means with standard deviation {MEAN_SD:.0f},
-round clusters with standard deviation {SD:.0f}. Mean ± standard error over data sets.
-
-- *DPMixture, told the model* has round clusters and all hyper-parameters fixed at the truth, two chains of
-  {N_DRAWS} draws after {N_WARM_UP} steps: the true posterior, up to Monte-Carlo error. *DPMixture, defaults*
-  has round clusters and infers everything else. *NCP*: {N_PARTITIONS} partitions, each in an order of its
-  own; its input is brought to unit spread.
-- *TV*: total variation distance of P(K) from the true posterior's, from 0 to 1. *Pairs*: mean absolute
-  difference of the probability that two points share a cluster. For the true posterior both are the distance
-  between its two chains: what lies below it is noise.
-- *P(true K)*: probability of the number of clusters that the data were drawn with. *Brier of pairs*: mean
-  square of the probability that two points share a cluster minus whether they do. Nobody can be better than
-  the true posterior on average, in either."""
 COLUMNS = ("TV", "pairs", "P(true K)", "Brier of pairs", "mean K")
 FIGURES: dict[str, Cell] = {
     "sets": sets,
@@ -77,11 +63,6 @@ def total_variation(first: Mapping[int, float], second: Mapping[int, float]) -> 
     0.5
     """
     return sum(abs(first.get(k, 0.0) - second.get(k, 0.0)) for k in first.keys() | second.keys()) / 2
-
-
-def _draw(n: int, index: int) -> Case:
-    prior = ChineseRestaurantMixture(alpha=ALPHA, mean_sd=MEAN_SD, sd=SD)
-    return case_of(prior.draw_set(generator_of(Word.POSTERIORS, n, index), n), index)
 
 
 def posterior_of(name: str, points: np.ndarray, n_partitions: int, **options: Any) -> Posterior:
@@ -157,15 +138,16 @@ def posteriors(quick: bool) -> Suite:
         own("DPMixture, defaults", partial(compared, "inferred")),
         own("NCP", partial(compared, "NCP"), identity=partial(weights_identity, "ncp-2d")),
     ]
-    return Suite(
-        "NCP's posterior compared with that of a Markov chain",
-        [Data(f"{n} points", partial(_draw, n), 2 if quick else 12) for n in SIZES],
-        methods,
-        lambda rows, page: [HOW_TO_READ, *by_data(rows, FIGURES)],
-        ("k", "true k"),
-        COLUMNS,
-        scored,
-    )
+    prior = ChineseRestaurantMixture(alpha=ALPHA, mean_sd=MEAN_SD, sd=SD)
+    data = [
+        Data(
+            f"{n} points",
+            partial(drawn, partial(prior.draw_set, n_points=n), Word.POSTERIORS, n),
+            2 if quick else 12,
+        )
+        for n in SIZES
+    ]
+    return Suite(data, methods, FIGURES, metrics=("k", "true k"), columns=COLUMNS, score=scored)
 
 
 SUITES = {"posteriors": posteriors}

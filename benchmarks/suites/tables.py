@@ -25,27 +25,6 @@ MOST_ROWS = 8_000  # of other data sets, sampled with a fixed seed
 N_TOPICS = 100  # dimensions to which TF-IDF tables are brought
 TIME_LIMIT = 180.0
 QUICK_ROWS, QUICK_TIME_LIMIT = 200, 5.0
-INTRODUCTION = f"""\
-Data sets with classes or reference partitions, which no method is told. *fcps*, *sipu* and *wut* are
-batteries of the clustering-data-v1 suite with at most {LARGEST_OF_BATTERIES:,} rows; *scikit-learn* are iris,
-wine, breast cancer, digits, moons and circles; *tables*, *single cells* (50 principal components of
-log-normalized counts), *texts* (word vectors; TF-IDF brought to {N_TOPICS} dimensions by a truncated SVD,
-rows of unit length) and *features* (UMAP of images, MoCo) have at most {MOST_ROWS:,} random rows. Batteries,
-scikit-learn's data and tables are standardized, feature by feature, for all methods alike; the others are
-taken as they are.
-
-Where there are several reference partitions, a figure is taken against each and the best counts; points that
-a reference marks as noise are left out of its score. Noise that a method finds counts as one more cluster in
-ARI and as none in k. Methods with *true k* are told the number of clusters of the first reference.
-
-One run for each data set, one thread, at most {TIME_LIMIT:.0f} s of CPU time. **A method that fails or takes
-longer scores ARI 0 and a wrong k**; data sets on which a method was not tried (MeanShift above 2,000 rows,
-spectral clustering above 3,000) are left out, and the number of data sets says so. ± is one standard error
-over the data sets of a column. Leiden and Louvain are scikit-network's, on the graph of 15 neighbours; its
-Leiden does not always end and is given 20 s, a hundred times what it needs otherwise. The classes of a table
-need not be clusters: what counts is the comparison of methods."""
-
-
 # -- data --------------------------------------------------------------------------------------------
 
 
@@ -176,7 +155,7 @@ def report(rows: Rows, page: Path) -> list[str]:
     """Every figure by battery, for methods that find k and for those that are told it."""
     found = [name for name in rows.names("method") if name not in GIVEN_K]
     told = [name for name in rows.names("method") if name in GIVEN_K]
-    parts = [INTRODUCTION]
+    parts = []
     if found:
         parts += ["## The number of clusters is hidden", *figures_by_battery(rows, found, "###")]
     if told:
@@ -194,7 +173,6 @@ def methods() -> list[Method]:
 def tables(quick: bool) -> Suite:
     """The suite."""
     return Suite(
-        title="Data sets with k hidden",
         data=data_sets(quick),
         methods=methods(),
         report=report,

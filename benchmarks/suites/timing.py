@@ -1,18 +1,20 @@
-"""How long ``fit`` takes: next to peers, on large tables, as rows and clusters grow, beside a busy core."""
+"""How long ``fit`` takes: next to peers, on large tables, beside a busy core."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from benchmarks.ours import network, ours, with_search
+from benchmarks.ours import ours, with_search
 from benchmarks.page import (
     NOTHING,
     Cell,
@@ -27,30 +29,85 @@ from benchmarks.page import (
     span,
 )  # fmt: skip
 from benchmarks.peers import PEERS, REFERENCES
-from benchmarks.pictures import draw_curves
-from benchmarks.stages import REST, STAGES, by_stages
 from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
-from benchmarks.suites.mixtures import METHODS, NETWORKS, chigac_case, mog_case, slow_methods
-from benchmarks.summary import Rows, exponent
+from benchmarks.suites.mixtures import CHIGAC, METHODS, MOG, NETWORKS, slow_methods
+from benchmarks.summary import Rows
 from benchmarks.synthetic import Word, generator_of
 
-__all__ = ["SUITES", "batched", "beside_a_busy_core", "draw_blobs", "draw_ten_features", "growth_table"]
+__all__ = [
+    "SUITES", "batched", "beside_a_busy_core", "by_stages", "draw_blobs", "draw_ten_features",
+    "stage_seconds",
+]  # fmt: skip
 
 # -- speed ---------------------------------------------------------------------------------------------
 
 REFERENCE, BATCHED, STAGED = "BayesianGaussianMixture", with_search("AMCP"), "AMCP, by stages"
-SPEED_SETS = {
-    "(1000, 4)": partial(mog_case, "(1000, 4)"),
-    "(3000, 12)": partial(mog_case, "(3000, 12)"),
-    "(200, 4)": partial(chigac_case, "(200, 4)"),
-}
-SPEED = """\
-One thread, all methods in one process, taking turns. Seconds are wall times on one machine and mean little
-elsewhere; *times less* is the time of BayesianGaussianMixture (20 diagonal components, at most 1000
-iterations) over that of the method: of the medians, of the sums over all data sets, and the median of the
-ratios on each data set. Methods with fewer sets are compared on these. *fit_predict_many* gets all sets of
-the setting at once; its time is that of the whole divided by their number, the median of 3 runs. So *in
-total* compares it with its like, and *medians* its mean with a median."""
+STAGES, REST = ("prepare", "propose", "refine", "describe"), "checks, storing"
+SPEED_SETS = {**MOG, "(200, 4)": CHIGAC["(200, 4)"]}
+
+
+class _Timed:
+    """A pipeline with a clock for each stage."""
+
+    def __init__(self, pipeline: Any) -> None:
+        self.pipeline, self.seconds = pipeline, dict.fromkeys(STAGES, 0.0)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.pipeline, name)
+        if name not in STAGES:
+            return found
+
+        def timed(*args: Any, **options: Any) -> Any:
+            started = time.perf_counter()
+            result = found(*args, **options)
+            self.seconds[name] += time.perf_counter() - started
+            return result
+
+        return timed
+
+
+def stage_seconds(estimator: Any, points: np.ndarray) -> dict[str, float]:
+    """Seconds of one ``fit`` on points (n, d) by stages, and of the rest: checks, attributes, warnings."""
+    clock = _Timed(estimator._pipeline())
+    estimator._pipeline = lambda: clock
+    started = time.perf_counter()
+    try:
+        estimator.fit(points)
+    finally:
+        del estimator._pipeline  # which the class has, too
+    whole = time.perf_counter() - started
+    return clock.seconds | {REST: whole - sum(clock.seconds.values())}
+
+
+def by_stages(name: str) -> Run:
+    """One of our estimators whose ``more`` are the seconds of its stages."""
+    import clusterwise
+
+    model = getattr(clusterwise, name)(random_state=0)
+
+    def run(case: Case) -> Outcome:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            seconds = stage_seconds(model, case.points)
+        return Outcome(model.labels_, more=lambda: seconds, seconds=sum(seconds.values()))
+
+    return run
+
+
+def batched(setting: str, n_sets: int) -> Run:
+    """AMCP on all data sets of a setting at once; the labels are those of the case."""
+    import clusterwise
+
+    model = clusterwise.AMCP(random_state=0)
+    many = [SPEED_SETS[setting](index).points for index in range(n_sets)]
+
+    def run(case: Case) -> Outcome:
+        started = time.perf_counter()
+        labels = model.fit_predict_many(many)
+        seconds = (time.perf_counter() - started) / len(many)
+        return Outcome(np.resize(labels[case.seed], len(case.points)), seconds=seconds)
+
+    return run
 
 
 def _batch_name(setting: str) -> str:
@@ -76,31 +133,12 @@ def _ratio_on_each(rows: Rows, everything: Rows) -> str:
     return NOTHING if _is_batch(rows) else ratio("seconds", REFERENCE, inverse=True)(rows, everything)
 
 
-def batched(setting: str, n_sets: int) -> Run:
-    """AMCP on all data sets of a setting at once; the labels are those of the case."""
-    import clusterwise
-
-    model = clusterwise.AMCP(random_state=0)
-    many = [SPEED_SETS[setting](index).points for index in range(n_sets)]
-
-    def run(case: Case) -> Outcome:
-        started = time.perf_counter()
-        labels = model.fit_predict_many(many)
-        seconds = (time.perf_counter() - started) / len(many)
-        return Outcome(np.resize(labels[case.seed], len(case.points)), seconds=seconds)
-
-    return run
-
-
 def speed(quick: bool) -> Suite:
-    """Time per data set, every method on the same sets in the same process; where AMCP's time goes.
-
-    Run it on a machine that does nothing else: other suites' times come from runs of hours.
-    """
+    """Time per data set, every method on the same sets in the same process; where AMCP's time goes."""
     n_sets, slow = 5 if quick else 100, slow_methods(20, 20)
     names = (*NETWORKS, "GaussianSearch", REFERENCE, "HDBSCAN")
-    together = [replace(METHODS[name], group="speed", max_sets=slow.get(name)) for name in names]
     own = partial(Method, kind="ours", group="speed")
+    together = [replace(METHODS[name], group="speed", max_sets=slow.get(name)) for name in names]
     together.append(own(STAGED, partial(by_stages, "AMCP")))
     together += [own(_batch_name(of), partial(batched, of, n_sets), max_sets=3) for of in SPEED_SETS]
     data = [
@@ -117,7 +155,7 @@ def speed(quick: bool) -> Suite:
     }
 
     def report(rows: Rows, page: Path) -> list[str]:
-        parts = [SPEED]
+        parts = []
         for setting in rows.names("data"):
             of = rows.of(data=setting)
             stages = {name: of.of(method=STAGED).describe(name).median for name in (*STAGES, REST)}
@@ -130,18 +168,14 @@ def speed(quick: bool) -> Suite:
             parts.append(markdown_table(["stage", "median ms", "share"], lines))
         return parts
 
-    return Suite("Time per data set", data, together, report, ("ARI", "k"), (*STAGES, REST))
+    return Suite(data, together, report=report, metrics=("ARI", "k"), columns=(*STAGES, REST))
 
 
 # -- tables --------------------------------------------------------------------------------------------
 
-TABLE_SPEED = """\
-One thread, all methods in one process on the same tables: ten Gaussian clusters, some of which touch.
-MiniBatchKMeans is told the number of clusters. Run it on a machine that does nothing else."""
-
 
 def clusters(n: int, d: int, index: int) -> Case:
-    """Ten Gaussian clusters of n rows and d features."""
+    """Ten Gaussian clusters of n rows and d features, some of which touch."""
     rng = generator_of(Word.TABLE_SPEED, n, d, index)
     labels = rng.integers(0, 10, n)
     return Case(2 * rng.standard_normal((10, d))[labels] + rng.standard_normal((n, d)), index, (labels,))
@@ -151,44 +185,33 @@ def table_speed(quick: bool) -> Suite:
     """Time of `cw.Clusterer`, a sweep of Gaussian mixtures, and MiniBatchKMeans, which is given k."""
     sweep, batches = PEERS["GMM + BIC"], REFERENCES["MiniBatchKMeans (true k)"]
     methods = [replace(one, group="speed") for one in (ours("Clusterer"), sweep, batches)]
-    references = {"2,000 rows, 8 features": sweep.name, "1,000,000 rows, 16 features": batches.name}
-    sizes = (2_000, 8), (20_000 if quick else 1_000_000, 16)
     data = [
-        Data(name, partial(clusters, *size), n_sets, ("Clusterer", reference))
-        for (name, reference), size, n_sets in zip(
-            references.items(), sizes, (2, 1) if quick else (10, 3), strict=True
-        )
-    ]
+        Data(
+            "2,000 rows, 8 features", partial(clusters, 2_000, 8), 2 if quick else 10,
+            ("Clusterer", sweep.name),
+        ),
+        Data(
+            "1,000,000 rows, 16 features", partial(clusters, 20_000 if quick else 1_000_000, 16),
+            1 if quick else 3, ("Clusterer", batches.name),
+        ),
+    ]  # fmt: skip
 
-    def report(rows: Rows, page: Path) -> list[str]:
-        parts = [TABLE_SPEED]
-        for name, reference in references.items():
-            columns: dict[str, Cell] = {
-                "sets": sets,
-                "median s": median("cpu_seconds"),
-                f"times {reference}": ratio("cpu_seconds", reference),
-                "ARI": mean("ARI"),
-            }
-            parts += [f"## {name}", method_table(rows.of(data=name), None, columns)]
-        return parts
+    def times_peer(rows: Rows, everything: Rows) -> str:
+        (peer,) = set(everything.names("method")) & {sweep.name, batches.name}
+        return ratio("cpu_seconds", peer)(rows, everything)
 
-    return Suite("Time of cw.Clusterer", data, methods, report, ("ARI", "k"), time_limit=300.0)
+    columns: dict[str, Cell] = {
+        "sets": sets,
+        "median s": median("cpu_seconds"),
+        "times the peer": times_peer,
+        "ARI": mean("ARI"),
+    }
+    return Suite(data, methods, columns, metrics=("ARI", "k"), time_limit=300.0)
 
 
-# -- growth --------------------------------------------------------------------------------------------
+# -- busy ----------------------------------------------------------------------------------------------
 
-TOO_LONG, LIMIT = 30.0, 120.0
-GROWTH = f"""\
-CPU seconds of `fit`, one thread, and in brackets the number of clusters found: a method that misses clusters
-is quick. The exponent is the slope of log time over log size by least squares; 1 is linear. A method that
-takes more than {TOO_LONG:.0f} s is not tried at the next size. Memory is the peak of the method's process at
-the largest size, interpreter and libraries included. In the plane, clusters are round, of equal size, and at
-least 8 standard deviations apart; in ten features they have all widths and orientations. Networks see a
-sample of the rows, as always."""
-IN_THE_PLANE = ("AMCP", "DAC", "GaussianSearch", "Clusterer", "BayesianGaussianMixture (60)", "HDBSCAN")
-ANY_TABLE = (
-    "Clusterer", "GaussianSearch", "DPMixture", "DeepDPM", "BayesianGaussianMixture (50), full", "HDBSCAN",
-)  # fmt: skip
+BESIDE = ", beside a busy core"
 
 
 def draw_blobs(n: int, k: int, index: int) -> Case:
@@ -217,75 +240,6 @@ def draw_ten_features(n: int, index: int) -> Case:
     return Case(points, index, (labels,))
 
 
-def _seconds_and_k(rows: Rows) -> str:
-    if not len(rows.good):
-        return rows.names("status")[0].partition(":")[0] if len(rows) else NOTHING
-    return f"{significant(rows.describe('cpu_seconds').median)} ({rows.describe('k').median:.0f})"
-
-
-def growth_table(rows: Rows, sizes: dict[str, int]) -> tuple[str, dict[str, list[tuple[float, float]]]]:
-    """A line for each method with its time at every size, by the name of the data; and the same as curves."""
-    lines, curves = [], dict[str, list[tuple[float, float]]]()
-    for method in rows.names("method"):
-        of = {name: rows.of(method, name) for name in sizes}
-        curves[method] = [
-            (sizes[name], one.describe("cpu_seconds").median) for name, one in of.items() if len(one.good)
-        ]
-        slope = exponent(*zip(*curves[method], strict=True)) if curves[method] else float("nan")
-        memory = [f"{float(row['peak_memory_mb']):.0f}" for one in of.values() for row in one.good]
-        cells = [*map(_seconds_and_k, of.values()), NOTHING if np.isnan(slope) else f"{slope:.2f}"]
-        lines.append([method, *cells, memory[-1] if memory else NOTHING])
-    header = ["method", *(f"{size:,}" for size in sizes.values()), "exponent", "memory, MB"]
-    return markdown_table(header, lines), curves
-
-
-def growth(quick: bool) -> Suite:
-    """How the time of ``fit`` grows with the number of rows and of clusters."""
-    n_sizes = (500, 1_000) if quick else (1_000, 3_000, 10_000, 30_000, 100_000)
-    n_of_k, k_sizes = (1_000, (2, 10)) if quick else (10_000, (2, 5, 10, 20, 50))
-    groups: dict[str, tuple[dict[int, Callable[[int], Case]], tuple[str, ...]]] = {
-        "10 clusters in the plane, by rows": ({n: partial(draw_blobs, n, 10) for n in n_sizes}, IN_THE_PLANE),
-        f"{n_of_k:,} rows in the plane, by clusters": (
-            {k: partial(draw_blobs, n_of_k, k) for k in k_sizes}, IN_THE_PLANE,
-        ),
-        "20 clusters in ten features, by rows": (
-            {n: partial(draw_ten_features, n) for n in n_sizes}, ANY_TABLE,
-        ),
-    }  # fmt: skip
-    data = [
-        Data(f"{group}: {size:,}", draw, 1, names, group)
-        for group, (draws, names) in groups.items()
-        for size, draw in draws.items()
-    ]
-    networks = {"AMCP": "amcp-2d", "DAC": "dac-minimum-loss-2d"}
-    methods = [network(name, name, weights, group=None) for name, weights in networks.items()]
-    for name in dict.fromkeys((*IN_THE_PLANE[2:], *ANY_TABLE)):
-        methods.append(replace(PEERS[name], group=None) if name in PEERS else ours(name))
-
-    def report(rows: Rows, page: Path) -> list[str]:
-        parts, panels = [GROWTH, f"![Growth]({page.stem}.png)"], {}
-        for group, (draws, _) in groups.items():
-            sizes = {f"{group}: {size:,}": size for size in draws}
-            table, panels[group] = growth_table(rows.of_data(sizes), sizes)
-            parts += [f"## {group}", table]
-        draw_curves(panels, page.with_suffix(".png"), "CPU seconds")
-        return parts
-
-    return Suite(
-        "Growth of the time of fit", data, methods, report, ("ARI", "k", "true k"), time_limit=LIMIT,
-        patience=1, too_long=TOO_LONG,
-    )  # fmt: skip
-
-
-# -- busy ----------------------------------------------------------------------------------------------
-
-BUSY = """\
-Median seconds of `fit`, by the clock, with the numerical libraries' own number of threads while another
-process keeps one core busy, and with one thread and nothing else running; *times* is the ratio of the two.
-Run it on two cores that do nothing else."""
-BESIDE = ", beside a busy core"
-
-
 def beside_a_busy_core(build: Callable[[], Run]) -> Run:
     """The same method while another process uses one core; the clock does not count its start."""
     run = build()
@@ -302,32 +256,32 @@ def beside_a_busy_core(build: Callable[[], Run]) -> Run:
     return busy
 
 
+def _times_quiet(rows: Rows, everything: Rows) -> str:
+    """Median seconds over those of the same method without the other process."""
+    (name,) = rows.names("method")
+    quiet = everything.of(method=name.removesuffix(BESIDE)).describe("seconds").median
+    return significant(rows.describe("seconds").median / quiet) if name.endswith(BESIDE) else NOTHING
+
+
 def busy(quick: bool) -> Suite:
     """How much slower every estimator gets if another process uses one of the cores."""
-    n = 300 if quick else 3_000
-    plane, table = f"{n:,} rows in the plane", f"{n:,} rows, ten features"
-    networks = ("AMCP", "DAC", "ACTST", "CHiGac", "NCP")
-    own = {plane: (*networks, *ANY_TABLE[:4]), table: ANY_TABLE[:4]}
-    names = {of: tuple(name + end for name in chosen for end in ("", BESIDE)) for of, chosen in own.items()}
-    draws = {plane: partial(draw_blobs, n, 10), table: partial(draw_ten_features, n)}
-    methods = []
-    for method in map(ours, own[plane]):
-        methods.append(replace(method, group="quiet"))
-        build = partial(beside_a_busy_core, method.build)
-        methods.append(replace(method, name=method.name + BESIDE, build=build, group="busy", threads=None))
-
-    def report(rows: Rows, page: Path) -> list[str]:
-        parts = [BUSY]
-        for of, chosen in own.items():
-            lines = []
-            for name in chosen:
-                pair = [rows.of(one, of).describe("seconds").median for one in (name + BESIDE, name)]
-                lines.append([name, *(significant(value) for value in (*pair, pair[0] / pair[1]))])
-            parts += [f"## {of}", markdown_table(["estimator", "busy", "quiet", "times"], lines)]
-        return parts
-
-    data = [Data(of, draw, 1 if quick else 3, names[of]) for of, draw in draws.items()]
-    return Suite("Beside a busy core", data, methods, report, ("ARI", "k"), time_limit=300.0)
+    n, tables = 300 if quick else 3_000, ("Clusterer", "GaussianSearch", "DPMixture", "DeepDPM")
+    plane = ("AMCP", "DAC", "ACTST", "CHiGac", "NCP", *tables)
+    quiet = [replace(ours(name), group="quiet") for name in plane]
+    beside = [
+        Method(one.name + BESIDE, partial(beside_a_busy_core, one.build), "ours", group="busy", threads=None)
+        for one in quiet
+    ]
+    data = [
+        Data(name, draw, 1 if quick else 3, tuple(one + end for one in chosen for end in ("", BESIDE)))
+        for name, draw, chosen in (
+            (f"{n:,} rows in the plane", partial(draw_blobs, n, 10), plane),
+            (f"{n:,} rows, ten features", partial(draw_ten_features, n), tables),
+        )
+    ]
+    methods = [method for pair in zip(quiet, beside, strict=True) for method in pair]
+    columns: dict[str, Cell] = {"median seconds": median("seconds"), "times": _times_quiet}
+    return Suite(data, methods, columns, metrics=("ARI", "k"), time_limit=300.0)
 
 
-SUITES = {"speed": speed, "table-speed": table_speed, "growth": growth, "busy": busy}
+SUITES = {"speed": speed, "table-speed": table_speed, "busy": busy}

@@ -133,8 +133,8 @@ def chigac() -> Figure:
     left, right = figure.subfigures(1, 2, width_ratios=(1.5, 1))
     StepsDisplay.from_estimator(est, points, figure=left, max_panels=8)
     ax = right.subplots()
-    ClusterDisplay.from_estimator(est, points, ax=ax)
-    bare(ax, "the pioneers of the clusters (rings)")
+    scatter(ax, points, est.labels_, "clusters and their pioneers (crosses)")
+    ax.scatter(*points[est.pioneers_].T, s=70, c="black", marker="x", linewidths=2)
     return figure
 
 
@@ -196,7 +196,7 @@ def gaussian_search() -> Figure:
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
     scaled = (points - points.mean(axis=0)) / points.std()
     scatter(axes[0], points, cells(scaled, N_CELLS), "k-means cells", 3.0)
-    scatter(axes[1], points, start, f"merged by evidence: {start.max() + 1} clusters, some to spare", 3.0)
+    scatter(axes[1], points, start, f"merged by evidence: {start.max() + 1} clusters, too many", 3.0)
     ClusterDisplay.from_estimator(est, points, ax=axes[2])
     bare(axes[2], f"EM, merges and splits: {est.n_clusters_} clusters")
     return figure

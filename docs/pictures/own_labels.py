@@ -12,8 +12,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from sklearn.decomposition import PCA
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.manifold import TSNE
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -26,6 +25,11 @@ from clusterwise.plotting.palette import cluster_colours
 
 PICTURE = Path(__file__).with_suffix(".png")
 N_ROWS = 600
+
+
+def in_the_plane(points: np.ndarray) -> np.ndarray:
+    """Places (n, 2) of points (n, d) that keep neighbours together (t-SNE)."""
+    return np.asarray(TSNE(2, init="pca", perplexity=30, random_state=0).fit_transform(points))
 
 
 def panel(axes: Axes, places: np.ndarray, letters: np.ndarray, colours: np.ndarray, title: str) -> None:
@@ -50,15 +54,13 @@ def main() -> None:
     letters = np.array([chr(ord("A") + label) for label in y])
     est = cw.AMCP(weights=weights, random_state=0).fit(X)
     encoded = EncodedSpace(weights.model.encoder).apply(X)  # type: ignore[arg-type]
-    few = np.unique(est.labels_, return_counts=True)[1].min() < 2
-    seen = PCA(2) if few or est.n_clusters_ < 3 else LinearDiscriminantAnalysis(n_components=2)
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
     grey = np.full(len(X), "#555555")
-    panel(left, PCA(2).fit_transform((X - X.mean(0)) / X.std(0)), letters, grey, "columns as they are")
+    panel(left, in_the_plane((X - X.mean(0)) / X.std(0)), letters, grey, "columns as they are")
     colours = np.array(cluster_colours(est.n_clusters_), dtype=object)[est.labels_]
     nmi, ari = normalized_mutual_info_score(y, est.labels_), adjusted_rand_score(y, est.labels_)
     title = f"encoded: {est.n_clusters_} clusters, {len(set(letters))} letters, NMI {nmi:.2f}, ARI {ari:.2f}"
-    panel(right, seen.fit_transform(encoded, est.labels_), letters, colours, title)
+    panel(right, in_the_plane(encoded), letters, colours, title)
     figure.savefig(PICTURE, dpi=110)
     print(title)
 

@@ -37,6 +37,6 @@ typical["customers"] = by_cluster.size()
 typical
 
 # %%
-# A picture: features on their first two principal components.
+# The customers on the first two principal components of the prepared columns.
 
 cw.plotting.ClusterDisplay.from_estimator(est, customers)

@@ -2,7 +2,7 @@
 How many clusters, and how sure?
 ================================
 
-Two groups that nearly touch: P(K) shows the doubt, and coarser and finer answers are one call away.
+When two groups nearly touch, P(K) shows the doubt, and coarser and finer partitions are one call away.
 """
 
 # %%
@@ -19,18 +19,19 @@ est = cw.Clusterer(random_state=0).fit(X)
 print({k: round(p, 3) for k, p in est.k_posterior_.items() if p > 0.005})
 
 # %%
-# ``labels_at`` gives the best partition with a number of clusters that you choose.
+# ``labels_at`` gives the best candidate partition with the number of clusters that you choose. The
+# less probable the number, the less natural the partition: five clusters cut a round one in two.
 
 figure, axes = plt.subplots(1, 4, figsize=(12, 3), layout="constrained")
 cw.plotting.KPosteriorDisplay.from_estimator(est, ax=axes[0])
-for ax, k in zip(axes[1:], (2, 3, 4), strict=True):
+for ax, k in zip(axes[1:], (3, 4, 5), strict=True):
     colours = [cw.plotting.cluster_colours(k)[label] for label in est.labels_at(k)]
     ax.scatter(*X.T, s=6, c=colours)
     ax.set(xticks=[], yticks=[], title=f"labels_at({k})")
 plt.show()
 
 # %%
-# The answer was cut from a tree in which every branch has a score: the expected overlap with a true
-# cluster. The branches that were taken for clusters are framed.
+# The answer was cut from a tree in which every branch has a score: its expected overlap with a true
+# cluster. The branches that became clusters are framed.
 
 cw.plotting.TreeDisplay.from_estimator(est)

@@ -23,7 +23,6 @@ ordinary, _ = make_moons(60, noise=0.06, random_state=1)
 anywhere = rng.uniform([-1.5, -1], [2.5, 1.5], (40, 2))
 tomorrow = np.concatenate([ordinary, anywhere])
 labels = est.predict(tomorrow)
-confidence = est.predict_proba(tomorrow).max(axis=1)
 
 # %%
 # Every row gets a label, even one that is far from everything. The outlier score, between 0 and 1,

@@ -2,7 +2,7 @@
 Draws and consensus
 ===================
 
-Many plausible partitions instead of one: which rows belong together for certain, and which only perhaps?
+Many plausible partitions instead of one show which rows certainly belong together, and which only perhaps.
 """
 
 # %%
@@ -19,10 +19,10 @@ centres = [[-9, 4], [6, 8], [8.2, 10.2], [2, -9]]
 X, _ = make_blobs([25, 20, 15, 20], centers=centres, random_state=3)
 est = cw.DPMixture(random_state=0).fit(X)
 posterior = est.sample_partitions(200)
-print(posterior.k_posterior)
+print({k: round(p, 3) for k, p in posterior.k_posterior.items()})
 
 # %%
-# The co-clustering matrix has the probability that two rows share a cluster, and the consensus is the
+# The co-clustering matrix contains the probability that two rows share a cluster. The consensus is the
 # partition that is closest to all draws.
 
 consensus = posterior.consensus()

@@ -30,15 +30,15 @@ started = time.perf_counter()
 partitions = cw.AMCP(random_state=0).fit_partition_many(data_sets)
 print(f"{len(data_sets)} data sets in {time.perf_counter() - started:.1f} s")
 found_k = np.array([partition.n_clusters for partition in partitions])
-print(f"the number of clusters is that of the generator in {np.mean(found_k == true_k):.0%} of them")
+print(f"k is right for {np.mean(found_k == true_k):.0%} of them")
 
 # %%
-# Where it is not, centres of the generator often lie so close together that nobody could tell.
+# Where it is not, clusters of the generator often overlap too much to be told apart.
 
 figure, axes = plt.subplots(1, 5, figsize=(12, 2.6), layout="constrained")
 chosen = [*np.flatnonzero(found_k == true_k)[:3], *np.flatnonzero(found_k != true_k)[:2]]
 for ax, i in zip(axes, chosen, strict=False):
     colours = np.array(cw.plotting.cluster_colours(found_k[i]))
     ax.scatter(*data_sets[i].T, s=5, c=colours[partitions[i].labels])
-    ax.set(xticks=[], yticks=[], title=f"found {found_k[i]}, generator {true_k[i]}")
+    ax.set(xticks=[], yticks=[], title=f"found {found_k[i]}, true k = {true_k[i]}")
 plt.show()

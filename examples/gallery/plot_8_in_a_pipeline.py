@@ -2,13 +2,13 @@
 In a scikit-learn pipeline
 ==========================
 
-Memberships as features for a model that comes after the clusters.
+Use cluster memberships as features of a regression model.
 """
 
 # %%
 # All estimators are scikit-learn transformers: ``transform`` returns the probability of each cluster.
-# Here the target is different in each cluster, which a linear model of the coordinates cannot
-# express.
+# Here the target has a different level in each cluster, which a linear model of the coordinates
+# cannot express.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -29,7 +29,7 @@ with_clusters = make_pipeline(
 )
 
 # %%
-# The clusters are found anew in every fold, on the training rows only, and their number with them.
+# In every fold the clusters and their number are found on the training rows only.
 
 figure, axes = plt.subplots(1, 2, figsize=(8, 3.6), sharex=True, sharey=True, layout="constrained")
 models = {"coordinates": linear, "coordinates and memberships": with_clusters}
@@ -38,4 +38,5 @@ for ax, (name, model) in zip(axes, models.items(), strict=True):
     print(f"{name:<28} R² = {scores.mean():.2f} ± {scores.std():.2f}")
     ax.scatter(y, cross_val_predict(model, X, y, cv=5), s=6)
     ax.set(title=name, xlabel="target", ylabel="prediction")
+    ax.label_outer()
 plt.show()

@@ -39,7 +39,9 @@ def canonical_labels(labels: ArrayLike) -> NDArray[np.int64]:
     if values.ndim != 1:
         raise InvalidDataError(f"labels must be a 1-D array, one label per point; got shape {values.shape}.")
     if values.dtype == np.int64 and len(values) > 0 and values.min() >= 0 and values.max() < len(values):
-        return np.asarray(_renamed(values))
+        renamed = np.empty_like(values)
+        _rename(values, np.full(len(values), -1), renamed)
+        return renamed
     try:
         _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     except TypeError as error:  # an object array that mixes kinds
@@ -50,17 +52,14 @@ def canonical_labels(labels: ArrayLike) -> NDArray[np.int64]:
 
 
 @compiled
-def _renamed(labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The same for labels (n,) from 0 to n - 1, without sorting."""
-    names = np.full(len(labels), -1)
-    renamed = np.empty(len(labels), np.int64)
+def _rename(labels: NDArray[np.int64], names: NDArray[np.int64], renamed: NDArray[np.int64]) -> None:
+    """The same for labels (n,) from 0 to n - 1, without sorting, to ``renamed``; ``names`` (n,) are -1."""
     k = 0
     for i in range(len(labels)):
         if names[labels[i]] < 0:
             names[labels[i]] = k
             k += 1
         renamed[i] = names[labels[i]]
-    return renamed
 
 
 def _with_strict_winner(memberships: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.float64]:

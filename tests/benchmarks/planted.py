@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 
 import numpy as np
 
-from benchmarks.page import mean, method_table
+from benchmarks.page import mean
 from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
-from benchmarks.summary import Rows
 
 calls: list[tuple[str, int]] = []  # what ran in this process
 
@@ -97,19 +95,14 @@ METHODS = {
 }
 
 
-def report(rows: Rows, page: Path) -> list[str]:
-    return [method_table(rows, rows.names("method"), {"ARI": mean("ARI")})]
-
-
 def suite(
     *methods: str, n_sets: int = 6, data: tuple[str, ...] = ("few", "many"), **options: object
 ) -> Suite:
     chosen = {"few": few, "many": many}
     return Suite(
-        title="Planted differences",
         data=[Data(name, chosen[name], n_sets) for name in data],
         methods=[METHODS[name] for name in methods],
-        report=report,
+        table={"ARI": mean("ARI")},
         metrics=("ARI", "NMI (arithmetic)", "accuracy", "k error", "log-likelihood"),
         **options,  # type: ignore[arg-type]
     )

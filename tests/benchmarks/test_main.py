@@ -23,7 +23,7 @@ def test_options_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert command.main(["mog"]) == 0
     (name, out, quick, methods, _), options = calls[0]
     assert (name, out, quick, methods) == ("mog", Path("here"), True, ["GMM + BIC", "oracle"])
-    assert options == {"redo": True, "here": False, "sets": 3}
+    assert options == {"redo": True, "stale": False, "here": False, "sets": 3}
     assert calls[1][0][1].parts[-2:] == ("benchmarks", "results")
     assert calls[1][0][3] is None
 

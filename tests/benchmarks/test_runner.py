@@ -50,7 +50,7 @@ def test_a_planted_difference_is_seen(planted: ModuleType, tmp_path: Path) -> No
     assert all(map(math.isnan, values(rows, "halves", "log-likelihood")))
     assert {row["status"] for row in rows} == {"ok"}
     page = (tmp_path / "planted.md").read_text()
-    assert page.startswith("# Planted differences\n")
+    assert page.startswith("# planted\n")
     assert "[planted.csv](planted.csv)" in page
     assert sorted(path.name for path in tmp_path.iterdir()) == ["planted.csv", "planted.md"]
 
@@ -82,6 +82,21 @@ def test_methods_are_measured_one_by_one_and_again(planted: ModuleType, tmp_path
     assert planted.calls == [("halves", seed) for seed in range(6) for _ in range(2)]
     with pytest.raises(BenchmarkError, match=r"no method 'nobody'.*halves"):
         run(suite, tmp_path, methods=["nobody"])
+
+
+def test_rows_of_other_code_are_replaced_one_by_one(
+    planted: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite = planted.suite("truthful", "halves", data=("few",))
+    run(suite, tmp_path)
+    planted.calls.clear()
+    run(suite, tmp_path, stale=True)
+    assert not planted.calls
+    monkeypatch.setattr(runner, "version_of", lambda method: f"new {method.name}")
+    run(suite, tmp_path, stale=True, sets=2)  # as if it was interrupted
+    rows = run(suite, tmp_path, stale=True)
+    assert planted.calls == [(name, index) for index in range(6) for name in ("truthful", "halves")]
+    assert {row["version"] for row in rows} == {"new truthful", "new halves"}
 
 
 def test_a_quick_run_has_files_of_its_own(planted: ModuleType, tmp_path: Path) -> None:
@@ -209,8 +224,8 @@ def test_the_estimate_leaves_the_start_out(monkeypatch: pytest.MonkeyPatch) -> N
     now += 1.0
     shown.step(100, measured=True)
     assert lines == [
-        "name: 2/100 data sets, 1 min 00 s elapsed",
-        "name: 7/100 data sets, 1 min 10 s elapsed, about 3 min 06 s left",
-        "name: 12/100 data sets, 1 min 20 s elapsed, about 2 min 56 s left",
-        "name: 100/100 data sets, 1 min 21 s elapsed",
+        "name: 2/100 data sets, 0:01:00 elapsed",
+        "name: 7/100 data sets, 0:01:10 elapsed, about 0:03:06 left",
+        "name: 12/100 data sets, 0:01:20 elapsed, about 0:02:56 left",
+        "name: 100/100 data sets, 0:01:21 elapsed",
     ]

@@ -78,3 +78,11 @@ def test_a_foreign_file_is_left_alone(tmp_path: Path) -> None:
         with pytest.raises(BenchmarkError, match="holds other rows"):
             Store(path, ["ARI"])
         assert path.read_text() == text
+
+
+def test_rows_from_before_a_column_was_added_have_an_empty_cell(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    filled(path).finish([], [])
+    later = Store(path, ["ARI", "warned"])
+    assert {found["warned"] for found in later.rows()} == {""}
+    assert [found["ARI"] for found in later.rows()] == [found["ARI"] for found in Store(path, ["ARI"]).rows()]

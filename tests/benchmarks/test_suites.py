@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.comparison import Comparison
+from benchmarks.page import introduction, write_page
 from benchmarks.scores import METRICS
 from benchmarks.suite import Suite, find_suite, suite_names
 from benchmarks.summary import Rows
@@ -74,10 +75,20 @@ def planted_rows(suite: Suite) -> Rows:
 def test_pages_are_made_from_any_rows(name: str, tmp_path: Path) -> None:
     suite = SUITES[name, True]
     rows = planted_rows(suite)
-    text = "\n\n".join(suite.report(rows, tmp_path / f"{name}.md"))
+    page = write_page(tmp_path / f"{name}.md", name, suite, rows)
+    text = page.read_text(encoding="utf-8")
+    page.unlink()
     assert text.count("\n| ") > 2
     assert "nan" not in text.replace("HDBSCAN, noise", "")
     pictures = [part.split("](")[1].rstrip(")") for part in text.split("\n\n") if part.startswith("![")]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(pictures)
     for picture in pictures:
         assert (tmp_path / picture).read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", suite_names())
+def test_every_suite_is_introduced(name: str) -> None:
+    title, words = introduction(name)
+    assert title != name
+    assert len(words) > 100
+    assert "{" not in words

@@ -19,7 +19,7 @@ from benchmarks.page import (
     sets,
     significant,
 )
-from benchmarks.summary import Rows, describe, differences, ratios
+from benchmarks.summary import Rows, describe, differences, exponent, ratios
 
 
 @pytest.fixture
@@ -114,3 +114,10 @@ def test_numbers_and_cells() -> None:
         "| ---- | --: |",
         "| x\\|y |   1 |",
     ]
+
+
+@pytest.mark.parametrize("slope", [0.0, 1.0, 1.7])
+def test_exponents_of_power_laws(slope: float) -> None:
+    sizes = np.array([10.0, 30.0, 1000.0])
+    assert exponent(sizes, 3.0 * sizes**slope) == pytest.approx(slope, abs=1e-9)  # type: ignore[arg-type]
+    assert np.isnan(exponent([10.0], [1.0]))

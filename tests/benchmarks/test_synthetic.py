@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 
 import benchmarks
-from benchmarks.suites.mixtures import MOG
+from benchmarks.suites.mixtures import DAC_SIZES
 from benchmarks.synthetic import TEST_SEED, Word, generator_of
 
 SOURCES = {path: path.read_text(encoding="utf-8") for path in Path(benchmarks.__path__[0]).rglob("*.py")}
 
 
 def test_words_are_distinct_and_smaller_than_what_stands_in_their_place_in_mog() -> None:
-    words = [*map(int, Word), *(n_max for n_max, _ in MOG.values())]
-    assert len(set(words)) == len(words) == len(Word.__members__) + len(MOG)
+    words = [*map(int, Word), *(n_max for n_max, _ in DAC_SIZES.values())]
+    assert len(set(words)) == len(words) == len(Word.__members__) + len(DAC_SIZES)
 
 
 def test_each_word_is_used_once() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from clusterwise.cli.app import app
+from clusterwise.training import from_labels
 
 run = CliRunner().invoke
 
@@ -25,6 +27,13 @@ def write(path: Path, n_classes: int, seed: int, columns: tuple[str, ...] = ("a"
         lines.append(",".join([str(i), *cells, f"k{label}", f"word{i % 3}"]))
     path.write_text("\n".join(lines) + "\n")
     return path
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _short_pilot() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(from_labels, "STEPS_OF_PILOT", 20)
+        yield
 
 
 @pytest.fixture(scope="module")

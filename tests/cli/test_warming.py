@@ -1,17 +1,23 @@
 """Compiling before anyone waits for it, and beside the first command."""
 
+import gc
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import joblib
-import numpy as np
 import pytest
+from numba.core.sigutils import normalize_signature
+from typer.testing import CliRunner
 
-from clusterwise import GaussianSearch
+from clusterwise import cli
 from clusterwise.cli import warming
+from clusterwise.cli.app import app
+from clusterwise.cli.versions import VERSIONS
+
+CUSTOMERS = Path(__file__).parents[2] / "examples" / "customers.csv"
 
 
 class Recorder:
@@ -40,29 +46,56 @@ def test_another_process_helps_only_where_nothing_is_compiled(
     Recorder.started = []
     monkeypatch.setattr(subprocess, "Popen", Recorder)
     monkeypatch.setattr(warming, "_is_compiled", lambda: compiled)
-    monkeypatch.setattr(joblib, "cpu_count", lambda: cores)
+    monkeypatch.setattr(warming, "_n_cores", lambda: cores)
     with pytest.raises(ZeroDivisionError), warming.compiling_beside():
+        assert gc.isenabled() == compiled
         raise ZeroDivisionError
+    assert gc.isenabled()
     assert len(Recorder.started) == expected
     for command in Recorder.started:  # what it would run exists
         subprocess_code = command[-1].partition(";")[0]
         exec(subprocess_code, {})
 
 
-def test_compiled_loops_are_found_where_numba_keeps_them() -> None:
-    GaussianSearch(random_state=0).fit(np.random.default_rng(0).normal(size=(40, 2)))
+@pytest.mark.parametrize(
+    ("arguments", "expected"), [(["cluster", "no.csv"], 1), (["cluster", "--help"], 0), (["models"], 0)]
+)
+def test_only_a_command_that_fits_gets_help(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], expected: int
+) -> None:
+    Recorder.started = []
+    monkeypatch.setattr(subprocess, "Popen", Recorder)
+    monkeypatch.setattr(warming, "_is_compiled", lambda: False)
+    monkeypatch.setattr(warming, "_n_cores", lambda: 2)
+    monkeypatch.setattr(sys, "argv", ["clusterwise", *arguments])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert len(Recorder.started) == expected
+
+
+def test_the_first_command_uses_what_is_listed_and_it_is_found_on_disk(tmp_path: Path) -> None:
+    arguments = ["cluster", str(CUSTOMERS), "--out", str(tmp_path / "labels.csv")]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    for module, function, types in VERSIONS:
+        dispatcher = getattr(import_module(f"clusterwise.{module}"), function)
+        assert normalize_signature(types)[0] in dispatcher.signatures, (module, function)
     assert warming._is_compiled()
 
 
 @pytest.mark.slow
-def test_the_other_process_leaves_the_search_and_communities_on_disk(tmp_path: Path) -> None:
+def test_nothing_is_left_to_compile_after_the_other_process(tmp_path: Path) -> None:
     code = (
+        "from typer.testing import CliRunner\n"
         "from clusterwise.cli import warming\n"
         "assert not warming._is_compiled()\n"
-        "warming.compile_search()\n"
+        "warming.compile_backwards()\n"
         "assert warming._is_compiled()\n"
+        "from numba.core import event\n"
+        "from clusterwise.cli.app import app\n"
+        "with event.install_recorder('numba:compile') as compiled:\n"
+        f"    CliRunner().invoke(app, ['cluster', {str(CUSTOMERS)!r}])\n"
+        "names = [e.data['dispatcher'].__qualname__ for _, e in compiled.buffer if e.is_start]\n"
+        "assert not names, names\n"
     )
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
-    found = {path.name.partition("-")[0] for path in tmp_path.rglob("*.nbi")}
-    assert {"em.expect", "shapes._project", "gaps._group", "communities._aggregate"} <= found
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment, cwd=tmp_path)

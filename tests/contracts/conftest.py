@@ -51,7 +51,9 @@ VARIANTS = {
     "CHiGac, drawn": Variant("CHiGac", "tiny-chigac", {"n_draws": 3, "stop": "empty"}),
     "DAC": Variant("DAC", "tiny-minimum-loss"),
     "DAC alone": Variant("DAC", "tiny-minimum-loss", {"refine": None}),
-    "DAC, anchored, em": Variant("DAC", "tiny-anchored", {"filtering": "anchored", "refine": "em"}),
+    "DAC, anchored, em": Variant(
+        "DAC", "tiny-anchored", {"filtering": "anchored", "refine": "em", "revise": False}
+    ),
     "DAC, anchored, alone": Variant("DAC", "tiny-anchored", {"filtering": "anchored", "refine": None}),
     "DAC, flows": Variant("DAC", "tiny-flow", {"refine": None}),
     "ACTST": Variant("ACTST", "tiny-act-st"),
@@ -61,7 +63,7 @@ VARIANTS = {
     "GaussianSearch": Variant("GaussianSearch"),
     "Clusterer": Variant("Clusterer", None, {"preparation": None}),
     "DPMixture": Variant("DPMixture", None, {"n_warm_up": 15, "n_draws": 8, "n_chains": 1}),
-    "DeepDPM": Variant("DeepDPM", None, {"k_init": 4, "n_hidden": 8, "max_epochs": 15}),
+    "DeepDPM": Variant("DeepDPM", None, {"k_init": 4, "n_hidden": 8, "max_epochs": 8}),
 }
 
 

@@ -108,6 +108,7 @@ def test_text_columns_of_frames_are_named(make_each: Make, heaps: np.ndarray) ->
         (scipy.sparse.eye_array(5, 2).tocsr(), "dense data is required"),
         ([[1.0, 2.0], [3.0]], "rows of X differ in length"),
         (iter([1.0, 2.0]), "X is a list_iterator, not a table of numbers"),
+        (b"1,2", "X is bytes, not a table"),
         (None, "X is None"),
         ([[{"a": 1}, 2], [3, 4]], "argument must be a string or a real number"),
     ],

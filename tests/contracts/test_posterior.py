@@ -92,9 +92,9 @@ def test_before_fit(make_with_posterior: Make) -> None:
 def test_k_posterior_of_a_network_alone_is_that_of_its_draws(
     make_variant: Make, heaps: np.ndarray, variant: str
 ) -> None:
-    """Of 200 draws each number has the share that P(K) of fewer draws gives it, up to chance."""
+    """Of 60 draws each number has the share that P(K) of fewer draws gives it, up to chance."""
     estimator = make_variant(variant).fit(heaps)
-    sampled = estimator.sample_partitions(200).k_posterior
+    sampled = estimator.sample_partitions(60).k_posterior
     for k, p in estimator.k_posterior_.items():
         assert sampled.get(k, 0.0) == pytest.approx(p, abs=0.5)
     n_draws = 10 if variant == "NCP alone" else 20

@@ -120,6 +120,16 @@ def test_blank_lines_do_not_count():
     assert read("\n\r\n  \na,b\n\n1,2\n\n3,4\n") == {"a": [1, 3], "b": [2, 4]}
 
 
+@pytest.mark.parametrize("line", ["sep=;\n", '"sep=;"\r\n', "\nSEP=;\n"])
+def test_the_line_that_tells_excel_the_separator_does_not_count(line):
+    table = read_delimited((line + "a;b\n1,5;2\n3;4\n").encode(), "x.csv")
+    assert table.to_pydict() == {"a": [1.5, 3.0], "b": [2, 4]}
+
+
+def test_a_column_may_begin_like_that_line():
+    assert read_delimited(b"sep=width,b\n1,2\n3,4\n", "x.csv").column_names == ["sep=width", "b"]
+
+
 def test_ten_thousand_columns():
     values = np.random.default_rng(0).normal(size=(3, 10_000))
     text = "\n".join([",".join(f"gene{j}" for j in range(10_000)), *(",".join(map(str, r)) for r in values)])

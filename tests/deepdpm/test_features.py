@@ -106,11 +106,15 @@ def test_turns(
     X, labels = rings
     monkeypatch.setattr(alternation, "FIRST_STEPS", 300)
     monkeypatch.setattr(alternation, "STEPS", 50)
-    code, snapshot = alternation.alternate(0, X, None, 2, 1, make_settings, None, lambda _: None)
+
+    def hasty(d: int) -> Settings:
+        return make_settings(d, n_hidden=16, max_epochs=60, settle_epochs=2, final_epochs=3, patience=1)
+
+    code, snapshot = alternation.alternate(0, X, None, 2, 1, hasty, None, lambda _: None)
     found = snapshot.weights.memberships(code.encode(X)).argmax(axis=1)
     assert homogeneity_score(labels, found) > 0.9  # bent clusters may come in pieces
     assert code.decode(code.encode(X[:5])).shape == (5, 20)
-    again, later = alternation.alternate(0, X, None, 2, 1, make_settings, (code, snapshot), lambda _: None)
+    again, later = alternation.alternate(0, X, None, 2, 1, hasty, (code, snapshot), lambda _: None)
     assert len(later.history) > len(snapshot.history)
     assert again.autoencoder is not code.autoencoder
 

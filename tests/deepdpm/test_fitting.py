@@ -114,5 +114,5 @@ def test_clusters_that_no_row_prefers_are_dropped(
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_hardly_any_rows(make_settings: Make, n: int) -> None:
     rows = Rows(np.random.default_rng(0).normal(size=(n, 2)))
-    end = run(0, rows, make_settings(), 3)
+    end = run(0, rows, make_settings(max_epochs=60), 3)
     assert 1 <= end.weights.n_clusters <= n

@@ -67,8 +67,8 @@ def test_every_battery_names_its_best_peer(pages, tables):
 
 
 def test_batteries_are_won_or_lost(pages, tables):
-    assert pages.batteries_by_outcome(tables, won=True) == "- *fcps*: 0.90; HDBSCAN 0.50"
-    assert pages.batteries_by_outcome(tables, won=False) == "- *wut*: 0.00; HDBSCAN 0.70"
+    assert pages.batteries_by_outcome(tables, won=True) == "- *fcps*: 0.90; best peer 0.50 (HDBSCAN)"
+    assert pages.batteries_by_outcome(tables, won=False) == "- *wut*: 0.00; best peer 0.70 (HDBSCAN)"
 
 
 def test_a_table_is_found_below_its_heading(pages, tmp_path, monkeypatch):

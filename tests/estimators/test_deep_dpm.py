@@ -218,7 +218,7 @@ def test_still_moving(heaps: tuple[np.ndarray, np.ndarray]) -> None:
 
 def test_one_cluster_comes_with_advice() -> None:
     X = np.random.default_rng(0).normal(size=(500, 2))
-    with pytest.warns(OneClusterWarning, match="ended with one cluster.*smaller scatter_share"):
+    with pytest.warns(OneClusterWarning, match="ended with one cluster.*smaller covariance_prior"):
         estimator = make().fit(X)
     assert estimator.n_clusters_ == 1
     assert_sound(estimator, X)

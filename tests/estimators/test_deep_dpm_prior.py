@@ -19,7 +19,13 @@ def space() -> Space:
     return Space.of(read_table(X, DeepDPM(), joint=False).columns, pareto=True)
 
 
-def test_the_default_grows_with_the_rows_but_not_for_few(space: Space) -> None:
+def test_the_default_is_the_prior_of_the_paper(space: Space) -> None:
+    for n in (100, 70_000):
+        prior = prior_of_clusters(space, n, "full", 1e-4, None, DeepDPM().scatter_share)
+        np.testing.assert_allclose(prior.psi, 0.005 * prior.nu)
+
+
+def test_a_share_grows_with_the_rows_but_not_for_few(space: Space) -> None:
     def scatter(n: int) -> float:
         return float(prior_of_clusters(space, n, "full", 1e-4, None, 2.5e-5).psi[0])
 

@@ -8,7 +8,14 @@ import torch
 from sklearn.metrics import adjusted_rand_score
 from torch import Tensor
 
-from clusterwise.models.dac_flows import best_partition, flow_loss, members_of_labels, some_members
+from clusterwise.models import dac_flows
+from clusterwise.models.dac_flows import (
+    best_partition,
+    branches,
+    flow_loss,
+    members_of_labels,
+    some_members,
+)
 from clusterwise.nn.cluster_flows import ClusterFlow
 
 
@@ -55,14 +62,46 @@ def test_what_is_right_stays(flow: ClusterFlow, three: tuple[Tensor, np.ndarray]
     np.testing.assert_array_equal(best_partition(flow, points, [torch.from_numpy(truth)]).numpy(), truth)
 
 
-def test_starts_complete_each_other(flow: ClusterFlow, three: tuple[Tensor, np.ndarray]) -> None:
-    """Each has two of the clusters in one, and nothing in the search splits."""
+def test_starts_complete_each_other(
+    flow: ClusterFlow, three: tuple[Tensor, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has two of the clusters in one, and without trees nothing in the search splits."""
+    monkeypatch.setattr(dac_flows, "branches", lambda points: torch.zeros(0, len(points), dtype=torch.bool))
     points, truth = three
     first = torch.from_numpy(np.array([0, 0, 1])[truth])
     second = torch.from_numpy(np.array([0, 1, 1])[truth])
     assert best_partition(flow, points, [first]).max() == 1
     found = best_partition(flow, points, [first, second])
     assert adjusted_rand_score(truth, found.numpy()) > 0.99
+
+
+def test_trees_have_what_no_start_has(flow: ClusterFlow, three: tuple[Tensor, np.ndarray]) -> None:
+    points, truth = three
+    everything = torch.zeros(len(points), dtype=torch.long)
+    assert adjusted_rand_score(truth, best_partition(flow, points, [everything]).numpy()) > 0.99
+
+
+def test_branches_are_sizeable_and_hold_the_clusters(three: tuple[Tensor, np.ndarray]) -> None:
+    points, truth = three
+    found = branches(points)
+    assert found.sum(1).min() >= dac_flows.LEAST_PART_SHARE * len(points)
+    assert len(found) <= 2 * len(dac_flows.TREES) * dac_flows.DIVISIONS
+    for k in range(3):
+        assert (found.numpy() == (truth == k)).all(axis=1).any()
+    assert branches(points[:10]).shape == (0, 10)  # too few to be divided
+
+
+def test_a_cluster_is_not_cut_because_its_density_is_not_exact(
+    flow: ClusterFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two Gaussians describe a slightly bent bar better than one, whatever the number of points."""
+    rng = np.random.default_rng(0)
+    along = rng.uniform(-1, 1, 400)
+    bar = np.c_[along, 0.05 * np.square(along) + 0.06 * rng.standard_normal(400)]
+    points, start = torch.from_numpy(bar).float(), torch.from_numpy(along > 0).long()
+    assert best_partition(flow, points, [start]).max() == 0
+    monkeypatch.setattr(dac_flows, "MISFIT", 0.0)
+    assert best_partition(flow, points, [start]).max() > 0
 
 
 def test_one_cluster_and_one_point(flow: ClusterFlow) -> None:

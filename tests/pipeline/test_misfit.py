@@ -99,6 +99,7 @@ def test_one_cluster_of_two_heaps():
     assert "there is one cluster, but the rows fall into groups" in message
 
 
+@pytest.mark.filterwarnings("ignore::clusterwise.exceptions.CapReachedWarning")  # of a network alone
 def test_clusters_that_are_values():
     rng = np.random.default_rng(7)
     values = rng.integers(0, 3, 600)

@@ -17,6 +17,7 @@ from sklearn.preprocessing import normalize
 import clusterwise as cw
 from clusterwise.exceptions import ClusterwiseError, FeatureCountError, InvalidDataError
 from clusterwise.tables import TablePreparation
+from clusterwise.tables.columns import read_columns
 from clusterwise.tables.dates import days_of
 
 
@@ -239,6 +240,22 @@ def test_columns_without_clusters_look_like_one_cloud() -> None:
         for name, X in tables.items()
     }
     assert found == dict.fromkeys(tables, 1)
+
+
+@pytest.mark.parametrize("library", ["pandas", "pyarrow"])
+def test_dates_with_a_time_zone_are_those_of_the_place(library: str) -> None:
+    frames = pytest.importorskip(library)
+    pandas = pytest.importorskip("pandas")
+    make = frames.DataFrame if library == "pandas" else frames.Table.from_pandas
+    there = pandas.Series(pandas.date_range("2024-03-30 22:30", periods=40, freq="h", tz="Europe/Berlin"))
+    there[3] = pandas.NaT
+    as_read = [
+        read_columns(make(pandas.DataFrame({"d": dates}))).columns[0]
+        for dates in (there, there.dt.tz_localize(None))
+    ]
+    assert [column.kind for column in as_read] == ["date", "date"]
+    np.testing.assert_array_equal(as_read[0].values, as_read[1].values)
+    assert np.isnan(as_read[0].values).sum() == 1
 
 
 def test_dates_as_numbers_and_cycles() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.cluster.hierarchy import fcluster, linkage
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 from clusterwise.training.all_cuts import AllCuts, agreement
@@ -45,3 +46,34 @@ def test_mergers_across_classes_are_known() -> None:
         branches_of(10.0 * truth[:, None] + np.random.default_rng(0).normal(size=(20, 1))), truth
     )
     assert cuts.apart.tolist() == [False] * 18 + [True]
+
+
+def test_a_miss_is_how_far_the_threshold_is_from_the_number_of_classes() -> None:
+    rng = np.random.default_rng(2)
+    truth = np.repeat(np.arange(4), 15)
+    branches = branches_of(3.0 * rng.normal(size=(4, 3))[truth] + rng.normal(size=(60, 3)))
+    cuts = AllCuts.of(branches, truth)
+    for threshold in (-3.0, 0.0, 2.0, 4.0, 9.0):
+        rule = CutRule(threshold=threshold)
+        miss = cuts.miss(rule)
+        numbers = [
+            len(np.unique(replace(rule, threshold=threshold + sign * (miss + 1e-9)).labels(branches)[0]))
+            for sign in (-1, 1)
+        ]
+        assert 4 in numbers
+        if miss > 0:
+            assert len(np.unique(rule.labels(branches)[0])) != 4
+            closer = [
+                len(np.unique(replace(rule, threshold=threshold + sign * 0.99 * miss).labels(branches)[0]))
+                for sign in (-1, 1)
+            ]
+            assert 4 not in closer
+
+
+def test_the_partition_into_as_many_as_there_are_classes() -> None:
+    rng = np.random.default_rng(3)
+    truth = rng.integers(5, size=80)
+    points = 1.5 * rng.normal(size=(5, 3))[truth] + rng.normal(size=(80, 3))
+    expected = fcluster(linkage(points, "ward"), 5, "maxclust") - 1
+    found = AllCuts.of(branches_of(points), truth).given_number()
+    assert found == pytest.approx(agreement(truth, expected))

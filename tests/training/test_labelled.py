@@ -20,13 +20,20 @@ from clusterwise.exceptions import (
     RecipeError,
     WeightsFileError,
 )
+from clusterwise.nn.feature_encoder import EncoderConfig
 from clusterwise.pretrained.weights_file import load_weights
-from clusterwise.training import train
+from clusterwise.training import from_labels, train
 from clusterwise.training.from_labels import METHODS, recipe_for
 from clusterwise.training.images import distorted, spliced, turned
-from clusterwise.training.labelled import LabelledSource, started, whole_groups
+from clusterwise.training.labelled import LabelledSource, started
+from clusterwise.training.labelled_sets import whole_groups
 from clusterwise.training.loop import train_weights
 from clusterwise.training.recipe import recipe_from_dict
+
+
+@pytest.fixture(autouse=True)
+def _short_pilot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(from_labels, "STEPS_OF_PILOT", 20)
 
 
 def classes(n_classes: int = 12, each: int = 20, d: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -95,6 +102,40 @@ def test_groups_are_calibrated_on_as_they_are() -> None:
         assert len(set(source.held.groups[one.index[0]])) == 1  # type: ignore[index]
         assert sorted(np.bincount(one.labels[0])) == [10, 10]
     assert whole_groups(LabelledSource(recipe, X, y).held, recipe) == []
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "held_out", "n_out"), [(5, "rows", 2), (8, "classes", 4), (40, "classes", 8)]
+)
+def test_folds_leave_every_class_out(n_classes: int, held_out: str, n_out: int) -> None:
+    X, y = classes(n_classes=n_classes)
+    recipe = recipe_for("amcp", "identity", 4, None, 10, 0)
+    source = LabelledSource(recipe, X, y)
+    assert source.held_out == held_out
+    never = set(range(n_classes))
+    folds = list(source.folds())
+    for fold in folds:
+        unseen = set(map(tuple, fold.unseen[0].rows.tolist()))
+        known = set(map(tuple, np.concatenate([fold.source.prior.rows, fold.source.held.rows]).tolist()))
+        assert not unseen & known
+        assert len(np.unique(fold.unseen[0].y)) == n_out
+        never -= set(fold.unseen[0].y.tolist())
+        if held_out == "rows":  # and rows of all classes that nothing was learned from
+            assert not known & set(map(tuple, fold.unseen[1].rows.tolist()))
+    assert not never
+    assert len({tuple(np.unique(fold.unseen[0].y)) for fold in folds}) == 5
+
+
+def test_features_are_turned_where_classes_are_long_in_a_direction_that_says_nothing() -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(20), 30)
+    round_ones = 2.5 * rng.normal(size=(20, 4))[y] + rng.normal(size=(600, 4))
+    useless = 6.0 * rng.normal(size=(600, 3))
+    recipe = recipe_for("amcp", "identity", 7, None, 2, 0)
+    long = LabelledSource(recipe, np.c_[round_ones, useless] @ np.linalg.qr(rng.normal(size=(7, 7)))[0], y)
+    start = long.choose_start(EncoderConfig(7, "identity"), False).start
+    assert start.share < 1
+    assert not start.directions  # classes in one direction differ in how far away they are
 
 
 def test_the_same_seed_gives_the_same_weights(tmp_path: Path) -> None:

@@ -10,7 +10,13 @@ from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 from sknetwork.clustering import Leiden, get_modularity
 
-from clusterwise.trees.communities import RESOLUTIONS, communities, leiden
+from clusterwise.trees.communities import (
+    RESOLUTIONS,
+    RESOLUTIONS_OF_SHARED,
+    communities,
+    leiden,
+    weighted_by_shared_neighbours,
+)
 from clusterwise.trees.neighbourhood import neighbourhood_of
 
 
@@ -65,3 +71,31 @@ def test_higher_resolutions_have_more_communities() -> None:
 
 def test_a_graph_without_edges() -> None:
     np.testing.assert_array_equal(leiden(csr_matrix((4, 4)), 1.0), np.arange(4))
+
+
+def test_weights_are_the_share_of_common_neighbours() -> None:
+    """The slow version: sets of neighbours, each row among its own."""
+    graph, _ = graph_of(4, 3.0)
+    weighted = weighted_by_shared_neighbours(graph).toarray()
+    near = [{row, *graph[row].indices} for row in range(graph.shape[0])]
+    for i, j in zip(*graph.nonzero(), strict=True):
+        assert weighted[i, j] == pytest.approx(len(near[i] & near[j]) / len(near[i] | near[j]))
+    np.testing.assert_array_equal(weighted > 0, graph.toarray() > 0)
+    np.testing.assert_array_equal(weighted, weighted.T)
+
+
+def test_a_bridge_of_neighbours_by_chance_weighs_little() -> None:
+    clique = 1 - np.eye(5)
+    graph = np.zeros((10, 10))
+    graph[:5, :5] = graph[5:, 5:] = clique
+    graph[0, 5] = graph[5, 0] = 1.0
+    weighted = weighted_by_shared_neighbours(csr_matrix(graph))
+    assert weighted[0, 5] == pytest.approx(2 / 10)
+    assert weighted[1, 2] == 1.0
+
+
+def test_communities_of_the_weighted_graph() -> None:
+    graph, truth = graph_of(0, 0.3)
+    found = communities(graph, by_shared=True)
+    assert len(found) == len(RESOLUTIONS_OF_SHARED)
+    assert max(adjusted_rand_score(truth, labels) for labels in found) == 1.0

@@ -15,7 +15,6 @@ from clusterwise.cli.messages import one_line_warnings, options_in_remedies
 from clusterwise.cli.methods import choose_method, make_estimator, require_method
 from clusterwise.cli.results import STDIN, result_table
 from clusterwise.cli.tables import Choice
-from clusterwise.cli.warming import compiling_beside
 from clusterwise.cli.weights import choose_for, read_weights
 from clusterwise.datasets import format_of, output_format_of, read_table, write_table
 from clusterwise.exceptions import ClusterwiseError
@@ -96,7 +95,7 @@ def cluster_file(
                 typer.echo(line)
         typer.echo(f"labels: {out}")
         return
-    with one_line_warnings(choice.raw) as heard, compiling_beside():
+    with one_line_warnings(choice.raw) as heard:
         table = read_table(file)
         started = time.perf_counter()
         with options_in_remedies():

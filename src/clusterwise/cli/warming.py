@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 
-import joblib
 import numpy as np
-import typer
 
-__all__ = ["compile_search", "compiling_beside", "warm_up"]
+__all__ = ["compile_backwards", "compiling_beside", "warm_up"]
 
 
 def warm_up() -> None:
@@ -26,49 +27,60 @@ def warm_up() -> None:
         warnings.simplefilter("ignore")  # nobody looks at these clusters
         for points in _tables():
             Clusterer(random_state=0).fit(points).predict(points)
-    typer.echo(f"ready ({time.perf_counter() - started:.0f} s)")
+    print(f"ready ({time.perf_counter() - started:.0f} s)")
 
 
-def compile_search() -> None:
-    """Compile what comes late in a fit of the default method: the search, and then communities."""
-    from sklearn.neighbors import kneighbors_graph
+def compile_backwards() -> None:
+    """Compile what the default method needs, the last of it first; what is on disk is passed over."""
+    from numba.core.sigutils import normalize_signature
 
-    from clusterwise import GaussianSearch
-    from clusterwise.trees.communities import leiden
+    from clusterwise.cli.versions import VERSIONS
 
-    points = _tables()[0]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        GaussianSearch(random_state=0).fit(points)
-    graph = kneighbors_graph(points, 5)
-    leiden(graph + graph.T, 1.0)
+    gc.disable()  # compiling makes millions of small objects, and this process ends soon
+    for module, function, types in reversed(VERSIONS):
+        getattr(import_module(f"clusterwise.{module}"), function).compile(
+            # the text itself would be another name on disk
+            normalize_signature(types)[0]  # type: ignore[no-untyped-call]
+        )
 
 
 @contextmanager
 def compiling_beside() -> Iterator[None]:
-    """Where nothing has been compiled yet, let another process compile the second half meanwhile.
+    """Where nothing has been compiled yet, let another process compile from the other end meanwhile.
 
-    The first fit after an installation compiles its loops one after the other, trees first. When it comes to
-    the search it finds that on disk.
+    The first fit after an installation compiles its loops one after the other. The other process begins with
+    the last of them, so that they meet half-way, however quick each of them is.
     """
-    if joblib.cpu_count() < 2 or _is_compiled():
+    if _is_compiled():
         yield
         return
-    command = [sys.executable, "-c", f"from {__name__} import compile_search; compile_search()"]
-    quiet = subprocess.DEVNULL
-    with subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet) as other:
-        try:
+    gc.disable()  # see ``compile_backwards``; a tenth of the time
+    try:
+        if _n_cores() < 2:
             yield
-        finally:
-            other.kill()  # what it has compiled is on disk
+            return
+        command = [sys.executable, "-c", f"from {__name__} import compile_backwards; compile_backwards()"]
+        quiet = subprocess.DEVNULL
+        with subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet) as other:
+            try:
+                yield
+            finally:
+                other.kill()  # what it has compiled is on disk
+    finally:
+        gc.enable()
+
+
+def _n_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _is_compiled() -> bool:
-    """Whether machine code of the search is on disk; where it is kept is known to numba alone."""
-    from clusterwise.search.em import expect
+    """Whether machine code of the default method is on disk; where it is kept is known to numba alone."""
+    from clusterwise.trees.tree import _lay_out  # in a module that is imported quickly
 
-    folder = expect.stats.cache_path
-    return folder is not None and any(Path(folder).glob("em.expect-*.nbi"))
+    folder = _lay_out.stats.cache_path
+    return folder is not None and any(Path(folder).glob("tree._lay_out-*.nbi"))
 
 
 def _tables() -> list[np.ndarray]:

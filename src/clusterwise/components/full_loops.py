@@ -1,7 +1,8 @@
 """Compiled loops over clusters with full covariance matrices; ``full`` says what they are for.
 
 The matrices are small and many: one call of a library for each would take longer than its arithmetic. Inner
-loops run along rows, so that they stay quick for matrices that are not so small.
+loops run along rows, so that they stay quick for matrices that are not so small. Functions without an
+underscore make the room, because code that allocates takes longer to compile.
 """
 
 from __future__ import annotations
@@ -27,11 +28,17 @@ LOG_PI = math.log(math.pi)
 LOG_2PI = math.log(2 * math.pi)
 
 
-@compiled
 def lift(points: np.ndarray) -> np.ndarray:
     """T(x) of points (n, d), (n, p): one, x, and x_a x_b for a <= b."""
     n, d = points.shape
     lifted = np.empty((n, 1 + d + d * (d + 1) // 2))
+    _lift(points, lifted)
+    return lifted
+
+
+@compiled
+def _lift(points: np.ndarray, lifted: np.ndarray) -> None:
+    n, d = points.shape
     for i in range(n):
         lifted[i, 0] = 1.0
         place = d + 1
@@ -40,7 +47,6 @@ def lift(points: np.ndarray) -> np.ndarray:
             for b in range(a, d):
                 lifted[i, place] = points[i, a] * points[i, b]
                 place += 1
-    return lifted
 
 
 @compiled
@@ -103,7 +109,6 @@ def _posterior_of(
             matrix[a, b] = matrix[b, a] = value
 
 
-@compiled
 def posterior_moments(
     statistics: np.ndarray, kappa: float, psi: np.ndarray, least: float
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -113,13 +118,24 @@ def posterior_moments(
     """
     k, d = len(statistics), psi.shape[1]
     means, matrices = np.empty((k, d)), np.empty((k, d, d))
-    for j in range(k):
-        own_psi = psi[j] if len(psi) > 1 else psi[0]
-        _posterior_of(statistics[j], kappa, own_psi, least, means[j], matrices[j])
+    _posterior_moments(statistics, kappa, psi, least, means, matrices)
     return means, matrices
 
 
 @compiled
+def _posterior_moments(
+    statistics: np.ndarray,
+    kappa: float,
+    psi: np.ndarray,
+    least: float,
+    means: np.ndarray,
+    matrices: np.ndarray,
+) -> None:
+    for j in range(len(statistics)):
+        own_psi = psi[j] if len(psi) > 1 else psi[0]
+        _posterior_of(statistics[j], kappa, own_psi, least, means[j], matrices[j])
+
+
 def natural_parameters(
     statistics: np.ndarray, kappa: float, nu: np.ndarray, psi: np.ndarray, least: float
 ) -> np.ndarray:
@@ -128,9 +144,24 @@ def natural_parameters(
     The prior is that of ``posterior_moments``; nu* is ``nu``, (1,) or (K,), and the number of points.
     """
     k, d = len(statistics), psi.shape[1]
-    eta, mean = np.empty((k, 1 + d + d * (d + 1) // 2)), np.empty(d)
-    matrix, upper, inverse = np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
-    for j in range(k):
+    eta, spare = np.empty((k, 1 + d + d * (d + 1) // 2)), np.empty((4, d, d))
+    _natural_parameters(statistics, kappa, nu, psi, least, spare, eta)
+    return eta
+
+
+@compiled
+def _natural_parameters(
+    statistics: np.ndarray,
+    kappa: float,
+    nu: np.ndarray,
+    psi: np.ndarray,
+    least: float,
+    spare: np.ndarray,
+    eta: np.ndarray,
+) -> None:
+    d, mean = psi.shape[1], spare[0, 0]
+    matrix, upper, inverse = spare[1], spare[2], spare[3]
+    for j in range(len(statistics)):
         own_psi = psi[j] if len(psi) > 1 else psi[0]
         degrees = (nu[j] if len(nu) > 1 else nu[0]) + statistics[j, 0]
         _posterior_of(statistics[j], kappa, own_psi, least, mean, matrix)
@@ -138,7 +169,9 @@ def natural_parameters(
         if math.isnan(log_det):
             raise np.linalg.LinAlgError("Matrix is not positive definite")
         _invert_transposed(upper, inverse)
-        matrix[:] = 0.0  # becomes the precision
+        for a in range(d):  # becomes the precision
+            for b in range(d):
+                matrix[a, b] = 0.0
         for e in range(d):
             for a in range(e + 1):
                 factor = inverse[e, a] * degrees
@@ -155,7 +188,6 @@ def natural_parameters(
                 eta[j, place] = -0.5 * matrix[a, b] if a == b else -matrix[a, b]
                 place += 1
         eta[j, 0] = 0.5 * (d * math.log(degrees) - log_det - d * LOG_2PI - square)
-    return eta
 
 
 @compiled
@@ -177,7 +209,6 @@ def _log_marginal(
     return value
 
 
-@compiled
 def log_marginals(
     statistics: np.ndarray, kappa: float, nu: np.ndarray, psi: np.ndarray, least: float
 ) -> np.ndarray:
@@ -187,57 +218,94 @@ def log_marginals(
     """
     k, d = len(statistics), psi.shape[1]
     found, spare = np.empty(k), np.empty((3, d, d))
-    for j in range(k):
-        own_nu, own_psi = nu[j] if len(nu) > 1 else nu[0], psi[j] if len(psi) > 1 else psi[0]
-        found[j] = _log_marginal(statistics[j], kappa, own_nu, own_psi, least, spare)
+    _log_marginals(statistics, kappa, nu, psi, least, spare, found)
     return found
 
 
 @compiled
+def _log_marginals(
+    statistics: np.ndarray,
+    kappa: float,
+    nu: np.ndarray,
+    psi: np.ndarray,
+    least: float,
+    spare: np.ndarray,
+    found: np.ndarray,
+) -> None:
+    for j in range(len(statistics)):
+        own_nu, own_psi = nu[j] if len(nu) > 1 else nu[0], psi[j] if len(psi) > 1 else psi[0]
+        found[j] = _log_marginal(statistics[j], kappa, own_nu, own_psi, least, spare)
+
+
 def log_marginals_of_each(
     statistics: np.ndarray, kappa: float, nu: np.ndarray, psi: np.ndarray, least: float
 ) -> np.ndarray:
     """Log marginal likelihoods (S, K) of clusters with statistics (K, p) under priors ``nu`` (S,), (S, d)."""
     k, s, d = len(statistics), len(nu), psi.shape[1]
     found, spare = np.empty((s, k)), np.empty((3, d, d))
-    for prior in range(s):
-        for j in range(k):
-            found[prior, j] = _log_marginal(statistics[j], kappa, nu[prior], psi[prior], least, spare)
+    _log_marginals_of_each(statistics, kappa, nu, psi, least, spare, found)
     return found
 
 
 @compiled
+def _log_marginals_of_each(
+    statistics: np.ndarray,
+    kappa: float,
+    nu: np.ndarray,
+    psi: np.ndarray,
+    least: float,
+    spare: np.ndarray,
+    found: np.ndarray,
+) -> None:
+    for prior in range(len(nu)):
+        for j in range(len(statistics)):
+            found[prior, j] = _log_marginal(statistics[j], kappa, nu[prior], psi[prior], least, spare)
+
+
 def whiteners(matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Inverses (K, d, d) of the lower triangular roots of matrices (K, d, d), and log determinants (K,)."""
     k, d = matrices.shape[:2]
-    inverses, log_dets, upper = np.empty((k, d, d)), np.empty(k), np.empty((d, d))
-    for j in range(k):
-        log_dets[j] = _root(matrices[j], upper)
-        if math.isnan(log_dets[j]):
-            raise np.linalg.LinAlgError("Matrix is not positive definite")
-        _invert_transposed(upper, inverses[j])
+    inverses, log_dets = np.empty((k, d, d)), np.empty(k)
+    _whiteners(matrices, np.empty((d, d)), inverses, log_dets)
     return inverses, log_dets
 
 
 @compiled
+def _whiteners(matrices: np.ndarray, upper: np.ndarray, inverses: np.ndarray, log_dets: np.ndarray) -> None:
+    for j in range(len(matrices)):
+        log_dets[j] = _root(matrices[j], upper)
+        if math.isnan(log_dets[j]):
+            raise np.linalg.LinAlgError("Matrix is not positive definite")
+        _invert_transposed(upper, inverses[j])
+
+
 def are_positive(matrices: np.ndarray) -> bool:
     """Whether all matrices (K, d, d) are positive definite."""
-    k, d = matrices.shape[:2]
-    upper = np.empty((d, d))
+    return bool(_are_positive(matrices, np.empty(matrices.shape[1:])))
+
+
+@compiled
+def _are_positive(matrices: np.ndarray, upper: np.ndarray) -> bool:
     log_det = 0.0
-    for j in range(k):  # for matrix in matrices: would compile the root again, for another layout
+    for j in range(len(matrices)):  # for matrix in matrices: would compile the root again, for another layout
         log_det += _root(matrices[j], upper)  # NaN if there is none
     return not math.isnan(log_det)
 
 
-@compiled
 def squared_lengths(points: np.ndarray, means: np.ndarray, whiten: np.ndarray) -> np.ndarray:
     """Squared lengths of W_k (x_i - m_k), (n, K), for lower triangles W (K, d, d); each row on its own."""
-    (n, d), k = points.shape, len(means)
-    lengths = np.empty((n, k))
-    offset = np.empty(d)
+    lengths = np.empty((len(points), len(means)))
+    _squared_lengths(points, means, whiten, np.empty(points.shape[1]), lengths)
+    return lengths
+
+
+@compiled
+def _squared_lengths(
+    points: np.ndarray, means: np.ndarray, whiten: np.ndarray, offset: np.ndarray, lengths: np.ndarray
+) -> None:
+    n, d = points.shape
     for i in range(n):
-        for j in range(k):
+        for j in range(len(means)):
             length = 0.0
             for e in range(d):
                 offset[e] = points[i, e] - means[j, e]
@@ -246,4 +314,3 @@ def squared_lengths(points: np.ndarray, means: np.ndarray, whiten: np.ndarray) -
                     along += whiten[j, e, a] * offset[a]
                 length += along * along
             lengths[i, j] = length
-    return lengths

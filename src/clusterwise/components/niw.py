@@ -59,14 +59,18 @@ class Posterior:
     psi: np.ndarray  # (K, d, d) full, (K, d) diagonal, (K,) spherical
 
 
-@compiled
 def sum_by_label(lifted: np.ndarray, labels: np.ndarray, n_clusters: int) -> np.ndarray:
     """Sum the rows of ``lifted`` (n, p) with the same label; (K, p)."""
     sums = np.zeros((n_clusters, lifted.shape[1]))
+    _add_by_label(lifted, labels, sums)
+    return sums
+
+
+@compiled
+def _add_by_label(lifted: np.ndarray, labels: np.ndarray, sums: np.ndarray) -> None:
     for i in range(len(labels)):
         for a in range(lifted.shape[1]):
             sums[labels[i], a] += lifted[i, a]
-    return sums
 
 
 @dataclass(frozen=True)

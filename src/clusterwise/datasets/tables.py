@@ -44,7 +44,8 @@ def format_of(path: str | Path) -> Format:
         raise InvalidDataError(f"{path} is compressed; unpack it first, only text is read compressed.")
     if ending not in FORMATS:
         shown = f"ends in {ending!r}" if ending else "has no ending"
-        raise InvalidDataError(f"{path} {shown}; use one of {', '.join(FORMATS)}.")
+        packed = ", ".join(COMPRESSIONS)
+        raise InvalidDataError(f"{path} {shown}; use one of {', '.join(FORMATS)}, or text with {packed}.")
     return FORMATS[ending]
 
 

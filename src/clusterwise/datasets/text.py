@@ -74,10 +74,14 @@ def _single_bytes(data: bytes) -> tuple[str, str]:
 
 
 def tidy_lines(data: bytes) -> bytes:
-    """UTF-8 text with \\n or \\r\\n at its ends of lines, without blank lines or comments above the table."""
+    """UTF-8 text with \\n or \\r\\n at its ends of lines, without what may stand above the table.
+
+    That is blank lines, comments, and the line ``sep=;`` by which Excel is told the separator.
+    """
     if b"\n" not in data:
         data = data.replace(b"\r", b"\n")
     data = re.sub(rb"\A(?:[ \t]*\r?\n)+", b"", data)  # pyarrow would count them as a header
+    data = re.sub(rb'(?i)\A"?sep=[^\r\n]"?,*[ \t]*\r?\n', b"", data)
     while data.startswith(b"#"):
         line, _, rest = data.partition(b"\n")
         # numpy.savetxt writes the names of columns like that

@@ -72,8 +72,9 @@ class DeepDPM(BaseClusterer):
     degrees_of_freedom_prior : float, optional
         nu: the prior covariance counts as much as about this many rows; d + 2 by default.
     scatter_share : float
-        How fine the clusters are: nu Psi is this share of the data's scatter, or 0.005 nu of its variance
-        if that is more, as with few rows. Smaller shares allow smaller and more clusters.
+        How fine the clusters are where rows are many: nu Psi is this share of the data's scatter, or 0.005 nu
+        of its variance if that is more. 0, the default, is the paper's prior, with which the number of
+        clusters may grow with the number of rows; larger shares, such as 1e-4, keep it down.
     covariance_prior : float or array-like of shape (d,), optional
         Prior variance of a cluster by feature in the units of X, instead of ``scatter_share``; nu Psi is nu
         times it.
@@ -173,7 +174,7 @@ class DeepDPM(BaseClusterer):
         alpha: float = 10.0,
         mean_precision_prior: float = 1e-4,
         degrees_of_freedom_prior: float | None = None,
-        scatter_share: float = 2.5e-5,
+        scatter_share: float = 0.0,
         covariance_prior: Any = None,
         splits: bool = True,
         merges: bool = True,
@@ -388,7 +389,7 @@ class DeepDPM(BaseClusterer):
         if self.n_clusters_ == 1 and self.splits and self._space.varies:
             self._say(
                 "DeepDPM ended with one cluster: if you expect more, try scaling='feature' for columns in "
-                "different units, a smaller scatter_share, covariance_type='diag' for many features and "
+                "different units, a smaller covariance_prior, covariance_type='diag' for many features and "
                 "few rows, feature_learning='mlp' for raw features, or k_init=10.",
                 OneClusterWarning,
             )

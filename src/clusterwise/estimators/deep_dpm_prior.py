@@ -14,8 +14,8 @@ from clusterwise.estimators.validation import by_feature, require_degrees_of_fre
 __all__ = ["prior_of_clusters"]
 
 # The authors' prior variance of a cluster, in units of the data's. For many rows the prior's scatter matrix
-# nu Psi is a share of that of the data instead: it keeps the number of clusters from growing with the number
-# of rows, as clusters are never exactly Gaussian.
+# nu Psi can be a share of that of the data instead: it keeps the number of clusters from growing with the
+# number of rows, as clusters are never exactly Gaussian.
 LEAST_VARIANCE = 0.005
 
 
@@ -30,7 +30,7 @@ def prior_of_clusters(
 ) -> NormalInverseWishart:
     """The prior for this many rows; ``variances`` is a number or (d,), in the units of the data.
 
-    Without them nu is d + 2, and nu Psi is a share of the data's scatter.
+    Without them nu is d + 2, and nu Psi is a share of the data's scatter, but not less than the authors'.
     """
     d = space.n_features
     if degrees_of_freedom is not None:

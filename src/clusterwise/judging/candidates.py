@@ -19,6 +19,7 @@ from clusterwise.trees.cut import best_cut, labels_of_cut, values_below
 from clusterwise.trees.features import Measured, Nodes, measure, nodes_of
 from clusterwise.trees.linkages import LINKAGES, trees_of
 from clusterwise.trees.neighbourhood import Neighbourhood, nearest, neighbour_graph, neighbourhood_of
+from clusterwise.trees.points import COLUMNS_OF_ONE_UNIT
 
 __all__ = ["ORIGINS", "Candidates", "MoreRows", "candidates_of", "filled"]
 
@@ -117,7 +118,9 @@ def _proposed(
     start = canonical_labels(fitted[0].memberships.argmax(axis=0))  # without empty clusters
     found = climb(sample, [start], with_moves=True, most_rounds=ROUNDS_OF_SEARCH)
     yield "search", -1, found[0].memberships.argmax(axis=0)
-    for labels in communities(near.graph if more is None else neighbour_graph(more.points)):
+    # In many columns rows have neighbours by chance, whom they do not share with each other.
+    graph = near.graph if more is None else neighbour_graph(more.points)
+    for labels in communities(graph, by_shared=near.points.shape[1] > COLUMNS_OF_ONE_UNIT):
         yield "communities", -1, labels if more is None else labels[more.places]
 
 

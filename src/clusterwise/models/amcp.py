@@ -15,6 +15,7 @@ Objective (``AMCP.loss``; Eq 11), unrolled over the T steps, at random states of
     - log p(C_k | .)                      cross-entropy of the plan against the true columns
     - w sum_j q_ij log(pi_j p_ij / q_ij)  the bound of IntraCM (Eq 4), the components' width held fixed
     - v log sum_i s_i exp(-loss_i)        the chance that a drawn seed i leads to a right cluster (Eqs 9-10)
+    + what the revision decides by        if the configuration asks for it, see ``amcp_bound``
 
 =====================  ================================================  =================================
 symbol                 meaning                                           here
@@ -65,6 +66,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from clusterwise.models.amcp_bound import decision_loss, drift_loss
 from clusterwise.models.amcp_encoding import NumpyEncoding
 from clusterwise.models.amcp_loop import Loop, first_by_k_means, similarity_in_torch, uniform_numbers
 from clusterwise.models.amcp_mixing import NEVER, Encodings, IntraCM
@@ -316,10 +318,10 @@ class AMCP(AmortizedModel):
     def loss(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
         """Eq 11 at random states of the loop, averaged over points, states and EM steps."""
         config = self.config
-        x, expected = self.encode(task.points, None)
+        once, expected = self.encode(task.points, None)
         x, labels, n_clusters, expected, raw = (
             t.repeat_interleave(config.n_states, dim=0)
-            for t in (x, task.labels, task.n_clusters, expected, task.points)
+            for t in (once, task.labels, task.n_clusters, expected, task.points)
         )
         state = random_state(labels, n_clusters, generator, raw, config.revising)
         encoded = Encoded.of(x)
@@ -336,7 +338,13 @@ class AMCP(AmortizedModel):
         fresh = (state.columns.gather(1, state.seeds.unsqueeze(1)) == state.k).squeeze(1)
         of_head = (errors * fresh).sum() / fresh.sum().clamp(min=1)
         of_seed = self._seed_loss(encoded, expected, state)
-        return of_state.mean() - BOUND_WEIGHT * bound + HEAD_WEIGHT * of_head + SEED_WEIGHT * of_seed
+        loss = of_state.mean() - BOUND_WEIGHT * bound + HEAD_WEIGHT * of_head + SEED_WEIGHT * of_seed
+        if config.of_drift or config.of_decisions:
+            precision, k_max = torch.exp(-2 * self.log_sd), int(task.n_clusters.max())
+            drift, drifted = drift_loss(once, task.labels, k_max, precision, SETTLING_STEPS)
+            decisions = decision_loss(once, task.labels, drifted, task.n_clusters, precision, generator)
+            loss = loss + config.of_drift * drift + config.of_decisions * decisions
+        return loss
 
     # -- inference -------------------------------------------------------------------------------
 
@@ -391,6 +399,8 @@ BOUND_WEIGHT = 0.02
 HEAD_WEIGHT = 0.1
 # Weight of the choice of the next seed.
 SEED_WEIGHT = 0.1
+# EM steps from the true clusters that the loss looks at.
+SETTLING_STEPS = 6
 # Losses below this are all the same to it.
 SMALLEST_LOSS = 0.01
 # No loss is larger than that of "never", whatever the head foretells.

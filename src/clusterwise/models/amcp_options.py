@@ -30,6 +30,9 @@ class AMCPConfig:
     sinkhorn_iterations: int = 8
     # Share of states in which two clusters are one, see ``random_state``.
     revising: float = field(default=0.25, metadata={"least": 0})
+    # Weights in the loss of what the revision decides by, see ``amcp_bound``.
+    of_drift: float = field(default=0.0, metadata={"least": 0})
+    of_decisions: float = field(default=0.0, metadata={"least": 0})
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ from clusterwise.models.amcp_steps import e_step, log_shares_of, m_step
 __all__ = ["MERGE_PRICE", "SPLIT_PRICE", "revised"]
 
 # Nats by which the bound of a data set must rise for one more reference, and those that keep one.
-SPLIT_PRICE, MERGE_PRICE = 14.0, 3.0
+SPLIT_PRICE, MERGE_PRICE = 20.0, 3.0
 # Both are at least this for each point of the smaller part: a large cluster is never quite round.
-PRICE_PER_POINT = 0.1
+PRICE_PER_POINT = 0.2
 # EM steps after each change, of two parts of a cluster, and steps towards the longest axis of a cluster.
 EM_STEPS, PART_STEPS, AXIS_STEPS = 5, 6, 4
 # Fewer points than this are not split.

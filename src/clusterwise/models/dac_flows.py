@@ -3,10 +3,14 @@
 A flow is made from the members of a cluster (``nn.cluster_flows``), so that a partition of n points is a
 mixture of K flows. The search changes the partition as long as
 
-    sum_i log sum_k pi_k p(x_i; theta_k) - K PARAMETERS / 2 log n
+    sum_i log sum_k pi_k p(x_i; theta_k) - K (PARAMETERS / 2 log n + MISFIT n)
 
 grows: points go to the cluster with the largest pi_k p, clusters without which the others do as well are left
-out, and pairs that one flow describes as well become one.
+out, and pairs that one flow describes as well become one. The second part of the price is there because no
+flow is exact: two of them describe one arc better than one does, by about as much for each of its points.
+
+A search cannot find what neither its start nor a merger has, so that clusters are also taken from the
+branches of linkage trees.
 """
 
 from __future__ import annotations
@@ -15,13 +19,18 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from clusterwise._tensors import to_numpy
 from clusterwise.models.dac_sets import members_of_clusters
 from clusterwise.nn.cluster_flows import ClusterFlow
+from clusterwise.trees.linkages import trees_of
+from clusterwise.trees.neighbourhood import neighbourhood_of
+from clusterwise.trees.tree import Tree
 
-__all__ = ["best_partition", "compact", "flow_loss", "members_of_labels", "some_members"]
+__all__ = ["best_partition", "branches", "compact", "flow_loss", "members_of_labels", "some_members"]
 
 # Clusters of a training step and members of each, and the least share of them that a flow is made from: it
 # learns to describe the others.
@@ -32,10 +41,14 @@ LEAST_LOG_DENSITY = -50.0  # of a point that counts in the loss
 MOST_MEMBERS = 192
 # What an arc has: place (2), half-axes (2), direction, where on the ellipse and how far along it, thickness.
 PARAMETERS = 8
+# Nats per point that a cluster has to bring besides. Flows of true clusters are 0.1 below the true density.
+MISFIT = 0.08
 EM_STEPS = 3
 LEAST_GAIN = 0.5  # in nats, of another step of EM
 PAIRS_PER_CLUSTER = 4  # that may become one
 SHARE_STEPS, LEAST_SHARE = 2, 1e-12
+# Trees, the divisions of each that count, from the top, and the least part of one: points, and a share.
+TREES, DIVISIONS, LEAST_PART, LEAST_PART_SHARE = ("ward", "single"), 12, 8, 0.03
 CERTAIN = 1 - 1e-6  # memberships above count as this: no logarithm of nothing
 
 
@@ -79,13 +92,37 @@ class Revised(NamedTuple):
 def best_partition(flow: ClusterFlow, points: Tensor, starts: Sequence[Tensor]) -> Tensor:
     """Labels (n,) by searches from partitions (n,) of points (n, d), whose order must be a random one.
 
-    What one search misses another one may have: the last one starts from the clusters of all of them.
+    What one search misses another one may have: the last one starts from the clusters of all of them and from
+    the branches of trees.
     """
-    search = _Search(flow, points, 0.5 * PARAMETERS * math.log(max(2, len(points))))
+    n = len(points)
+    search = _Search(flow, points, 0.5 * PARAMETERS * math.log(max(2, n)) + MISFIT * n)
     found = [search.run(labels) for labels in starts]
-    if len(found) > 1:
-        found.append(search.run(search.pooled([one.labels for one in found])))
-    return max(found, key=lambda one: one.score).labels
+    pool = torch.cat([*(members_of_labels(one.labels) for one in found), branches(points)])
+    found.append(search.run(search.pooled(pool)))
+    return search.sizeable(max(found, key=lambda one: one.score).labels)
+
+
+def branches(points: Tensor) -> Tensor:
+    """Who is in which branch of linkage trees of points (n, d), (C, n) bool; C may be 0."""
+    n = len(points)
+    if n < 2 * LEAST_PART:
+        return torch.zeros(0, n, dtype=torch.bool, device=points.device)
+    near = neighbourhood_of(to_numpy(points, np.float64))
+    rows = [tree.rows(node) for tree in trees_of(near, TREES) for node in _parts(tree)]
+    belongs = torch.zeros(len(rows), n, dtype=torch.bool)
+    for own, those in zip(belongs, rows, strict=True):
+        own[torch.from_numpy(those)] = True
+    return belongs.to(points.device)
+
+
+def _parts(tree: Tree) -> list[int]:
+    """The nodes that the highest divisions of a tree into two sizeable parts lead to."""
+    inner = np.arange(tree.n_rows, len(tree.sizes))[::-1]
+    least = max(LEAST_PART, LEAST_PART_SHARE * tree.n_rows)
+    divided = inner[(tree.sizes[tree.children[inner]] >= least).all(axis=1)][:DIVISIONS]
+    parts: list[int] = tree.children[divided].ravel().tolist()
+    return parts
 
 
 class _Search:
@@ -113,9 +150,18 @@ class _Search:
         """Search from one partition (n,)."""
         return self.merged(self.without_idle(self.settled(labels)))
 
-    def pooled(self, partitions: Sequence[Tensor]) -> Tensor:
-        """A partition (n,) into those of all clusters that the others do not make up for."""
-        belongs = torch.cat([members_of_labels(labels) for labels in partitions]).unique(dim=0)
+    def sizeable(self, labels: Tensor) -> Tensor:
+        """Labels (n,) without clusters of fewer points than parameters, which are outliers of the others."""
+        sizes = torch.bincount(labels)
+        tiny = torch.nonzero(sizes < PARAMETERS).flatten().tolist()
+        if not tiny or len(tiny) == len(sizes):
+            return labels
+        nearest = self.log_joint(labels).index_fill(1, torch.tensor(tiny), -torch.inf).argmax(1)
+        return compact(torch.where(sizes[labels] < PARAMETERS, nearest, labels))
+
+    def pooled(self, belongs: Tensor) -> Tensor:
+        """A partition (n,) into those of the clusters (C, n) that the others do not make up for."""
+        belongs = belongs.unique(dim=0)
         densities = self._of_clusters(belongs) - belongs.to(self.points.dtype).mean(1).log()
         shares = belongs.to(densities.dtype).mean(1)
         while True:

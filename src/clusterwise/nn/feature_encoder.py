@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-__all__ = ["EncoderConfig", "FeatureEncoder"]
+__all__ = ["EncoderConfig", "FeatureEncoder", "Start"]
 
 # Rows of images that go through the convolutions at a time where no gradient is needed.
 ROWS_AT_A_TIME = 512
@@ -55,6 +55,15 @@ class EncoderConfig:
     def n_out(self) -> int:
         """Number of features that come out."""
         return self.n_features if self.kind == "identity" else self.n_encoded
+
+
+@dataclass(frozen=True)
+class Start:
+    """How the columns of a table are scaled and turned before anything else is learned."""
+
+    per_feature: bool = False  # whether columns have a scale each
+    share: float = 1.0  # how far the covariance within classes is shrunk to none at all
+    directions: bool = False  # identity only: whether rows are brought to one length
 
 
 class FeatureEncoder(nn.Module):
@@ -122,50 +131,34 @@ class FeatureEncoder(nn.Module):
 
     @torch.no_grad()
     def start(
-        self,
-        rows: Tensor,
-        labels: Tensor,
-        judge: Callable[[FeatureEncoder], float] | None = None,
-        divide: Callable[[FeatureEncoder], float] | None = None,
-    ) -> None:
+        self, rows: Tensor, labels: Tensor, judge: Callable[[FeatureEncoder], float] | None = None
+    ) -> Start:
         """Learn the scales of a table of rows (n, n_features), and a linear map to begin with.
 
         Pixels have one scale in common. Columns have one in common or one each, and are turned towards what
         tells classes apart as far as that helps: ``judge`` says how badly the encoder does, on other classes.
-        Where nothing else is learned, ``divide`` says how far they are turned, and whether rows are brought
-        to one length: how well encodings can be divided into classes, which takes longer than ``judge``.
         """
-        if self.linear is None:
-            self._scale(rows, per_feature=False)
-            self._to_unit_spread(rows)
-            return
-        found: dict[tuple[bool, float, bool], float] = {}  # how bad each start is
+        found: dict[Start, float] = {}  # how bad each of them is
+        if self.linear is not None and judge is not None:
+            for start in STARTS:
+                self.begin(rows, labels, start)
+                found[start] = judge(self)
+        best = min(found, key=lambda start: found[start], default=STARTS[-1])
+        self.begin(rows, labels, best)
+        return best
 
-        def begin(per_feature: bool, share: float, directions: bool) -> None:
-            self._scale(rows, per_feature)
-            if self.config.kind == "identity":
-                self.directions.fill_(float(directions))
-            assert self.linear is not None
-            axes = discriminants(self.standardized(rows), labels, self.config.n_out, share)
+    @torch.no_grad()
+    def begin(self, rows: Tensor, labels: Tensor, start: Start) -> None:
+        """Begin with the scales, and for tables one linear map, of rows (n, n_features) with labels (n,)."""
+        self._scale(rows, start.per_feature and self.linear is not None)
+        if self.config.kind == "identity":
+            self.directions.fill_(float(start.directions))
+        if self.linear is not None:
+            axes = discriminants(self.standardized(rows), labels, self.config.n_out, start.share)
             self.linear.weight.zero_()
             self.linear.weight[: axes.shape[1]].copy_(axes.T)
             self.linear.bias.zero_()
-            self._to_unit_spread(rows)
-
-        for per_feature, share in STARTS if judge is not None else STARTS[-1:]:
-            begin(per_feature, share, False)
-            found[per_feature, share, False] = 0.0 if judge is None else judge(self)
-        best = min(found, key=lambda start: found[start])
-        if self.config.kind == "identity" and judge is not None and divide is not None:
-            starts = [(best[0], share, directions) for share in SHARES for directions in (False, True)]
-            good: dict[tuple[bool, float, bool], float] = {}
-            for start in starts:
-                begin(*start)
-                good[start] = divide(self)
-            best = max(good, key=lambda start: good[start])
-        begin(*best)
-        if judge is not None:
-            judge(self)  # which also sets the temperature
+        self._to_unit_spread(rows)
 
     def _scale(self, rows: Tensor, per_feature: bool) -> None:
         self.shift.copy_(rows.mean(0) if self.config.image_shape is None else rows.mean())
@@ -179,10 +172,17 @@ class FeatureEncoder(nn.Module):
         self.out_scale.copy_((encoded - self.out_shift).square().mean().sqrt().clamp(min=1e-6))
 
 
-# Whether columns have a scale each, and how far the covariance within classes is shrunk to none at all.
-STARTS = ((False, 1.0), (True, 1.0), (False, 0.5), (False, 0.2), (True, 0.5), (True, 0.1))
-# What ``divide`` chooses from where features stay as they are.
-SHARES = (1.0, 0.5)
+STARTS = tuple(
+    Start(per_feature, share)
+    for per_feature, share in (
+        (False, 1.0),
+        (True, 1.0),
+        (False, 0.5),
+        (False, 0.2),
+        (True, 0.5),
+        (True, 0.1),
+    )
+)
 
 
 def discriminants(rows: Tensor, labels: Tensor, n_axes: int, share: float = 0.1) -> Tensor:

@@ -39,14 +39,16 @@ __all__ = [
     "JudgedProposer",
     "beliefs_of_judged",
     "describe_judged",
+    "doubt_of",
     "layer",
 ]
 
 # Fewer rows are one cluster: there is nothing to tell clusters by.
 LEAST_ROWS = 8
-# Wide real tables, of images, texts or cells, are less like the training tables than others are. So often
-# the judge is taken to know nothing there, and the answer is the candidate that is most like all others.
-DOUBT_OF_MANY_COLUMNS = 0.5
+# Wide tables of many rows, of images, texts or cells, are less like the training tables, which have a few
+# hundred rows, than others are. From this many rows on the judge is sometimes taken to know nothing, more
+# often with each doubling, and then the answer is the candidate that is most like all others.
+ROWS_WITHOUT_DOUBT, DOUBT_OF_A_DOUBLING, MOST_DOUBT = 1_000, 0.5, 0.7
 # Candidates less probable than this, relative to the likeliest, are left out of the beliefs.
 LEAST_WEIGHT = 1e-4
 # Numbers of clusters less probable than this, relative to the likeliest, are left out of P(K).
@@ -103,7 +105,7 @@ class JudgedProposer:
         choice = verdict.choice[0].double().exp().numpy()
         numbers = verdict.numbers[0].double().exp().numpy()
         sizes = task.n_clusters[0].numpy()
-        doubt = DOUBT_OF_MANY_COLUMNS if features.shape[1] > COLUMNS_OF_ONE_UNIT else 0.0
+        doubt = doubt_of(*features.shape)
         order = ranked(choice, joint_weights(choice, numbers, sizes), agreement, doubt)
         ranking = order[sizes[order] <= self.max_clusters]  # one cluster is always among the candidates
         weights = joint_weights(choice[ranking], numbers[ranking], sizes[ranking])
@@ -124,6 +126,13 @@ class JudgedProposer:
             near=found.near,
             projection=projection,
         )
+
+
+def doubt_of(n_rows: int, n_columns: int) -> float:
+    """How often the judge of partitions is taken to know nothing of a table of this size; see ``ranked``."""
+    if n_columns <= COLUMNS_OF_ONE_UNIT:
+        return 0.0
+    return float(np.clip(DOUBT_OF_A_DOUBLING * np.log2(n_rows / ROWS_WITHOUT_DOUBT), 0.0, MOST_DOUBT))
 
 
 @dataclass(frozen=True)

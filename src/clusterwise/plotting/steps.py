@@ -103,7 +103,8 @@ class StepsDisplay:
         for ax in axes[n_panels:]:
             ax.set_visible(False)
         if len(self.steps) > n_panels:
-            axes[n_panels - 1].set_xlabel(f"and {len(self.steps) - n_panels} more steps", fontsize=8)
+            more = len(self.steps) - n_panels
+            axes[n_panels - 1].set_xlabel(f"and {more} more step{'' if more == 1 else 's'}", fontsize=8)
         self.axes_ = axes[:n_panels]
         self.figure_ = figure
         return self

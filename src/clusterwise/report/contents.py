@@ -178,7 +178,7 @@ def about_k(estimator: Any, k_posterior: Mapping[int, float]) -> str:
     """Say whether P(K) favours the number of clusters that was taken."""
     likeliest = max(k_posterior, key=lambda k: k_posterior[k])
     taken = int(estimator.n_clusters_)
-    line = "The probability of each number of clusters; in colour, the number that was taken."
+    line = "The probability of each number of clusters; the number reported here is in colour."
     if likeliest == taken:
         return line
     why = estimator._why_other_k(likeliest) if hasattr(estimator, "_why_other_k") else ""

@@ -23,14 +23,20 @@ def log_joint_of(sample: Sample, hyper: Hyper, statistics: np.ndarray, lifted: n
     return eta @ lifted.T
 
 
-@compiled
 def expect(log_joint: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Memberships (K, n), their entropy for each point and the log density of each point, (n,).
 
     ``log_joint`` (K, n) becomes the memberships.
     """
-    k, n = log_joint.shape
+    n = log_joint.shape[1]
     entropy, log_density = np.empty(n), np.empty(n)
+    _expect(log_joint, entropy, log_density)
+    return log_joint, entropy, log_density
+
+
+@compiled
+def _expect(log_joint: np.ndarray, entropy: np.ndarray, log_density: np.ndarray) -> None:
+    k, n = log_joint.shape
     for i in range(n):
         largest = log_joint[0, i]
         for j in range(1, k):
@@ -49,7 +55,6 @@ def expect(log_joint: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         log_total = math.log(total)
         entropy[i] = log_total - weighted / total
         log_density[i] = log_total + largest
-    return log_joint, entropy, log_density
 
 
 def state_of_labels(sample: Sample, labels: np.ndarray, rows: np.ndarray | None = None) -> State:

@@ -78,7 +78,8 @@ def _blur(points: np.ndarray) -> float:
     Rounded or repeated rows look like clusters without any width. As far as rows are copies, a row is known
     to within the distance to the next one only.
     """
-    is_new = _is_new(np.ascontiguousarray(points))
+    is_new = np.zeros(len(points), dtype=bool)
+    _mark_new(np.ascontiguousarray(points), is_new)
     if np.count_nonzero(is_new) in (1, len(points)):
         return 0.0
     distinct = points[is_new]
@@ -88,17 +89,15 @@ def _blur(points: np.ndarray) -> float:
 
 
 @compiled
-def _is_new(points: np.ndarray) -> np.ndarray:
-    """Whether each of sorted points (n, d) differs from the one before it, (n,)."""
+def _mark_new(points: np.ndarray, is_new: np.ndarray) -> None:
+    """Write whether each of sorted points (n, d) differs from the one before it to ``is_new`` (n,), False."""
     n, d = points.shape
-    is_new = np.zeros(n, dtype=np.bool_)
     is_new[0] = True
     for i in range(1, n):
         for a in range(d):
             if points[i, a] != points[i - 1, a]:
                 is_new[i] = True
                 break
-    return is_new
 
 
 @dataclass(frozen=True)
@@ -135,20 +134,25 @@ class State:
 def hyper_of(sample: Sample, statistics: np.ndarray, strength: float) -> Hyper:
     """Pooled variance within the clusters, and how far apart these lie in its units."""
     spherical, apart = sample.covariance_type == "spherical", sample.settings.means_apart
-    variance, kappa = _pooled(statistics, sample.variance, len(sample.points), spherical, apart)
-    return Hyper(kappa, variance, strength)
+    pooled = np.empty(len(sample.variance))
+    kappa = _pool(statistics, sample.variance, len(sample.points), spherical, apart, pooled)
+    return Hyper(kappa, pooled, strength)
 
 
 @compiled
-def _pooled(
-    statistics: np.ndarray, variance: np.ndarray, n: int, spherical: bool, means_apart: float
-) -> tuple[np.ndarray, float]:
-    """Variance (d,) pooled within K clusters, and its ratio to that of their centres.
+def _pool(
+    statistics: np.ndarray,
+    variance: np.ndarray,
+    n: int,
+    spherical: bool,
+    means_apart: float,
+    pooled: np.ndarray,
+) -> float:
+    """Write the variance ``pooled`` (d,) within K clusters; its ratio to that of their centres.
 
     ``statistics`` (K, p) are theirs, ``variance`` (d,) is that of all n points around zero.
     """
     k, d = len(statistics), len(variance)
-    pooled = np.empty(d)
     total = 0.0
     for a in range(d):
         scatter = n * variance[a]
@@ -166,7 +170,7 @@ def _pooled(
     for j in range(k):
         for a in range(d):
             squares += (statistics[j, 1 + a] / max(statistics[j, 0], 1e-300)) ** 2 / pooled[a]
-    return pooled, d * (k + 1) / squares
+    return d * (k + 1) / squares
 
 
 def log_marginals(sample: Sample, hyper: Hyper, statistics: np.ndarray) -> np.ndarray:
@@ -185,15 +189,15 @@ def log_partition(log_sizes: np.ndarray | float, k: int | np.ndarray, n: int) ->
 def average(log_values: np.ndarray) -> np.ndarray:
     """Log of the mean of exp over the strengths, (S, ...) -> (...)."""
     of_each = np.ascontiguousarray(log_values).reshape(len(log_values), -1)
-    result: np.ndarray = _log_mean(of_each).reshape(log_values.shape[1:])
-    return result
+    result = np.empty(of_each.shape[1])
+    _log_mean(of_each, result)
+    return result.reshape(log_values.shape[1:])
 
 
 @compiled
-def _log_mean(log_values: np.ndarray) -> np.ndarray:
-    """Log of the mean of exp over the rows of (S, m); (m,)."""
+def _log_mean(log_values: np.ndarray, result: np.ndarray) -> None:
+    """Write the log of the mean of exp over the rows of (S, m) to ``result`` (m,)."""
     n_strengths, m = log_values.shape
-    result = np.empty(m)
     for i in range(m):
         largest, total = log_values[0, i], 0.0
         for s in range(1, n_strengths):
@@ -201,7 +205,6 @@ def _log_mean(log_values: np.ndarray) -> np.ndarray:
         for s in range(n_strengths):
             total += math.exp(log_values[s, i] - largest)
         result[i] = math.log(total / n_strengths) + largest
-    return result
 
 
 def judge(sample: Sample, memberships: np.ndarray, entropy: float, statistics: np.ndarray) -> State:

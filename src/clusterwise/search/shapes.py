@@ -10,15 +10,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import chdtrc
-from scipy.stats import norm
+from scipy.special import chdtrc, ndtri
 
 from clusterwise._compiled import compiled
 
 __all__ = ["first_sides", "log_p_gaussian", "projections"]
 
 # Edges of the eighths of a Gaussian, and how many points each should have for a chi-squared test to hold.
-EIGHTHS = norm.ppf(np.arange(1, 8) / 8)
+EIGHTHS = ndtri(np.arange(1, 8) / 8)
 POINTS_PER_EIGHTH = 5
 # Jacobi's method squares the error in each sweep; so many are never needed.
 MOST_SWEEPS = 50
@@ -174,7 +173,7 @@ def log_p_gaussian(projected: np.ndarray, weights: np.ndarray) -> float:
     """
     if len(projected) == 0:
         return 0.0
-    by_moments, by_eighths, count = _oddness(projected, weights, EIGHTHS)
+    by_moments, by_eighths, count = _oddness(projected, weights, EIGHTHS, np.empty(8))
     log_p = -by_moments / 2
     if count >= 8 * POINTS_PER_EIGHTH:  # three clusters in a row may have the moments of one
         # Mean and variance were estimated: five degrees of freedom are left.
@@ -183,25 +182,35 @@ def log_p_gaussian(projected: np.ndarray, weights: np.ndarray) -> float:
 
 
 @compiled
-def _oddness(projected: np.ndarray, weights: np.ndarray, edges: np.ndarray) -> tuple[float, float, float]:
-    """Largest chi-squared statistics of projections (m, n), by moments and by eighths; and the weight."""
-    count, by_moments, by_eighths = weights.sum(), 0.0, 0.0
-    for row in projected:
+def _oddness(
+    projected: np.ndarray, weights: np.ndarray, edges: np.ndarray, counts: np.ndarray
+) -> tuple[float, float, float]:
+    """Largest chi-squared statistics of projections (m, n), by moments and by eighths; and the weight.
+
+    ``counts`` (8,) is room.
+    """
+    m, n = projected.shape
+    count, by_moments, by_eighths = 0.0, 0.0, 0.0
+    for i in range(n):
+        count += weights[i]
+    for row in range(m):
         third = fourth = 0.0
-        counts = np.zeros(8)
-        for value, weight in zip(row, weights):  # noqa: B905  not known to numba
+        for eighth in range(8):
+            counts[eighth] = 0.0
+        for i in range(n):
+            value, weight = projected[row, i], weights[i]
             square = value * value
             third += square * value * weight
             fourth += square * square * weight
-            eighth = 0
-            for edge in edges:
-                eighth += edge < value
-            counts[eighth] += weight
+            below = 0
+            for edge in range(7):
+                below += edges[edge] < value
+            counts[below] += weight
         skewness, kurtosis = third / count, fourth / count - 3
         by_moments = max(by_moments, count / 6 * (skewness**2 + kurtosis**2 / 4))
         excess = 0.0
-        for of_eighth in counts:
-            excess += (of_eighth - count / 8) ** 2
+        for eighth in range(8):
+            excess += (counts[eighth] - count / 8) ** 2
         by_eighths = max(by_eighths, excess / (count / 8))
     return by_moments, by_eighths, count
 
@@ -212,8 +221,8 @@ def _cut_gaussian(size: int = 199) -> np.ndarray:
     That is below zero: the halves of one Gaussian, each with its own Gaussian, pay for their label.
     """
     p = np.arange(1, size + 1) / (size + 1)
-    cut = norm.ppf(p)
-    density = norm.pdf(cut)
+    cut = ndtri(p)
+    density = np.exp(-(cut**2) / 2) / math.sqrt(2 * math.pi)
     left, right = -density / p, density / (1 - p)
     below = 1 - cut * density / p - np.square(left)
     above = 1 + cut * density / (1 - p) - np.square(right)
@@ -229,18 +238,23 @@ def first_sides(projected: np.ndarray, weights: np.ndarray) -> np.ndarray:
     The first finds few points far from the others, the second two overlapping halves.
     """
     order = np.argsort(projected, axis=1, kind="stable")
-    return np.asarray(_sides(projected, order, weights, CUT_GAUSSIAN))
+    sides = np.zeros((2 * len(projected), len(weights)), dtype=bool)
+    _cut(projected, order, weights, CUT_GAUSSIAN, sides)
+    return sides
 
 
 @compiled
-def _sides(projected: np.ndarray, order: np.ndarray, weights: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """The cuts of ``first_sides`` for points in the order (m, n) of each projection.
+def _cut(
+    projected: np.ndarray, order: np.ndarray, weights: np.ndarray, expected: np.ndarray, sides: np.ndarray
+) -> None:
+    """Write the cuts of ``first_sides`` for points in the order (m, n) of each projection, to ``sides``.
 
     ``expected`` has what a cut of a Gaussian at evenly spaced quantiles gains per point.
     """
     m, n = projected.shape
-    sides = np.zeros((2 * m, n), dtype=np.bool_)
-    total = weights.sum()
+    total = 0.0
+    for i in range(n):
+        total += weights[i]
     least = 1 / (len(expected) + 1)
     for row in range(m):
         place = projected[row]
@@ -249,8 +263,8 @@ def _sides(projected: np.ndarray, order: np.ndarray, weights: np.ndarray, expect
             first_total += weights[i] * place[i]
             second_total += weights[i] * place[i] ** 2
         count = first = second = 0.0
-        likeliest = oddest = -np.inf
-        cuts = np.zeros(2, dtype=np.int64)
+        likeliest = oddest = -math.inf
+        by_likelihood = by_oddness = 0
         for rank in range(n - 1):
             i = order[row, rank]
             count += weights[i]
@@ -262,15 +276,15 @@ def _sides(projected: np.ndarray, order: np.ndarray, weights: np.ndarray, expect
             value = _log_likelihood(count, first, second) - total * math.log(total)
             value += _log_likelihood(total - count, first_total - first, second_total - second)
             if min(count, total - count) >= 1 and value > likeliest:
-                likeliest, cuts[0] = value, rank
+                likeliest, by_likelihood = value, rank
             if min(share, 1 - share) >= least:
                 excess = value - total * _between(expected, share)
                 if excess > oddest:
-                    oddest, cuts[1] = excess, rank
-        for which in range(2):
-            for rank in range(cuts[which] + 1, n):
-                sides[which * m + row, order[row, rank]] = True
-    return sides
+                    oddest, by_oddness = excess, rank
+        for rank in range(by_likelihood + 1, n):
+            sides[row, order[row, rank]] = True
+        for rank in range(by_oddness + 1, n):
+            sides[m + row, order[row, rank]] = True
 
 
 @compiled

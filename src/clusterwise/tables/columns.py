@@ -74,6 +74,8 @@ def require_table(X: Any, name: str = "X") -> None:
             f"{name} is the name of a file ({str(X)[:60]!r}); read it first: "
             "clusterwise.datasets.read_table(path)."
         )
+    if isinstance(X, (bytes, bytearray)):
+        raise InvalidDataError(f"{name} is bytes, not a table; pass an array or a data frame.")
     if isinstance(X, Mapping) and not scipy.sparse.issparse(X):  # a dok matrix is a dict, too
         raise InvalidDataError(f"{name} is a dict; make a data frame of it first: pandas.DataFrame({name}).")
     if nw.dependencies.is_pandas_dataframe(X) or nw.dependencies.is_pyarrow_table(X):
@@ -157,6 +159,8 @@ def _frame_column(name: str, series: Any) -> Column:
     if kind.is_numeric() or kind == nw.Boolean:
         return Column(name, "number", _floats(series))
     if kind in (nw.Date, nw.Datetime):
+        if getattr(kind, "time_zone", None) is not None:
+            series = series.dt.replace_time_zone(None)  # hours and weekdays are those of the place
         days = _floats(series.cast(nw.Datetime("us")).dt.timestamp("us")) / MICROSECONDS_PER_DAY
         return Column(name, "date", days)
     if kind == nw.Duration:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from clusterwise._compiled import compiled
 from clusterwise.trees.learned_cut import Branches, CutRule, sums_below
 
 __all__ = ["AllCuts", "agreement"]
@@ -58,6 +59,15 @@ def _agreement(sums: np.ndarray, classes: np.ndarray, n_clusters: np.ndarray) ->
     return np.asarray(nmi + ari - np.abs(np.log(n_clusters / len(classes))))
 
 
+@compiled
+def _lowest_above(statistics: np.ndarray, parents: np.ndarray) -> np.ndarray:
+    """The smallest of the statistics (m - 1,) of each merger and of all above it; ``parents`` (m - 1,)."""
+    levels = statistics.copy()
+    for i in range(len(levels) - 2, -1, -1):  # parents come later than their children
+        levels[i] = min(levels[i], levels[parents[i]])
+    return levels
+
+
 @dataclass(frozen=True, eq=False)
 class AllCuts:
     """A tree, the classes of its rows, and what dividing each merger adds."""
@@ -88,12 +98,8 @@ class AllCuts:
 
     def levels(self, rule: CutRule) -> np.ndarray:
         """Thresholds (m - 1,) below which each merger is divided, less that of the rule."""
-        tree, m = self.branches.tree, self.branches.tree.n_rows
-        levels = rule.statistic(self.branches).tolist()
-        parents = tree.parents[m:].tolist()
-        for i in range(m - 3, -1, -1):  # parents come later than their children
-            levels[i] = min(levels[i], levels[parents[i] - m])
-        return np.array(levels)
+        tree = self.branches.tree
+        return _lowest_above(rule.statistic(self.branches), tree.parents[tree.n_rows :] - tree.n_rows)
 
     def scores(self, rule: CutRule, offsets: np.ndarray) -> np.ndarray:
         """Agreement of the cuts at so much above the rule's threshold, (c,)."""
@@ -102,3 +108,18 @@ class AllCuts:
         sums = self.root + np.concatenate([np.zeros((4, 1)), self.added[:, order].cumsum(axis=1)], axis=1)
         divided = np.searchsorted(-levels[order], -offsets)
         return _agreement(sums[:, divided], self.classes, divided + 1.0)
+
+    def miss(self, rule: CutRule) -> float:
+        """How far the threshold of the rule would have to move for a cut with as many clusters as classes."""
+        n_classes = int((self.classes > 0).sum())
+        levels = np.concatenate([[np.inf], np.sort(self.levels(rule))[::-1], [-np.inf]])
+        # With t between these two, n_classes - 1 mergers have a level above it.
+        above, below = levels[n_classes - 1], levels[n_classes]
+        return float(max(below, -above, 0.0))
+
+    def given_number(self) -> float:
+        """NMI + ARI of the tree's partition into as many clusters as there are classes."""
+        n_divided = int((self.classes > 0).sum()) - 1
+        # The last mergers are the highest ones.
+        sums = self.root + self.added[:, len(self.truth) - 1 - n_divided :].sum(axis=1, keepdims=True)
+        return float(_agreement(sums, self.classes, np.array([n_divided + 1.0]))[0])

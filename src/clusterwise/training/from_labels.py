@@ -19,12 +19,13 @@ from clusterwise.exceptions import ClusterwiseError, FewClassesWarning, InvalidD
 from clusterwise.pretrained.header import Weights
 from clusterwise.priors.labelled import class_numbers
 from clusterwise.tables.columns import read_columns
+from clusterwise.training.calibration import divisibility, simplest
 from clusterwise.training.labelled import (
+    MOST_TO_COMPARE,
     N_FOLDS,
     STEPS_OF_FOLD,
     LabelledSource,
     started,
-    train_metric,
 )
 from clusterwise.training.labelled_files import LABELLED, LabelledTable
 from clusterwise.training.loop import train_weights
@@ -56,8 +57,8 @@ MOST_AT_ONCE = 10  # for ACT-ST, which makes mixtures of all numbers at once
 FEW_CLASSES = 10
 # Share of the data sets of images with spliced classes, where there are few to learn from.
 SPLICED = 0.7
-# Steps that tell whether an MLP helps.
-STEPS_OF_PILOT = 150
+# Steps of a network that is planned to find out whether an MLP helps; each fold has a share of them.
+STEPS_OF_PILOT = 200
 # Of the mean log-likelihood of a pixel beside the clustering loss; that of all pixels of an image would drown
 # the question of which images belong together.
 WEIGHT_OF_PIXELS = 10.0
@@ -129,7 +130,7 @@ def train_from_labels(
     >>> centres = rng.normal(size=(12, 5)) * 4
     >>> y = rng.integers(12, size=600)
     >>> X = centres[y] + rng.normal(size=(600, 5))
-    >>> weights = cw.train_from_labels(X, y, steps=2, random_state=0, verbose=0)
+    >>> weights = cw.train_from_labels(X, y, encoder="mlp", steps=2, random_state=0, verbose=0)
     >>> weights.model.n_features
     5
     """
@@ -171,25 +172,26 @@ def train_on_table(
 
     n_classes = len(np.unique(class_numbers(table.y)))
 
-    def plan(n_steps: int) -> tuple[Recipe, LabelledSource]:
+    def plan(n_steps: int) -> Recipe:
         n_features, shape = table.rows.shape[1], table.image_shape
         prior = {"spliced_sets": SPLICED} if shape is not None and n_classes < FEW_CLASSES else {}
-        recipe = recipe_for(method, encoder, n_features, shape, n_steps, seed, name, prior, decoder)
-        return recipe, LabelledSource(recipe, table.rows, table.y, table.groups, facts)
+        return recipe_for(method, encoder, n_features, shape, n_steps, seed, name, prior, decoder)
 
     with one_thread():
         began = time.monotonic()
-        pilot = plan(STEPS_OF_PILOT)  # says what is wrong with the labels
+        recipe = plan(STEPS_OF_PILOT)
+        source = LabelledSource(recipe, table.rows, table.y, table.groups, facts)
         _warn_of_few_classes(n_classes)
         if encoder == "auto" and table.image_shape is None:
-            encoder = better_encoder(*pilot)
-        recipe, source = plan(int(steps or DEFAULT_STEPS))
+            encoder = better_encoder(recipe, source)
+        recipe = plan(int(steps or DEFAULT_STEPS))
         if minutes is not None:
-            pace = _seconds_per_step(recipe, source)
-            if source.cross_fits:
+            pace = _seconds_per_step(recipe, source.with_recipe(recipe))
+            if source.cross_fits and recipe.encoder is not None and recipe.encoder["kind"] != "identity":
                 pace *= 1 + N_FOLDS * STEPS_OF_FOLD
             left = 60 * minutes - (time.monotonic() - began)
-            recipe, source = plan(max(FEWEST_STEPS, int(left / pace)))
+            recipe = plan(max(FEWEST_STEPS, int(left / pace)))
+        source = source.with_recipe(recipe)
         weights = train_weights(recipe, None, lambda model, is_over: source, verbose=bool(verbose))
     assert weights is not None  # nothing ends it early
     return weights
@@ -206,20 +208,20 @@ def _warn_of_few_classes(n_classes: int) -> None:
 
 
 def better_encoder(recipe: Recipe, source: LabelledSource) -> EncoderKind:
-    """Whether an MLP learns something that helps with classes that were held out, by a short training.
+    """Whether an MLP learns something that helps with classes that are left out, by short trainings.
 
     Features that already tell classes apart are better left as they are: an MLP would learn by heart which
-    classes there are. Both are judged by how well their encodings of classes that were held out can be
-    divided. Where no classes are held out, nothing can be said, and the features stay.
+    classes there are. Both are judged by how well encodings of classes that they do not know can be divided.
+    Where no classes are held out, nothing can be said, and the features stay.
     """
-    if source.held_out == "rows":
-        return "identity"
     assert recipe.encoder is not None
     features = {"kind": "identity", "n_features": recipe.encoder["n_features"]}
-    as_they_are = started(replace(recipe, encoder=features), source)
-    learned = started(recipe, source)
-    train_metric(learned, source, recipe.optimizer.steps)
-    return "mlp" if source.divisible(learned.encoder) > source.divisible(as_they_are.encoder) else "identity"
+    started(replace(recipe, encoder=features), source)
+    assert source.choice is not None
+    if source.held_out == "rows":
+        return "identity"
+    learned = divisibility(source.encoded_folds(source.small_encoder, MOST_TO_COMPARE))
+    return "mlp" if simplest(np.stack([source.choice.scores, learned])) else "identity"
 
 
 def recipe_for(

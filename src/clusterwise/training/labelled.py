@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,18 +18,52 @@ from clusterwise.exceptions import InvalidDataError, RecipeError
 from clusterwise.models.amcp import AMCP
 from clusterwise.models.encoded import EncodedModel, RowsTask, prototype_loss, start_widths
 from clusterwise.models.registry import make_model
-from clusterwise.nn.feature_encoder import FeatureEncoder
+from clusterwise.nn.feature_encoder import EncoderConfig, FeatureEncoder, Start
 from clusterwise.priors.labelled import DrawnRows, LabelledOptions, LabelledRows, class_numbers, split_rows
-from clusterwise.training.calibration import Encoded, divisibility, fit_rule, rule_facts, scores_of_refining
+from clusterwise.training.calibration import (
+    Encoded,
+    FittedRule,
+    divisibility,
+    fit_rule,
+    rule_facts,
+    scores_of_refining,
+    simplest,
+)
 from clusterwise.training.callbacks import Callback, Measured
 from clusterwise.training.images import distorted, spliced, turned
+from clusterwise.training.labelled_sets import (
+    as_tensor,
+    calibration_sets,
+    encoded_sets,
+    spread_of,
+    validation_sets,
+    whole_groups,
+)
 from clusterwise.training.recipe import Recipe
-from clusterwise.training.tasks import TRAINING, VALIDATION, rng_of_step
+from clusterwise.training.tasks import TRAINING, rng_of_step
 
-__all__ = ["LabelledSource", "largest_encoded", "started", "train_metric", "validation_sets"]
+__all__ = ["LabelledSource", "largest_encoded", "started", "train_metric"]
 
 # Stream of random numbers of the split, beside those of ``tasks``.
 SPLIT = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """How features that stay as they are begin, and the rule that goes with it."""
+
+    start: Start
+    scores: np.ndarray  # (F,) how well encodings of each fold can be divided
+    fitted: FittedRule
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Rows to learn from, and classes that are not among them."""
+
+    source: LabelledSource
+    unseen: list[LabelledRows]
+    number: int | None = None  # None if there is only this one
 
 
 class LabelledSource:
@@ -57,23 +93,40 @@ class LabelledSource:
 
         self.prior = prior_of(train, options)
         self.held = prior_of(held, replace(options, spliced_sets=0.0))  # classes as they are
+        self.begun: Start | None = None  # what tables begin with
+        self.choice: Choice | None = None  # for features that stay as they are
 
-    def start(self, model: nn.Module) -> None:
-        """Let the encoder learn the scales of the table."""
+    def with_recipe(self, recipe: Recipe) -> LabelledSource:
+        """The same rows, split and choices for another encoder or more steps."""
+        other = copy.copy(self)
+        other.recipe = recipe
+        return other
+
+    def some_rows(self) -> tuple[Tensor, Tensor]:
+        """Rows (n, d) to train on, not too many, and their classes (n,) from 0 on."""
         rng = rng_of_step(self.recipe.seed, SPLIT, 1)
         some = rng.permutation(len(self.prior.y))[:MOST_ROWS_TO_START]
         labels = np.unique(self.prior.y[some], return_inverse=True)[1].reshape(-1)
+        return as_tensor(self.prior.rows[some]), torch.from_numpy(labels)
+
+    def start(self, model: nn.Module) -> None:
+        """Let the encoder learn the scales of the table."""
+        rows, classes = self.some_rows()
         sets = validation_sets(self.held, self.recipe)
         statistician = _encoded(model).statistician
         if statistician is not None:
-            statistician.start(_tensor(self.prior.rows[some]))
-        _encoded(model).encoder.start(
-            _tensor(self.prior.rows[some]),
-            torch.from_numpy(labels),
-            lambda encoder: self.badness(encoder, sets),
-            self.divisible,
-        )
+            statistician.start(rows)
         encoder, network = _encoded(model).encoder, _encoded(model).network
+        if self.begun is None:
+            self.begun = encoder.start(rows, classes, lambda encoder: self.badness(encoder, sets))
+        start = self.begun
+        if encoder.config.kind == "identity":
+            if self.choice is None:
+                self.choice = self.choose_start(encoder.config, start.per_feature)
+            start = self.choice.start
+        encoder.begin(rows, classes, start)
+        if encoder.config.kind != "convolution":
+            self.badness(encoder, sets)  # sets the temperature
         if encoder.config.kind == "identity" and isinstance(network, AMCP):  # others bring classes together
             task = self.task(0)
             start_widths(network, encoder(task.rows)[task.index], task.labels)
@@ -87,7 +140,7 @@ class LabelledSource:
         found: dict[float, list[float]] = {log_t: [] for log_t in TEMPERATURES}
         for drawn in validation_sets(self.held, self.recipe) if sets is None else sets:
             for index, truth in zip(drawn.index, drawn.labels, strict=True):
-                points = encoder(_tensor(self.held.rows[index]))[None]
+                points = encoder(as_tensor(self.held.rows[index]))[None]
                 for log_t, losses in found.items():
                     loss = prototype_loss(points, torch.from_numpy(truth)[None], torch.tensor(np.exp(log_t)))
                     losses.append(float(loss))
@@ -95,16 +148,6 @@ class LabelledSource:
         best = min(means, key=lambda log_t: means[log_t])
         encoder.log_temperature.fill_(best)
         return means[best]
-
-    @torch.no_grad()
-    def divisible(self, encoder: FeatureEncoder) -> float:
-        """How well what an encoder makes of rows that were held out can be divided into their classes."""
-        sets = [
-            Encoded(encoder(_tensor(self.held.rows[index])).numpy().astype(np.float64), truth)
-            for drawn in calibration_sets(self.held, self.recipe)
-            for index, truth in zip(drawn.index, drawn.labels, strict=True)
-        ]
-        return divisibility(sets)
 
     def task(self, step: int) -> RowsTask:
         sizes, rng = self.recipe.sizes, rng_of_step(self.recipe.seed, TRAINING, step)
@@ -122,10 +165,10 @@ class LabelledSource:
             seams = np.round(drawn.seams * sides).astype(np.int64)
         kinds = np.stack([drawn.index, drawn.turns, drawn.partners, seams], axis=-1).reshape(-1, 4)
         kinds, index = np.unique(kinds, axis=0, return_inverse=True)
-        rows = _tensor(self.prior.rows[kinds[:, 0]])
+        rows = as_tensor(self.prior.rows[kinds[:, 0]])
         if shape is not None:
             if self.options.spliced_sets > 0:
-                others = _tensor(self.prior.rows[kinds[:, 2]])
+                others = as_tensor(self.prior.rows[kinds[:, 2]])
                 rows = spliced(rows, others, torch.from_numpy(kinds[:, 3]), shape)
             if self.options.turned_classes:
                 rows = turned(rows, torch.from_numpy(kinds[:, 1]), shape)
@@ -155,22 +198,29 @@ class LabelledSource:
 
     def decisions(self, model: EncodedModel) -> dict[str, Any]:
         """The rule of the cut, and which way to refine is best on classes that were held out."""
-        if self.cross_fits:
-            rule, score = fit_rule(list(self.cross_fitted()))
-            # Distances of the small encoders were in units of their spreads.
-            rule = replace(
-                rule, threshold=rule.threshold + math.log(spread_of(model.encoder, self.prior.rows))
-            )
+        fitted: FittedRule | None = None
+        if model.encoder.config.kind == "identity":
+            assert self.choice is not None
+            fitted = self.choice.fitted
+        elif self.cross_fits:
+            fitted = fit_rule(self.encoded_folds(self.small_encoder))
+        if fitted is not None:
+            # Distances of the encoders of the folds were in units of their spreads.
+            spread = spread_of(model.encoder, self.prior.rows)
+            rule = replace(fitted.rule, threshold=fitted.rule.threshold + math.log(spread))
             if self.held_out == "rows":  # no class is left to compare with what the network does
-                scores = {"cut": round(score, 4)}
+                scores = {"cut": round(fitted.score, 4)}
                 return {"refine": "cut", "cut": rule_facts(rule), "agreement_of_refining": scores}
         drawn, whole = (
-            [Encoded(z.astype(np.float64), y, found) for z, y, found in inferred(model, self.held.rows, sets)]
+            [
+                Encoded(z.astype(np.float64), y, found, i % N_FOLDS)
+                for i, (z, y, found) in enumerate(inferred(model, self.held.rows, sets))
+            ]
             for sets in (calibration_sets(self.held, self.recipe), whole_groups(self.held, self.recipe))
         )
-        if not self.cross_fits:
+        if fitted is None:
             # Where data come by groups, so will new ones: whole groups count as much as sets that are drawn.
-            rule, _ = fit_rule(drawn + whole * round(len(drawn) / max(1, len(whole))))
+            rule = fit_rule(drawn + whole * round(len(drawn) / max(1, len(whole)))).rule
         few = [one for one in drawn + whole if len(one.truth) <= MOST_TO_COMPARE]
         scores = scores_of_refining(few, rule)
         how = max(scores, key=lambda how: scores[how])
@@ -184,40 +234,87 @@ class LabelledSource:
         """
         if self.held_out != "rows" and len(np.unique(self.held.y)) >= FEW_HELD_OUT:
             return False
-        return len(np.unique(self.prior.y)) >= FEWEST_TO_CROSS_FIT
+        return self._n_classes >= FEWEST_TO_CROSS_FIT
 
-    def cross_fitted(self) -> Iterator[Encoded]:
-        """Data sets of classes that small encoders were trained without, in units of their spreads."""
-        rng = rng_of_step(self.recipe.seed, SPLIT, 2)
-        classes = rng.permutation(np.unique(self.prior.y))
-        n_out = max(2, round(SHARE_LEFT_OUT * len(classes)))
-        steps = max(1, round(STEPS_OF_FOLD * self.recipe.optimizer.steps))
+    @property
+    def _n_classes(self) -> int:
+        return len(np.union1d(self.prior.y, self.held.y))
+
+    def folds(self) -> Iterator[Fold]:
+        """Leave classes out in turn; each is left out once or more often.
+
+        Where whole groups are held out, or there are too few classes, there is one fold: what is held out.
+        """
+        if self.held_out == "groups" or self._n_classes < FEWEST_TO_CROSS_FIT:
+            yield Fold(self, [self.held])
+            return
         rows, y = (
             np.concatenate([self.held.rows, self.prior.rows]),
             np.concatenate([self.held.y, self.prior.y]),
         )
-        for fold in range(N_FOLDS):
-            kept = ~np.isin(self.prior.y, np.roll(classes, -n_out * fold)[:n_out])
+        of_classes = self.held_out == "classes"
+        pool, labels = (rows, y) if of_classes else (self.prior.rows, self.prior.y)
+        classes = rng_of_step(self.recipe.seed, SPLIT, 2).permutation(np.unique(y))
+        n_out = max(2, round(SHARE_LEFT_OUT * len(classes)), min(FEWEST_UNSEEN, len(classes) // 2))
+        for number in range(N_FOLDS):
+            out = np.roll(classes, -round(number * len(classes) / N_FOLDS))[:n_out]
+            kept, unseen = ~np.isin(labels, out), np.isin(y, out)
             recipe = replace(
                 self.recipe,
-                seed=self.recipe.seed + 1 + fold,
+                seed=self.recipe.seed + 1 + number,
                 prior={**self.recipe.prior, "hold_out": "rows"},
-                optimizer=replace(self.recipe.optimizer, steps=steps),
+                optimizer=replace(
+                    self.recipe.optimizer, steps=max(1, round(STEPS_OF_FOLD * self.recipe.optimizer.steps))
+                ),
             )
-            source = LabelledSource(recipe, self.prior.rows[kept], self.prior.y[kept])
-            model = started(recipe, source)
-            train_metric(model, source, steps)
-            spread = math.sqrt(spread_of(model.encoder, source.prior.rows))
-            unseen = ~np.isin(y, self.prior.y[kept])
             priors = [LabelledRows(rows[unseen], y[unseen], None, self.held.options)]
-            if len(np.unique(y[unseen])) < FEWEST_UNSEEN:
+            if n_out < FEWEST_UNSEEN and not of_classes:  # all classes, by rows that are not trained on
                 priors.append(LabelledRows(self.held.rows, self.held.y, None, self.held.options))
-            for prior in priors:
-                for drawn in calibration_sets(prior, recipe):
-                    for index, truth in zip(drawn.index, drawn.labels, strict=True):
-                        with torch.no_grad():
-                            points = model.encoder(_tensor(prior.rows[index])).numpy()
-                        yield Encoded(points.astype(np.float64) / spread, truth)
+            source = LabelledSource(recipe, pool[kept], labels[kept])
+            source.begun = self.begun
+            yield Fold(source, priors, number)
+
+    def encoded_folds(
+        self, encoder_of: Callable[[LabelledSource], FeatureEncoder], most_rows: int | None = None
+    ) -> list[Encoded]:
+        """What ``encoder_of`` makes of classes that it does not know, in units of its spread."""
+        found: list[Encoded] = []
+        for fold in self.folds():
+            encoder = encoder_of(fold.source)
+            unit = math.sqrt(spread_of(encoder, fold.source.prior.rows))
+            for prior in fold.unseen:
+                drawn = calibration_sets(prior, fold.source.recipe, SETS_OF_FOLD)
+                drawn = [one for one in drawn if most_rows is None or one.index.shape[1] <= most_rows]
+                found += [
+                    Encoded(z / unit, y, None, i % N_FOLDS if fold.number is None else fold.number)
+                    for i, (z, y) in enumerate(encoded_sets(encoder, prior, drawn))
+                ]
+        return found
+
+    def small_encoder(self, source: LabelledSource) -> FeatureEncoder:
+        """An encoder that is trained by its metric alone."""
+        model = started(source.recipe, source)
+        train_metric(model, source, source.recipe.optimizer.steps)
+        return model.encoder
+
+    def choose_start(self, config: EncoderConfig, per_feature: bool) -> Choice:
+        """How far features that stay as they are should be turned, and whether they have one length.
+
+        How well encodings can be divided into classes that are left out says it.
+        """
+
+        def begun(start: Start, source: LabelledSource) -> FeatureEncoder:
+            encoder = FeatureEncoder(config)
+            encoder.begin(*source.some_rows(), start)
+            return encoder
+
+        starts = [Start(per_feature, share, directions) for share in SHARES for directions in (False, True)]
+        scores = [
+            divisibility(self.encoded_folds(partial(begun, start), MOST_TO_COMPARE)) for start in starts
+        ]
+        best = simplest(np.stack(scores))
+        fitted = fit_rule(self.encoded_folds(partial(begun, starts[best])))
+        return Choice(starts[best], scores[best], fitted)
 
 
 def started(recipe: Recipe, source: LabelledSource) -> EncodedModel:
@@ -246,49 +343,23 @@ def train_metric(model: EncodedModel, source: LabelledSource, steps: int) -> Non
         optimizer.step()
 
 
-@torch.no_grad()
-def spread_of(encoder: FeatureEncoder, rows: np.ndarray) -> float:
-    """Sum of the variances of the encodings of training rows."""
-    some = rows[:: max(1, len(rows) // MOST_ROWS_TO_START)]
-    return float(encoder(_tensor(some)).var(0, correction=0).sum())
-
-
-def calibration_sets(prior: LabelledRows, recipe: Recipe) -> list[DrawnRows]:
-    """The sets that decisions are made on, of sizes up to what a network sees at a time."""
-    rng, most = rng_of_step(recipe.seed, VALIDATION, 1), min(MOST_TO_CALIBRATE, len(prior.y))
-    sizes = np.unique(np.maximum(2, [most // 8, most // 3, most]))
-    return [prior.draw_rows(rng, SETS_OF_SIZE, int(size)) for size in sizes]
-
-
-def whole_groups(prior: LabelledRows, recipe: Recipe) -> list[DrawnRows]:
-    """Groups of rows as data sets of their own, some of them if there are many; of very many rows, some."""
-    found: list[DrawnRows] = []
-    rng = rng_of_step(recipe.seed, VALIDATION, 2)
-    groups = () if prior.groups is None else rng.permutation(np.unique(prior.groups))
-    for group in groups[: 3 * SETS_OF_SIZE]:
-        rows = rng.permutation(np.flatnonzero(prior.groups == group))[:MOST_TO_CALIBRATE]
-        labels = np.unique(prior.y[rows], return_inverse=True)[1].reshape(1, -1)
-        nothing = np.zeros_like(labels)
-        if len(rows) > 1:
-            found.append(DrawnRows(rows[None], labels, nothing, rows[None], nothing))
-    return found
-
-
 # Entries of [prior] that say where the rows are, not how sets are drawn from them.
 NOT_OPTIONS = ("name", "file", "label_column", "group_column", "split")
-MOST_ROWS_TO_START = 5000
+MOST_ROWS_TO_START = 20_000
 METRIC_RATE = 1e-3
-# Rows of the largest data sets that decisions are made on, and how many there are of each size.
-MOST_TO_CALIBRATE, SETS_OF_SIZE = 1024, 6
 # Rows of data sets on which ways to refine are compared: a search among a thousand takes long.
 MOST_TO_COMPARE = 400
 # Fewer classes than this say too little by themselves.
 FEW_HELD_OUT = 10
-# Where so few are held out: encoders that are trained without others, and how long each of them is trained,
-# relative to the network itself; how many of the classes, two at least, each does without.
-N_FOLDS, STEPS_OF_FOLD, SHARE_LEFT_OUT = 3, 0.35, 0.2
-# How many classes that takes, and how many unseen ones say enough without others beside them.
-FEWEST_TO_CROSS_FIT, FEWEST_UNSEEN = 4, 6
+# Folds of classes that are left out in turn, and how long encoders are trained without them, relative to the
+# network itself.
+N_FOLDS, STEPS_OF_FOLD = 5, 0.3
+# How many of the classes are left out: a share, but so many at least, if half of them are as many, or two.
+SHARE_LEFT_OUT, FEWEST_UNSEEN = 0.2, 6
+# How many classes that takes, and how many data sets of each size a fold has.
+FEWEST_TO_CROSS_FIT, SETS_OF_FOLD = 4, 4
+# What features that stay as they are may begin with.
+SHARES = (1.0, 0.5, 0.25)
 # Logarithms of temperatures of the metric that are tried.
 TEMPERATURES = (-3.0, -1.5, 0.0, 1.5, 3.0)
 
@@ -317,10 +388,6 @@ def _encoded(model: nn.Module) -> EncodedModel:
     return model
 
 
-def _tensor(rows: np.ndarray) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(rows, dtype=np.float32))
-
-
 def _rows_task(rows: Tensor, index: np.ndarray, labels: np.ndarray) -> RowsTask:
     return RowsTask(
         rows,
@@ -330,15 +397,6 @@ def _rows_task(rows: Tensor, index: np.ndarray, labels: np.ndarray) -> RowsTask:
     )
 
 
-def validation_sets(prior: LabelledRows, recipe: Recipe) -> list[DrawnRows]:
-    """The sets that every validation looks at, of sizes up to ``n_points`` of the recipe, one size each."""
-    rng, options = rng_of_step(recipe.seed, VALIDATION, 0), recipe.validation
-    most = min(options.n_points, len(prior.y))
-    sizes = np.unique(np.maximum(2, [most // 4, most // 2, most]))
-    each = max(1, options.n_sets // len(sizes))
-    return [prior.draw_rows(rng, each, int(size)) for size in sizes]
-
-
 @torch.no_grad()
 def inferred(
     model: EncodedModel, rows: np.ndarray, sets: list[DrawnRows]
@@ -346,7 +404,7 @@ def inferred(
     """Encodings (N, e), true labels (N,) and those that the network finds (N,), of each data set."""
     for drawn in sets:
         keys, index = np.unique(drawn.index, return_inverse=True)
-        encoded = model.encoder(_tensor(rows[keys]))
+        encoded = model.encoder(as_tensor(rows[keys]))
         points = encoded[torch.from_numpy(index.reshape(drawn.index.shape))]
         found = model.network.infer(points, torch.ones(points.shape[:2], dtype=torch.bool), max_clusters=200)
         for of_set, truth, inference in zip(points.numpy(), drawn.labels, found, strict=True):
@@ -366,7 +424,7 @@ def measured(model: EncodedModel, rows: np.ndarray, sets: list[DrawnRows]) -> di
 
 @torch.no_grad()
 def largest_encoded(model: EncodedModel, rows: np.ndarray) -> float:
-    """How far from the origin encodings of training rows reach: the 99.9th percentile of max |z|."""
+    """How far from the origin encodings of training rows reach: the 99.9th percentile of ``max |z|``."""
     some = rows[:: max(1, len(rows) // MOST_ROWS_TO_START)]
-    reach = model.encoder(_tensor(some)).abs().amax(1).numpy()
+    reach = model.encoder(as_tensor(some)).abs().amax(1).numpy()
     return math.ceil(100 * float(np.quantile(reach, 0.999))) / 100

@@ -54,7 +54,7 @@ class PriorSource:
         return Validation(self.recipe, self.prior)
 
     def finish(self, model: nn.Module) -> dict[str, Any]:
-        """How far from the centre training data reach: the 99.9th percentile over data sets of max |x|."""
+        """How far training data reach from zero: the 99.9th percentile over data sets of ``max |x|``."""
         rng = rng_of_step(self.recipe.seed, VALIDATION, 1)
         task = draw_task(self.prior, rng, 2000, max(self.recipe.sizes.n_points))
         return {"largest_coordinate": float(np.quantile(task.points.abs().amax(dim=(1, 2)).numpy(), 0.999))}

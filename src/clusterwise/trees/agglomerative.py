@@ -17,24 +17,34 @@ LEFT = 0.7
 
 def ward_linkage(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Merges (m - 1, 2) and heights of Ward's linkage of points (m, f)."""
-    pairs, squares = _chain_of_centres(points.T.copy())
+    m = len(points)
+    pairs, squares = np.empty((m - 1, 2), dtype=np.int64), np.empty(m - 1)
+    chain, far = np.empty(m, dtype=np.int64), np.empty(m)
+    _chain_of_centres(points.T.copy(), np.arange(m), np.ones(m), chain, far, pairs, squares)
     heights = np.sqrt(2 * squares)
     order = np.argsort(heights, kind="stable")
     return np.sort(named_by_merges(pairs[order]), axis=1), heights[order]
 
 
 @compiled
-def _chain_of_centres(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs (m - 1, 2) of rows whose clusters are merged, and half their squared heights, as they are found.
+def _chain_of_centres(
+    columns: np.ndarray,
+    rows: np.ndarray,
+    sizes: np.ndarray,
+    chain: np.ndarray,
+    far: np.ndarray,
+    pairs: np.ndarray,
+    heights: np.ndarray,
+) -> None:
+    """Write pairs (m - 1, 2) of rows whose clusters are merged, and half their squared heights, as found.
 
-    ``columns`` (f, m) of the table become the centres of the clusters. Two clusters are as near as the
-    squared deviations from the centre grow by a merger; a cluster that has gone is infinitely far away.
+    ``columns`` (f, m) of the table become the centres of the clusters; ``rows`` (m,), from 0 on, hold a row
+    of the cluster at each place, ``sizes`` (m,), ones, its size; ``chain`` and ``far`` (m,) are room. Two
+    clusters are as near as the squared deviations from the centre grow by a merger; a cluster that has gone
+    is infinitely far away.
     """
     f, m = columns.shape
     n = m  # places; those of clusters that have gone are given up from time to time
-    rows, sizes = np.arange(m), np.ones(m)  # a row of the cluster at each place, and its size
-    chain, far = np.empty(m, dtype=np.int64), np.empty(m)
-    pairs, heights = np.empty((m - 1, 2), dtype=np.int64), np.empty(m - 1)
     length = 0
     for merged in range(m - 1):
         if m - merged < LEFT * n:
@@ -83,15 +93,18 @@ def _chain_of_centres(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         for a in range(f):
             columns[a, grown] += (columns[a, gone] - columns[a, grown]) * (sizes[gone] / both)
         sizes[grown], sizes[gone] = both, 0.0
-    return pairs, heights
+
+
+def named_by_merges(pairs: np.ndarray) -> np.ndarray:
+    """Merges (m - 1, 2) in scipy's numbering, of pairs of rows whose clusters are joined, first to last."""
+    m, merges = len(pairs) + 1, np.empty_like(pairs)
+    _name_by_merges(pairs, np.arange(m), np.arange(m), merges)
+    return merges
 
 
 @compiled
-def named_by_merges(pairs: np.ndarray) -> np.ndarray:
-    """Merges (m - 1, 2) in scipy's numbering, of pairs of rows whose clusters are joined, first to last."""
-    m = len(pairs) + 1
-    parents, names = np.arange(m), np.arange(m)
-    merges = np.empty((m - 1, 2), dtype=np.int64)
+def _name_by_merges(pairs: np.ndarray, parents: np.ndarray, names: np.ndarray, merges: np.ndarray) -> None:
+    m = len(parents)
     for i in range(m - 1):
         a, b = pairs[i, 0], pairs[i, 1]
         while parents[a] != a:
@@ -103,4 +116,3 @@ def named_by_merges(pairs: np.ndarray) -> np.ndarray:
         merges[i, 0], merges[i, 1] = names[a], names[b]
         parents[b] = a
         names[a] = m + i
-    return merges

@@ -21,21 +21,37 @@ __all__ = [
 
 def values_below(sizes: np.ndarray, children: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Largest sum of size times score of a cut strictly below each of v nodes, per row of it, (v,)."""
-    return _below(sizes, children, np.ascontiguousarray(scores))[0]
+    return _values_and_decisions(sizes, children, scores)[0]
 
 
 def best_cut(sizes: np.ndarray, children: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """The disjoint nodes with the largest sum of size times score; indices among v nodes, parents first."""
-    _, whole = _below(sizes, children, np.ascontiguousarray(scores))
-    return np.flatnonzero(_taken(children, whole))
+    _, whole = _values_and_decisions(sizes, children, scores)
+    reached, taken = np.zeros(len(whole), dtype=bool), np.zeros(len(whole), dtype=bool)
+    _take(children, whole, reached, taken)
+    return np.flatnonzero(taken)
+
+
+def _values_and_decisions(
+    sizes: np.ndarray, children: np.ndarray, scores: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Those of ``values_below``, and whether a node's own value is at least as large, (v,) each."""
+    v = len(sizes)
+    below, whole = np.empty(v), np.empty(v, dtype=bool)
+    _below(sizes, children, np.ascontiguousarray(scores), np.empty(v), below, whole)
+    return below, whole
 
 
 @compiled
-def _below(sizes: np.ndarray, children: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    v = len(sizes)
-    below, best = np.zeros(v), np.zeros(v)
-    whole = np.zeros(v, dtype=np.bool_)
-    for i in range(v - 1, -1, -1):  # children come after their parents
+def _below(
+    sizes: np.ndarray,
+    children: np.ndarray,
+    scores: np.ndarray,
+    best: np.ndarray,
+    below: np.ndarray,
+    whole: np.ndarray,
+) -> None:
+    for i in range(len(sizes) - 1, -1, -1):  # children come after their parents
         parts = 0.0
         for side in range(2):
             if children[i, side] >= 0:
@@ -44,15 +60,12 @@ def _below(sizes: np.ndarray, children: np.ndarray, scores: np.ndarray) -> tuple
         whole[i] = own >= parts
         best[i] = max(own, parts)
         below[i] = parts / sizes[i]
-    return below, whole
 
 
 @compiled
-def _taken(children: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    v = len(whole)
-    reached, taken = np.zeros(v, dtype=np.bool_), np.zeros(v, dtype=np.bool_)
+def _take(children: np.ndarray, whole: np.ndarray, reached: np.ndarray, taken: np.ndarray) -> None:
     reached[0] = True
-    for i in range(v):
+    for i in range(len(whole)):
         if not reached[i]:
             continue
         if whole[i]:
@@ -61,7 +74,6 @@ def _taken(children: np.ndarray, whole: np.ndarray) -> np.ndarray:
             for side in range(2):
                 if children[i, side] >= 0:
                     reached[children[i, side]] = True
-    return taken
 
 
 def cut_into(sizes: np.ndarray, children: np.ndarray, scores: np.ndarray, k: int) -> tuple[float, np.ndarray]:
@@ -110,7 +122,7 @@ def _by_number(
 
 def decisions(sizes: np.ndarray, children: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """What the best cut does with v nodes: 1 it is taken, 0 the cut is below it, -1 above it, (v,)."""
-    _, whole = _below(sizes, children, np.ascontiguousarray(scores))
+    _, whole = _values_and_decisions(sizes, children, scores)
     reached = np.zeros(len(whole), dtype=bool)
     reached[0] = True
     for i in np.flatnonzero(~whole):  # parents come before their children

@@ -58,7 +58,13 @@ def gini_linkage(edges: Edges, threshold: float) -> tuple[np.ndarray, np.ndarray
     unequal than ``threshold``, by the Gini index, one of the smallest must take part. A threshold of 1
     is single linkage.
     """
-    return _gini(edges.ends, edges.lengths, threshold)
+    m = len(edges.ends) + 1
+    counts = np.zeros(m + 1, dtype=np.int64)
+    counts[1] = m
+    merges, heights = np.empty((m - 1, 2), dtype=np.int64), np.empty(m - 1)
+    room = np.arange(m), np.arange(m), np.ones(m, dtype=np.int64), counts, np.ones(m - 1, dtype=bool)
+    _gini(edges.ends, edges.lengths, threshold, *room, merges, heights)
+    return merges, heights
 
 
 @compiled
@@ -70,15 +76,24 @@ def _root(parents: np.ndarray, node: int) -> int:
 
 
 @compiled
-def _gini(ends: np.ndarray, lengths: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
-    m = len(ends) + 1
-    parents = np.arange(m)
-    names = np.arange(m)  # node of the tree that a root stands for
-    sizes = np.ones(m, dtype=np.int64)
-    counts = np.zeros(m + 1, dtype=np.int64)  # clusters of each size
-    counts[1] = m
-    alive = np.ones(m - 1, dtype=np.bool_)
-    merges, heights = np.empty((m - 1, 2), dtype=np.int64), np.empty(m - 1)
+def _gini(
+    ends: np.ndarray,
+    lengths: np.ndarray,
+    threshold: float,
+    parents: np.ndarray,
+    names: np.ndarray,
+    sizes: np.ndarray,
+    counts: np.ndarray,
+    alive: np.ndarray,
+    merges: np.ndarray,
+    heights: np.ndarray,
+) -> None:
+    """Write ``merges`` and ``heights``; see ``gini_linkage``.
+
+    Room for m rows, each a cluster: ``parents`` (m,), ``names`` (m,) of the nodes that roots stand for,
+    ``sizes`` (m,), ``counts`` (m + 1,) of clusters of each size, and whether edges are ``alive`` (m - 1,).
+    """
+    m = len(parents)
     first = 0
     largest = 1
     for step in range(m - 1):
@@ -113,4 +128,3 @@ def _gini(ends: np.ndarray, lengths: np.ndarray, threshold: float) -> tuple[np.n
         counts[sizes[a]] += 1
         largest = max(largest, sizes[a])
         names[a] = m + step
-    return merges, heights

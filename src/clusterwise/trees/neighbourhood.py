@@ -73,8 +73,10 @@ def neighbour_graph(points: np.ndarray) -> csr_matrix:
 
 def neighbourhood_of(points: np.ndarray) -> Neighbourhood:
     """Measure points (m, f), m >= 2."""
-    distances = _distances(np.ascontiguousarray(points.T))
-    indices, near = _nearest_in(distances, min(N_NEIGHBOURS, len(points) - 1))
+    m = len(points)
+    distances = np.empty((m, m), dtype=np.float32)
+    _measure(np.ascontiguousarray(points.T), np.empty(m), distances)
+    indices, near = _nearest_in(distances, min(N_NEIGHBOURS, m - 1))
     core = near[:, min(CORE_NEIGHBOUR, near.shape[1]) - 1].copy()
     positive = core[core > 0]
     floor = max(LEAST_DISTANCE * float(np.median(positive)) if len(positive) else 0.0, 1e-300)
@@ -93,15 +95,17 @@ def neighbourhood_of(points: np.ndarray) -> Neighbourhood:
     )
 
 
-@compiled
-def _distances(columns: np.ndarray) -> np.ndarray:
-    """Distances (m, m) between the rows of a table, given by its columns (f, m); infinite on the diagonal.
+# Plain loops from here on, and room from the caller: code that allocates takes longer to compile.
 
-    Taken in double precision, kept in single precision: half the memory to go through.
+
+@compiled
+def _measure(columns: np.ndarray, squares: np.ndarray, distances: np.ndarray) -> None:
+    """Write the distances (m, m) between the rows of a table, given by its columns (f, m).
+
+    They are infinite on the diagonal; taken in double precision, kept in single precision: half the memory to
+    go through. ``squares`` (m,) is room.
     """
     f, m = columns.shape
-    distances = np.empty((m, m), dtype=np.float32)
-    squares = np.empty(m)
     for i in range(m):
         own = columns[0, i]
         for j in range(m):
@@ -115,15 +119,19 @@ def _distances(columns: np.ndarray) -> np.ndarray:
         for j in range(m):
             distances[i, j] = math.sqrt(squares[j])
         distances[i, i] = math.inf
-    return distances
+
+
+def _nearest_in(distances: np.ndarray, n_neighbours: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nearest rows (n, n_neighbours) and their distances, of a matrix (n, m); of equals the first rows."""
+    n = len(distances)
+    indices, near = np.empty((n, n_neighbours), dtype=np.int64), np.empty((n, n_neighbours))
+    _find_nearest(distances, indices, near)
+    return indices, near
 
 
 @compiled
-def _nearest_in(distances: np.ndarray, n_neighbours: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nearest rows (n, n_neighbours) and their distances, of a matrix (n, m); of equals the first rows."""
-    n, m = distances.shape
-    indices = np.empty((n, n_neighbours), dtype=np.int64)
-    near = np.empty((n, n_neighbours))
+def _find_nearest(distances: np.ndarray, indices: np.ndarray, near: np.ndarray) -> None:
+    (n, m), n_neighbours = distances.shape, near.shape[1]
     for i in range(n):
         for place in range(n_neighbours):
             indices[i, place] = -1
@@ -138,7 +146,6 @@ def _nearest_in(distances: np.ndarray, n_neighbours: int) -> tuple[np.ndarray, n
                     place -= 1
                 near[i, place], indices[i, place] = distance, j
                 farthest = near[i, n_neighbours - 1]
-    return indices, near
 
 
 def nearest(points: np.ndarray, among: np.ndarray, n_neighbours: int) -> tuple[np.ndarray, np.ndarray]:
@@ -185,23 +192,30 @@ def first_smallest(values: np.ndarray, n: int) -> int:
 
 
 def _edges(distances: np.ndarray, core: np.ndarray, floor: float) -> Edges:
-    ends, lengths = _prim(distances, core)
+    m = len(core)
+    ends, lengths = np.empty((m - 1, 2), dtype=np.int64), np.empty(m - 1)
+    _prim(distances, core, np.full(m, np.inf), core.copy(), np.zeros(m, dtype=np.int64), ends, lengths)
     order = np.argsort(lengths, kind="stable")
     lengths = lengths[order]
     return Edges(ends[order], lengths, np.log(np.maximum(lengths, floor)))
 
 
 @compiled
-def _prim(distances: np.ndarray, core: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Spanning tree of max(d_ij, core_i, core_j) by Prim's algorithm."""
+def _prim(
+    distances: np.ndarray,
+    core: np.ndarray,
+    best: np.ndarray,
+    least: np.ndarray,
+    origin: np.ndarray,
+    ends: np.ndarray,
+    lengths: np.ndarray,
+) -> None:
+    """Write the spanning tree of max(d_ij, core_i, core_j) by Prim's algorithm.
+
+    ``best`` (m,), infinite, is the distance of each row to the tree. None of its edges is shorter than
+    ``least`` (m,), a copy of ``core``, which becomes infinite for rows of the tree. ``origin`` (m,) is zero.
+    """
     m = len(distances)
-    best = np.empty(m)  # distance of each row to the tree
-    least = np.empty(m)  # none of its edges is shorter; infinite for rows of the tree
-    origin = np.zeros(m, dtype=np.int64)
-    for j in range(m):
-        best[j], least[j] = math.inf, core[j]
-    ends = np.empty((m - 1, 2), dtype=np.int64)
-    lengths = np.empty(m - 1)
     current = 0
     for step in range(m - 1):
         best[current] = least[current] = math.inf
@@ -213,4 +227,3 @@ def _prim(distances: np.ndarray, core: np.ndarray) -> tuple[np.ndarray, np.ndarr
                 origin[j] = current
         current = first_smallest(best, m)
         ends[step, 0], ends[step, 1], lengths[step] = origin[current], current, best[current]
-    return ends, lengths

@@ -28,7 +28,11 @@ def paris_linkage(graph: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
     ends, weights = np.empty(2 * room, dtype=np.int64), np.empty(2 * room)
     ends[: graph.nnz], weights[: graph.nnz] = graph.indices, graph.data
     starts = graph.indptr.astype(np.int64)
-    pairs, heights = _chain(starts[:-1].copy(), np.diff(starts), ends, weights, masses)
+    m = len(masses)
+    pairs, heights = np.empty((m - 1, 2), dtype=np.int64), np.empty(m - 1)
+    alive, chain = np.ones(m, dtype=bool), np.empty(m, dtype=np.int64)
+    packed = np.empty_like(ends), np.empty_like(weights)
+    _merge(starts[:-1].copy(), np.diff(starts), ends, weights, masses, alive, chain, *packed, pairs, heights)
     finite = heights[np.isfinite(heights)]
     heights = np.minimum(heights, FARTHER * max(1.0, float(finite.max(initial=0.0))))
     order = np.argsort(heights, kind="stable")
@@ -36,22 +40,30 @@ def paris_linkage(graph: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
 
 
 @compiled
-def _chain(
-    starts: np.ndarray, counts: np.ndarray, ends: np.ndarray, weights: np.ndarray, masses: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _merge(
+    starts: np.ndarray,
+    counts: np.ndarray,
+    ends: np.ndarray,
+    weights: np.ndarray,
+    masses: np.ndarray,
+    alive: np.ndarray,
+    chain: np.ndarray,
+    packed_ends: np.ndarray,
+    packed_weights: np.ndarray,
+    pairs: np.ndarray,
+    heights: np.ndarray,
+) -> None:
     """Merge mutual nearest neighbours, found along chains; a cluster is named by its first node.
 
     The neighbours of cluster c, in order, are at ``starts[c]`` in ``ends`` and ``weights``, ``counts[c]`` of
     them. These have twice the room that is needed: a new list goes to the end, and where that is
-    reached all lists move together.
+    reached all lists move together, to ``packed_ends`` and ``packed_weights``. All clusters are ``alive``
+    (m,) at first; ``chain`` (m,) is room.
     """
     m, last = len(masses), starts[-1] + counts[-1]
     total = 0.0
-    for mass in masses:
-        total += mass
-    alive = np.ones(m, dtype=np.bool_)
-    pairs, heights = np.empty((m - 1, 2), dtype=np.int64), np.empty(m - 1)
-    chain = np.empty(m, dtype=np.int64)
+    for c in range(m):
+        total += masses[c]
     length, merged, first = 0, 0, 0
     while merged < m - 1:
         if length == 0:
@@ -94,7 +106,6 @@ def _chain(
         pairs[merged, 0], pairs[merged, 1] = low, high
         merged += 1
         if last + counts[low] + counts[high] > len(ends):
-            packed_ends, packed_weights = np.empty(len(ends), dtype=np.int64), np.empty(len(ends))
             last = 0
             for c in range(m):
                 if alive[c]:
@@ -105,7 +116,8 @@ def _chain(
                         )
                     starts[c] = last
                     last += counts[c]
-            ends, weights = packed_ends, packed_weights
+            ends, packed_ends = packed_ends, ends
+            weights, packed_weights = packed_weights, weights
         alive[high] = False
         masses[low] += masses[high]
         # the neighbours of both, in order
@@ -147,4 +159,3 @@ def _chain(
             ends[place], weights[place] = low, weights[e]
         starts[low], counts[low] = last, new - last
         last = new
-    return pairs, heights

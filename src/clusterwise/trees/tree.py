@@ -35,30 +35,34 @@ class Tree:
 
 def tree_of_merges(kind: str, merges: np.ndarray, heights: np.ndarray) -> Tree:
     """Lay out merges (m - 1, 2) of nodes, in scipy's numbering."""
-    children, parents, sizes, starts, order = _layout(np.ascontiguousarray(merges, dtype=np.int64))
+    m = len(merges) + 1
+    children, parents = np.full((2 * m - 1, 2), -1), np.full(2 * m - 1, -1)
+    sizes, starts = np.ones(2 * m - 1, dtype=np.int64), np.zeros(2 * m - 1, dtype=np.int64)
+    order = np.empty(m, dtype=np.int64)
+    _lay_out(np.ascontiguousarray(merges, dtype=np.int64), children, parents, sizes, starts, order)
     full = np.concatenate([np.zeros(len(order)), np.asarray(heights, dtype=np.float64)])
     return Tree(kind, children, parents, sizes, starts, full, order)
 
 
 @compiled
-def _layout(
+def _lay_out(
     merges: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    m = len(merges) + 1
-    children = np.full((2 * m - 1, 2), -1, dtype=np.int64)
-    parents = np.full(2 * m - 1, -1, dtype=np.int64)
-    sizes = np.ones(2 * m - 1, dtype=np.int64)
+    children: np.ndarray,
+    parents: np.ndarray,
+    sizes: np.ndarray,
+    starts: np.ndarray,
+    order: np.ndarray,
+) -> None:
+    """Write the other arrays of a ``Tree``, which are -1, -1, ones, zeros and room."""
+    m = len(order)
     for i in range(m - 1):
         left, right = merges[i, 0], merges[i, 1]
         children[m + i, 0], children[m + i, 1] = left, right
         parents[left] = parents[right] = m + i
         sizes[m + i] = sizes[left] + sizes[right]
-    starts = np.zeros(2 * m - 1, dtype=np.int64)
     for node in range(2 * m - 2, m - 1, -1):
         left, right = children[node, 0], children[node, 1]
         starts[left] = starts[node]
         starts[right] = starts[node] + sizes[left]
-    order = np.empty(m, dtype=np.int64)
     for row in range(m):
         order[starts[row]] = row
-    return children, parents, sizes, starts, order

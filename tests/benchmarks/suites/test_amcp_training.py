@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.suite import find_suite
 from benchmarks.suites.amcp_training import ENTRIES, FULL, Plan, trained, weights_of
-from benchmarks.suites.mixtures import ablation_case
+from benchmarks.suites.mixtures import ABLATION_SETS
 
 LADDER = [name for name in ENTRIES if name[0].isdigit()]
 DEFAULTS = {"first_cluster": "learned", "update": True, "revise": True, "revising": 0.25}
@@ -32,7 +32,7 @@ def test_a_rung_changes_one_thing(lower: str, upper: str) -> None:
 @pytest.mark.parametrize("name", [LADDER[0], FULL, "as shipped, but Sinkhorn"])
 def test_entries_can_be_trained(name: str) -> None:
     plan = Plan(steps=2, n_points=32, points_per_batch=64)
-    case = ablation_case("crp (200, 4)", 0)
+    case = ABLATION_SETS["crp (200, 4)"](0)
     outcome = trained(plan, name)(case.blind())
     assert outcome.labels.shape == (200,)
     config = weights_of(plan, ENTRIES[name]).model.config

@@ -9,20 +9,9 @@ import pytest
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 from benchmarks.suite import Case, find_suite
-from benchmarks.suites import mixtures
-from benchmarks.suites.mixtures import (
-    CHIGAC,
-    CORRELATIONS,
-    CRP,
-    CRP_SCALES,
-    MOG,
-    SCALES,
-    chigac_case,
-    crp_case,
-    mog_case,
-)  # fmt: skip
+from benchmarks.suites.mixtures import CHIGAC, CRP, CRP_SCALES, DAC_SIZES, MOG, SCALES, SIZES
 
-NAMES = ("mog", "crp", "chigac", "scales", "one-gaussian", "amcp-ablations")
+NAMES = ("mog", "crp", "chigac", "scales", "warped", "amcp-ablations", "one-cluster", "calibration")
 
 
 def within_variance(case: Case) -> float:
@@ -39,8 +28,8 @@ def close(values: list[float], expected: float) -> bool:
 
 @pytest.mark.parametrize("setting", MOG)
 def test_sizes_and_numbers_of_clusters_of_mog(setting: str) -> None:
-    n_max, k_max = MOG[setting]
-    cases = [mog_case(setting, index) for index in range(100)]
+    n_max, k_max = DAC_SIZES[setting]
+    cases = [MOG[setting](index) for index in range(100)]
     sizes = np.array([len(case.points) for case in cases])
     k = np.array([len(np.unique(case.references[0])) for case in cases])
     assert sizes.min() >= 0.3 * n_max
@@ -56,8 +45,8 @@ def test_sizes_and_numbers_of_clusters_of_mog(setting: str) -> None:
 
 @pytest.mark.parametrize("setting", CRP)
 def test_crp_mixtures_have_exact_numbers_and_only_the_printed_scale_is_hopeless(setting: str) -> None:
-    n, k, scale = CRP[setting]
-    cases = [crp_case(setting, index) for index in range(40)]
+    (n, k), scale = SIZES[setting.partition(" at ")[0]], setting.partition(" at ")[2]
+    cases = [CRP[setting](index) for index in range(40)]
     for case in cases:
         assert case.points.shape == (n, 2)
         np.testing.assert_array_equal(np.unique(case.references[0]), np.arange(k))
@@ -72,8 +61,8 @@ def test_crp_mixtures_have_exact_numbers_and_only_the_printed_scale_is_hopeless(
 
 @pytest.mark.parametrize("setting", CHIGAC)
 def test_sizes_and_scales_of_chigac(setting: str) -> None:
-    n, k = CHIGAC[setting]
-    cases = [chigac_case(setting, index) for index in range(60)]
+    n, k = SIZES[setting]
+    cases = [CHIGAC[setting](index) for index in range(60)]
     assert all(case.points.shape == (n, 2) and case.references[0].max() < k for case in cases)
     # sigma = 0.25 exp(0.1 z), so that the mean of sigma^2 is 0.0625 exp(0.02)
     assert close([within_variance(case) for case in cases], 0.0625 * np.exp(0.02))
@@ -81,29 +70,33 @@ def test_sizes_and_scales_of_chigac(setting: str) -> None:
 
 @pytest.mark.parametrize("setting", SCALES)
 def test_clusters_have_the_scale_that_the_setting_names(setting: str) -> None:
-    n_max, k_max, sd, _ = SCALES[setting]
-    cases = [mixtures._scaled(setting, index) for index in range(40)]
+    (n_max, k_max), sd = DAC_SIZES[setting.partition(", sd ")[0]], float(setting.partition(", sd ")[2])
+    cases = [SCALES[setting](index) for index in range(40)]
     assert all(0.3 * n_max <= len(case.points) <= n_max for case in cases)
     assert max(len(np.unique(case.references[0])) for case in cases) <= k_max
     assert close([within_variance(case) for case in cases], sd**2 * np.exp(0.02))
 
 
 def test_many_clusters_and_many_features() -> None:
-    ks = [len(np.unique(mixtures._many(index).references[0])) for index in range(40)]
-    assert mixtures._many(0).points.shape == (3000, 2)
+    *_, many, eight = find_suite("scales").data
+    ks = [len(np.unique(many.draw(index).references[0])) for index in range(40)]
+    assert many.draw(0).points.shape == (3000, 2)
     assert max(ks) > 30
     assert min(ks) < 8
-    tilted = [mixtures._tilted(index) for index in range(40)]
+    tilted = [eight.draw(index) for index in range(40)]
     assert tilted[0].points.shape == (1000, 8)
     assert 0.88 < np.mean([adjusted_rand_score(c.references[0], c.oracle_labels) for c in tilted]) < 0.97
 
 
-@pytest.mark.parametrize("setting", CORRELATIONS)
-def test_the_correlation_is_that_of_the_setting(setting: str) -> None:
-    points = np.concatenate([mixtures._one_gaussian(setting, index).points for index in range(10)])
-    rho = CORRELATIONS[setting]
-    assert np.corrcoef(points.T)[0, 1] == pytest.approx(rho, abs=5 * (1 - rho**2) / np.sqrt(len(points)))
-    np.testing.assert_allclose(points.std(axis=0), 1.0, atol=0.04)
+@pytest.mark.parametrize("rows", ["2 features", "16 features", "1,000 rows"])
+@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
+def test_one_gaussian_has_the_correlation_of_its_name(rows: str, correlation: float) -> None:
+    name = f"Gaussian, {rows}, correlation {correlation}"
+    draw = next(data.draw for data in find_suite("one-cluster").data if data.name == name)
+    points = np.concatenate([draw(index).points for index in range(10)])
+    between = np.corrcoef(points.T)[np.triu_indices(points.shape[1], 1)]
+    assert between.mean() == pytest.approx(correlation, abs=5 * (1 - correlation**2) / np.sqrt(len(points)))
+    np.testing.assert_allclose(points.std(axis=0), 1.0, atol=0.05)
 
 
 def test_cases_are_reproducible_and_all_different() -> None:
@@ -111,8 +104,8 @@ def test_cases_are_reproducible_and_all_different() -> None:
     for draw in draws:
         np.testing.assert_array_equal(draw(3).points, draw(3).points)
         assert draw(3).seed == 3
-    starts = {float(draw(index).points[0, 0]) for draw in draws for index in range(5)}
-    assert len(starts) == 5 * len(draws)
+    all_points = {draw(index).points.tobytes() for draw in draws for index in range(5)}
+    assert len(all_points) == 5 * len(draws)
 
 
 def test_networks_stay_in_the_plane_and_peers_have_components_enough() -> None:

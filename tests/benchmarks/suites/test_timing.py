@@ -1,24 +1,27 @@
-"""Data of known kind, exponents, and batches; no time is asserted."""
+"""Data of known kind, batches, stages; no time is asserted."""
 
 from __future__ import annotations
 
 import contextlib
 import subprocess
+import time
 
 import numpy as np
 import pytest
 
 import clusterwise as cw
-from benchmarks.suite import Case, Outcome, find_suite
+from benchmarks.suite import Case, Outcome
 from benchmarks.suites import timing
 from benchmarks.suites.timing import (
+    REST,
+    STAGES,
     batched,
     beside_a_busy_core,
+    by_stages,
     draw_blobs,
     draw_ten_features,
-    growth_table,
-)
-from benchmarks.summary import Rows, exponent
+    stage_seconds,
+)  # fmt: skip
 
 POPEN = subprocess.Popen
 
@@ -41,13 +44,6 @@ def test_ten_features() -> None:
     assert len(np.unique(case.references[0])) <= 20
 
 
-@pytest.mark.parametrize("slope", [0.0, 1.0, 1.7])
-def test_exponents_of_power_laws(slope: float) -> None:
-    sizes = np.array([10.0, 30.0, 1000.0])
-    assert exponent(sizes, 3.0 * sizes**slope) == pytest.approx(slope, abs=1e-9)  # type: ignore[arg-type]
-    assert np.isnan(exponent([10.0], [1.0]))
-
-
 def test_a_batch_gives_the_labels_of_single_fits() -> None:
     run = batched("(200, 4)", 2)
     for index in (0, 1):
@@ -56,28 +52,6 @@ def test_a_batch_gives_the_labels_of_single_fits() -> None:
         expected = cw.AMCP(random_state=0).fit_predict(case.points)
         np.testing.assert_array_equal(outcome.labels, expected)
         assert outcome.seconds is not None
-
-
-def test_growth_tells_times_clusters_and_slopes() -> None:
-    rows = Rows(
-        {"data": data, "method": "m", "index": "0", "status": status, "cpu_seconds": cpu, "k": k,
-         "peak_memory_mb": "200"}
-        for data, status, k, cpu in (
-            ("a", "ok", "10", "0.5"), ("b", "ok", "13", "5.0"), ("c", "timeout", "", "120"),
-        )
-    )  # fmt: skip
-    table, curves = growth_table(rows, {"a": 100, "b": 1_000, "c": 10_000})
-    assert curves == {"m": [(100, 0.5), (1000, 5.0)]}
-    assert [cell.strip() for cell in table.splitlines()[-1].strip("|").split("|")] == [
-        "m", "0.500 (10)", "5.00 (13)", "timeout", "1.00", "200",
-    ]  # fmt: skip
-
-
-def test_methods_that_grow_are_given_up() -> None:
-    grown = find_suite("growth")
-    assert grown.patience == 1
-    assert grown.too_long < grown.time_limit
-    assert len({data.group for data in grown.data}) == 3
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -101,3 +75,21 @@ def test_the_process_that_keeps_a_core_busy_ends_with_the_fit(
     with pytest.raises(ValueError, match="no clusters") if fails else contextlib.nullcontext():
         assert run(Case(np.zeros((3, 2)))).seconds > 0
     assert started[0].poll() is not None
+
+
+def test_stages_add_up_and_the_fit_is_the_same() -> None:
+    points = np.random.default_rng(0).normal(size=(200, 2)) + np.repeat([[0.0, 0.0], [9.0, 0.0]], 100, axis=0)
+    expected = cw.AMCP(random_state=0).fit_predict(points)
+    model = cw.AMCP(random_state=0)
+    started = time.perf_counter()
+    seconds = stage_seconds(model, points)
+    whole = time.perf_counter() - started
+    assert list(seconds) == [*STAGES, REST]
+    assert all(value > 0 for value in seconds.values())
+    assert 0.5 * whole < sum(seconds.values()) <= whole
+    np.testing.assert_array_equal(model.labels_, expected)
+    assert "_pipeline" not in vars(model)
+    outcome = by_stages("AMCP")(Case(points))
+    np.testing.assert_array_equal(outcome.labels, expected)
+    assert outcome.more is not None
+    assert list(outcome.more()) == [*STAGES, REST]
