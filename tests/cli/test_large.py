@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -97,10 +98,13 @@ def test_a_terminated_run_leaves_no_file(
 ) -> None:
     out = tmp_path / "out" / "labels.parquet"
     label = large.LabelTask.__call__
+    being_written: list[Path] = []
+    first = threading.Lock()  # batches have threads of their own, and a second signal would end the tests
 
     def terminated(task: Any, batch: Any) -> Any:
-        assert len(list(out.parent.iterdir())) == 1  # it is being written
-        signal.raise_signal(signal.SIGTERM)
+        if first.acquire(blocking=False):
+            being_written.extend(out.parent.iterdir())
+            signal.raise_signal(signal.SIGTERM)
         return label(task, batch)
 
     monkeypatch.setattr(large.LabelTask, "__call__", terminated)
@@ -110,6 +114,7 @@ def test_a_terminated_run_leaves_no_file(
     assert "run the same command again" in result.output
     assert list(out.parent.iterdir()) == []
     assert signal.getsignal(signal.SIGTERM) is before
+    assert len(being_written) == 1
 
 
 def test_no_report_of_very_many_rows(folder: tuple[Path, np.ndarray], tmp_path: Path) -> None:
