@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.ours import weights_identity
+from benchmarks.ours import find_weights, weights_identity
 from benchmarks.page import Cell, mean, median, sets
 from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
 from benchmarks.synthetic import Word, drawn
@@ -33,6 +33,7 @@ TRUTH: dict[str, Any] = {
     "degrees_of_freedom_prior": 1e6,  # all clusters have the same width
     "covariance_prior": SD**2,
 }
+WEIGHTS = "ncp-2d-crp"  # trained on this very model
 COLUMNS = ("TV", "pairs", "P(true K)", "Brier of pairs", "mean K")
 FIGURES: dict[str, Cell] = {
     "sets": sets,
@@ -94,7 +95,7 @@ def _true_posterior(points: bytes, seed: int) -> tuple[Posterior, Posterior, Pos
     return one, two, Posterior(one.labels, k, (one.pairs + two.pairs) / 2)
 
 
-def compared(method: str, weights: str = "ncp-2d") -> Run:
+def compared(method: str, weights: str = WEIGHTS) -> Run:
     """A posterior and its distance from the true one, which is found after the clock has stopped."""
 
     def run(case: Case) -> Outcome:
@@ -104,7 +105,7 @@ def compared(method: str, weights: str = "ncp-2d") -> Run:
         elif method == "inferred":
             found = chain(case.points, case.seed, 2)
         else:
-            options = {"weights": weights, "refine": None, "random_state": case.seed}
+            options = {"weights": find_weights(weights), "refine": None, "random_state": case.seed}
             found = posterior_of("NCP", case.points, N_PARTITIONS, **options)
 
         def more() -> dict[str, Any]:
@@ -136,7 +137,7 @@ def posteriors(quick: bool) -> Suite:
     methods = [
         own("DPMixture, told the model", partial(compared, "known")),
         own("DPMixture, defaults", partial(compared, "inferred")),
-        own("NCP", partial(compared, "NCP"), identity=partial(weights_identity, "ncp-2d")),
+        own("NCP", partial(compared, "NCP"), identity=partial(weights_identity, WEIGHTS)),
     ]
     prior = ChineseRestaurantMixture(alpha=ALPHA, mean_sd=MEAN_SD, sd=SD)
     data = [
