@@ -73,8 +73,6 @@ SOURCES: dict[str, tuple[str, str, Callable[[Arrays, bool], np.ndarray], tuple[i
 
 
 class Labelled(NamedTuple):
-    """Labelled rows of a data set."""
-
     rows: np.ndarray  # (n, d)
     y: np.ndarray  # (n,)
     groups: np.ndarray | None = None  # (n,) such as the alphabet of a character
@@ -95,8 +93,6 @@ def labelled_rows(name: str, part: str) -> Labelled:
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """How the weights of a name are made."""
-
     data: str
     method: str  # or "metric", the rival: the encoder without the clustering network
     steps: int

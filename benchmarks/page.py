@@ -35,7 +35,6 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def percent(value: float) -> str:
-    """Write a share as a whole percentage."""
     return NOTHING if math.isnan(value) else f"{100 * value:.0f} %"
 
 

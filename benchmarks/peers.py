@@ -39,7 +39,6 @@ SILHOUETTE_ROWS = 2_000  # of a silhouette, which takes all pairs of rows
 
 
 def true_k(case: Case) -> int:
-    """Number of clusters of the first reference."""
     if not case.references:
         raise ValueError("this needs a data set whose true partition is known")
     return n_clusters(case.references[0])
@@ -122,7 +121,6 @@ def communities(case: Case, algorithm: str, resolution: float, n_neighbors: int 
 
 
 def oracle(case: Case) -> Outcome:
-    """The most likely component of each point under the true parameters."""
     labels, likelihood = case.oracle_labels, case.oracle_log_likelihood
     if labels is None or likelihood is None:
         raise ValueError("this data set has no oracle")

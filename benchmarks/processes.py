@@ -58,7 +58,7 @@ def peak_memory_mb(reset: bool = False) -> float:
     With ``reset`` it begins anew from what is in use now. Outside Linux it is the peak since the start of the
     process; NaN if the system does not tell.
     """
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ValueError):
         if reset:
             Path("/proc/self/clear_refs").write_text("5")
         (line,) = re.findall(r"^VmHWM:\s*(\d+)", Path("/proc/self/status").read_text(), re.MULTILINE)
@@ -109,7 +109,6 @@ class ThisProcess:
         self._runs: dict[str, Run] = {}
 
     def run(self, method: Method, case: Case, limit: float) -> Reply:
-        """Run a method on one data set; ``limit`` is not kept."""
         shown, reply = case if method.sees_truth else case.blind(), Reply("ok")
         if method.name not in self._runs:
             reply = _answer(self._runs, replace(method, warm_up=False), shown)
@@ -193,7 +192,6 @@ class _Worker:
         return Reply("timeout" if late else f"error: the process ended with code {code}", seconds=seconds)
 
     def close(self) -> None:
-        """End the process."""
         self.alive = False
         self._process.kill()
         self._process.join()
@@ -231,6 +229,5 @@ class Processes:
         return replace(reply, cpu_seconds=limit) if reply.status == "timeout" else reply
 
     def close(self) -> None:
-        """End all processes."""
         for worker in self._workers.values():
             worker.close()

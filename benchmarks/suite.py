@@ -84,8 +84,6 @@ class Method:
 
 @dataclass(frozen=True)
 class Data:
-    """Data sets of one kind."""
-
     name: str
     draw: Callable[[int], Case]  # the same case for the same index, always
     n_sets: int = 1

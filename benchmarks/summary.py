@@ -26,7 +26,6 @@ class Statistic:
 
 
 def describe(values: Iterable[float]) -> Statistic:
-    """Summarize the values that are not NaN."""
     array = np.asarray([value for value in values if not math.isnan(value)], dtype=np.float64)
     n = len(array)
     if n == 0:
@@ -57,7 +56,6 @@ class Rows(list[Row]):
         return Rows(row for row in self if all(row[name] == cell for name, cell in cells.items()))
 
     def of_data(self, names: Iterable[str]) -> "Rows":
-        """The rows of several kinds of data."""
         chosen = set(names)
         return Rows(row for row in self if row["data"] in chosen)
 
@@ -67,7 +65,6 @@ class Rows(list[Row]):
 
     @property
     def good(self) -> "Rows":
-        """Those that ended well."""
         return self.of(status="ok")
 
     @property
@@ -80,7 +77,6 @@ class Rows(list[Row]):
         return {(row["data"], int(row["index"])): float(row[column] or "nan") for row in self.good}
 
     def describe(self, column: str) -> Statistic:
-        """Statistic of a column."""
         return describe(self.values(column).values())
 
     @property

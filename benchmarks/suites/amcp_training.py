@@ -115,7 +115,6 @@ def trained(plan: Plan, name: str, case: Case) -> Outcome:
 
 
 def amcp_training(quick: bool) -> Suite:
-    """Which of AMCP's ideas, and of our changes, matter to a network that was trained with them."""
     plan = Plan(steps=30) if quick else Plan()
     own = partial(Method, kind="ours", identity=partial(repr, plan), group="amcp", warm_up=False)
     methods = [REFERENCES["oracle"], *(own(name, partial(partial, trained, plan, name)) for name in ENTRIES)]

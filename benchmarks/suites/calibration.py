@@ -59,7 +59,6 @@ METHODS = (
 
 
 def scored(case: Case, labels: np.ndarray, more: Mapping[str, Any]) -> dict[str, object]:
-    """Cells of a row."""
     (true,) = case.references
     kept = true >= 0  # without noise
     true = true[kept]

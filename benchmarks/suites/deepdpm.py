@@ -42,7 +42,6 @@ _suite = partial(Suite, table=FIGURES, metrics=METRICS, time_limit=600.0, patien
 
 
 def figures(quick: bool) -> Suite:
-    """DeepDPM, DPMixture and their peers on the features of DeepDPM's paper."""
     both = [ours("DeepDPM"), ours(f"DeepDPM, scatter_share = {SHARE:g}", "DeepDPM", scatter_share=SHARE)]
     once = [
         replace(method, max_sets=1, group=None)
@@ -72,7 +71,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def ablations(quick: bool) -> Suite:
-    """What each part of DeepDPM is good for, and how much its start and its prior matter."""
     n, seeds = (1_000, 1) if quick else (20_000, 3)
     methods = [
         ours(f"{variant}, K_init = {k}", "DeepDPM", k_init=k, scatter_share=SHARE, **options)
@@ -90,7 +88,6 @@ def ablations(quick: bool) -> Suite:
 
 
 def features(quick: bool) -> Suite:
-    """DeepDPM on raw pixels: an autoencoder that takes turns with the clustering."""
     n, seeds = (500, 1) if quick else (10_000, 3)
     on_pixels = partial(ours, estimator_name="DeepDPM", scaling="joint", scatter_share=SHARE)
     learning, variants = partial(on_pixels, feature_learning="mlp"), clusterwise.ImageVariants(28, 28)

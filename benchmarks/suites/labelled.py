@@ -115,7 +115,6 @@ def network(name: str, build: Callable[..., Run], controls: int = 2) -> list[Met
 
 
 def encoded(method: Method, weights: str, word: str = "encoded") -> Method:
-    """The same method on encoded rows."""
     return replace(method, name=f"{method.name}, {word}", build=partial(on_encoded, method.build, weights))
 
 

@@ -145,7 +145,6 @@ def fitted(method: str, folder: Path, seed: int) -> tuple[Any, Iterator[np.ndarr
 
 
 def main(method: str, n: int, d: int, seed: int = 0) -> None:
-    """Run one method and print what was measured."""
     import pyarrow
     from pyarrow import parquet
 
@@ -237,7 +236,6 @@ def _growth(rows: Rows, method: str, sizes: dict[str, int]) -> list[str]:
 
 
 def large(quick: bool) -> Suite:
-    """Growth from 10^5 to 10^7 rows, two dask workers, and DPMixture on them."""
     rows_of_16 = (20_000, 60_000) if quick else (100_000, 1_000_000, 10_000_000)
     sizes = {f"{n:,} x 16": n for n in rows_of_16}
     plan = {name: (n, 16, [REFERENCE, *OURS]) for name, n in sizes.items()}

@@ -62,7 +62,6 @@ def _one_or_warned(rows: Rows, everything: Rows) -> str:
 
 
 def one_cluster(quick: bool) -> Suite:
-    """How often one cluster is called one, and if not, whether there is a warning."""
     own, peers = ("Clusterer", "GaussianSearch"), ("GMM + BIC", "HDBSCAN")
     data = [
         *(Data(name, partial(_one, draw, Word.ONE_CLUSTER, *key), 2 if quick else 25, (*own, *peers))
@@ -118,7 +117,6 @@ def scaled_bayesian_mixture() -> Run:
 
 
 def ordinary_tables(quick: bool) -> Suite:
-    """`cw.DPMixture` on tables that people have: time, agreement with classes, warnings."""
     names = ["iris", "moons"] if quick else list(TABLES)
     data = [Data(name, partial(ordinary_table, name), 1 if quick else 3) for name in names]
     peer = PEERS["BayesianGaussianMixture, full"]

@@ -56,7 +56,6 @@ def total_variation(first: Mapping[int, float], second: Mapping[int, float]) -> 
 
 
 def posterior_of(name: str, points: np.ndarray, n_partitions: int, **options: Any) -> Posterior:
-    """Fit an estimator and draw partitions."""
     model = getattr(clusterwise, name)(**options).fit(points)
     drawn = model.sample_partitions(n_partitions)
     k = drawn.k_posterior if name == "NCP" else model.k_posterior_

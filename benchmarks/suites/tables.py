@@ -79,7 +79,6 @@ def data_sets(quick: bool) -> list[Data]:
 
 
 def battery_of(data: str) -> str:
-    """The battery of a data set."""
     folder = data.partition("/")[0]
     return next((name for name, path in BATTERIES.items() if path in (folder, f"suite/{folder}")), folder)
 
@@ -136,7 +135,6 @@ def report(rows: Rows, page: Path) -> list[str]:
 
 
 def methods() -> list[Method]:
-    """Ours, peers that find k, and those that are told it."""
     own = map(ours, ("Clusterer", "GaussianSearch", "DPMixture", "DeepDPM"))
     return [*own, *(PEERS[name] for name in TABLES), *(REFERENCES[name] for name in GIVEN_K)]
 

@@ -100,7 +100,6 @@ def _times_less(average: Callable[[list[float]], float], rows: Rows, everything:
 
 
 def speed(quick: bool) -> Suite:
-    """Time per data set, every method on the same sets in the same process; where AMCP's time goes."""
     n_sets, slow = 5 if quick else 100, slow_methods(20, 20)
     names = (*NETWORKS, "GaussianSearch", REFERENCE, "HDBSCAN")
     own = partial(Method, kind="ours", group="speed")
@@ -141,7 +140,6 @@ def clusters(n: int, d: int, index: int) -> Case:
 
 
 def table_speed(quick: bool) -> Suite:
-    """Time of `cw.Clusterer`, a sweep of Gaussian mixtures, and MiniBatchKMeans, which is given k."""
     sweep, batches = PEERS["GMM + BIC"], REFERENCES["MiniBatchKMeans (true k)"]
     methods = [replace(one, group="speed") for one in (ours("Clusterer"), sweep, batches)]
     small, large = partial(clusters, 2_000, 8), partial(clusters, 20_000 if quick else 1_000_000, 16)
@@ -212,7 +210,6 @@ def _times_quiet(rows: Rows, everything: Rows) -> str:
 
 
 def busy(quick: bool) -> Suite:
-    """How much slower every estimator gets if another process uses one of the cores."""
     n, tables = 300 if quick else 3_000, ("Clusterer", "GaussianSearch", "DPMixture", "DeepDPM")
     plane = ("AMCP", "DAC", "ACTST", "CHiGac", "NCP", *tables)
     quiet = [replace(ours(name), group="quiet") for name in plane]
