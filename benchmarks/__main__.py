@@ -1,7 +1,5 @@
 """``python -m benchmarks NAME ... [--quick] [--sets N] [--out DIR] [--methods A;B] [--redo] [--stale]``."""
 
-from __future__ import annotations
-
 import argparse
 import signal
 import sys
@@ -14,8 +12,6 @@ from benchmarks.status import status
 from benchmarks.suite import suite_names
 from clusterwise.exceptions import ClusterwiseError
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run suites one after the other; return the exit code."""
@@ -27,9 +23,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", metavar="NAME", nargs="+", help="which suites; 'all', or 'status'")
     parser.add_argument("--quick", action="store_true", help="few and small data sets; files NAME.quick.*")
     parser.add_argument("--sets", type=int, metavar="N", help="at most N data sets of each kind")
-    parser.add_argument(
-        "--out", type=Path, default=Path(__file__).parent / "results", metavar="DIR", help="where results go"
-    )
+    results = Path(__file__).parent / "results"
+    parser.add_argument("--out", type=Path, default=results, metavar="DIR", help="where results go")
     parser.add_argument("--methods", metavar="A;B", help="measure only these; names with semicolons between")
     parser.add_argument("--redo", action="store_true", help="measure methods again that have rows already")
     parser.add_argument("--stale", action="store_true", help="measure rows again that are of other code")

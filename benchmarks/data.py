@@ -1,17 +1,14 @@
 """Real data that are not ours to pass on: read from a directory that the user names."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+from sklearn.preprocessing import StandardScaler
 
 from benchmarks.suite import BenchmarkError, Case, MissingDataError
-
-__all__ = ["DIRECTORY", "data_directory", "files_in", "load_case", "n_rows", "sample_rows", "standardized"]
 
 # Environment variable with the directory; files in it are NumPy archives with points X and either classes y
 # or partitions labels0, labels1, ..., in which 0 means noise.
@@ -46,13 +43,6 @@ def n_rows(file: str) -> int:
         return len(arrays["labels0"] if "labels0" in arrays else arrays["y"])
 
 
-def _references(arrays: np.lib.npyio.NpzFile) -> tuple[np.ndarray, ...]:
-    partitions = [name for name in sorted(arrays.files) if name.startswith("labels")]
-    if partitions:  # noise is 0 in the files and -1 here
-        return tuple(arrays[name].astype(np.int64) - 1 for name in partitions)
-    return (arrays["y"].astype(np.int64),)
-
-
 def load_case(file: str, n: int | None = None, seed: int = 0, points: str = "X") -> Case:
     """The data set in ``file`` (without its ending), or ``n`` random rows of it, which depend on ``seed``.
 
@@ -63,11 +53,14 @@ def load_case(file: str, n: int | None = None, seed: int = 0, points: str = "X")
         raise MissingDataError(f"There is no {file}.npz in the data directory; fetch it first.")
     try:
         with np.load(path, allow_pickle=False) as arrays:
-            values, references = np.asarray(arrays[points]), _references(arrays)
+            partitions = [name for name in sorted(arrays.files) if name.startswith("labels")]
+            noise_is_0 = 1 if partitions else 0  # in the files; it is -1 here
+            references = tuple(arrays[name].astype(np.int64) - noise_is_0 for name in partitions or ["y"])
+            values = np.asarray(arrays[points])
     except (KeyError, ValueError, OSError) as error:
         raise BenchmarkError(f"{path} does not hold the arrays {points} and y; fetch it again.") from error
-    if values.ndim < 2 or any(labels.shape != values.shape[:1] for labels in references):
-        shapes = [labels.shape for labels in references]
+    shapes = [labels.shape for labels in references]
+    if values.ndim < 2 or any(shape != values.shape[:1] for shape in shapes):
         raise BenchmarkError(f"{path} holds points {values.shape} and classes {shapes}; fetch it again.")
     case = Case(values.reshape(len(values), -1), seed, references)
     case = case if n is None else sample_rows(case, n)
@@ -84,6 +77,4 @@ def sample_rows(case: Case, n: int) -> Case:
 
 def standardized(case: Case) -> Case:
     """Features with mean 0 and standard deviation 1."""
-    from sklearn.preprocessing import StandardScaler
-
     return Case(StandardScaler().fit_transform(case.points), case.seed, case.references)

@@ -7,8 +7,6 @@ Table 2 is about all classes: there other rows of the same classes are the test.
 that the environment variable ``CLUSTERWISE_LABELLED`` names, or in one among the temporary files.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile
@@ -16,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -30,27 +28,22 @@ from clusterwise.training.labelled import LabelledSource
 from clusterwise.training.loop import train_weights
 from clusterwise.training.recipe import Recipe
 
-__all__ = ["RUNS", "Labelled", "TrainingRun", "labelled_rows", "path_of", "weights_of"]
-
 SEED = 16
 Arrays = Mapping[str, np.ndarray]
-
-# -- data: which rows are for training, and which for the test -----------------------------------------
 
 
 def _other_rows(data: Arrays, train: bool) -> np.ndarray:
     """The file's own division."""
-    return np.flatnonzero(data["split"] == (0 if train else 1))
+    return data["split"] == (0 if train else 1)
 
 
 def _even_classes(data: Arrays, train: bool) -> np.ndarray:
     """Rows for training of the classes 0, 2, 4, ..., or rows for the test of the others."""
-    rows = _other_rows(data, train)
-    return rows[data["y"][rows] % 2 == (0 if train else 1)]
+    return _other_rows(data, train) & (data["y"] % 2 == (0 if train else 1))
 
 
 def _first_hundred(data: Arrays, train: bool) -> np.ndarray:
-    return np.flatnonzero((data["y"] < 100) == train)
+    return (data["y"] < 100) == train
 
 
 def _most_classes(data: Arrays, train: bool) -> np.ndarray:
@@ -79,10 +72,7 @@ SOURCES: dict[str, tuple[str, str, Callable[[Arrays, bool], np.ndarray], tuple[i
 }
 
 
-@dataclass(frozen=True)
-class Labelled:
-    """Labelled rows of a data set."""
-
+class Labelled(NamedTuple):
     rows: np.ndarray  # (n, d)
     y: np.ndarray  # (n,)
     groups: np.ndarray | None = None  # (n,) such as the alphabet of a character
@@ -101,13 +91,8 @@ def labelled_rows(name: str, part: str) -> Labelled:
     return Labelled(rows, data["y"][kept].astype(int), groups, shape)
 
 
-# -- weights -------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class TrainingRun:
-    """How the weights of a name are made."""
-
     data: str
     method: str  # or "metric", the rival: the encoder without the clustering network
     steps: int
@@ -171,9 +156,8 @@ def _train(name: str, run: TrainingRun) -> Weights:
     method, n_features = "amcp" if alone else run.method, table.rows.shape[1]
 
     def plan(encoder: EncoderKind, steps: int) -> Recipe:
-        return recipe_for(
-            method, encoder, n_features, table.image_shape, steps, SEED, name, run.prior, run.decoder
-        )
+        images = table.image_shape
+        return recipe_for(method, encoder, n_features, images, steps, SEED, name, run.prior, run.decoder)
 
     kind, recipe = run.encoder, plan(run.encoder, STEPS_OF_PILOT)
     source = LabelledSource(recipe, table.rows, table.y, table.groups)

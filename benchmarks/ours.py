@@ -5,8 +5,6 @@ follows, and the search 10,000. "All rows" says where it is otherwise. What a se
 network, and of no network at all (``GaussianSearch``), is what a trained one has to beat.
 """
 
-from __future__ import annotations
-
 import hashlib
 import warnings
 from dataclasses import dataclass, field
@@ -14,12 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import clusterwise
 from benchmarks.suite import BenchmarkError, Case, Method, Outcome, Run
-
-__all__ = [
-    "ALL_ROWS", "FAMILIES", "FLOWS", "OURS", "Family", "alone", "estimator", "family",
-    "find_weights", "ours", "untrained", "untrained_alone", "weights_identity", "with_search",
-]  # fmt: skip
+from clusterwise.pretrained import list_weights, weights_path
+from clusterwise.pretrained import untrained as without_training
 
 ALL_ROWS: dict[str, Any] = {"max_network_points": 10_000}
 WEIGHTS = Path(__file__).parent / "weights"  # those that only comparisons need
@@ -30,8 +26,6 @@ def find_weights(weights: str | Path) -> str | Path:
 
     Those of ``labelled_weights`` are trained if they are not there yet.
     """
-    from clusterwise.pretrained import list_weights
-
     if weights in list_weights() or Path(weights).is_file():
         return weights
     from benchmarks.labelled_weights import RUNS, path_of, weights_of
@@ -47,8 +41,6 @@ def find_weights(weights: str | Path) -> str | Path:
 
 def weights_identity(weights: str | Path, trained: bool = True) -> str:
     """Return the name and a fingerprint of weights: retrained ones are another method."""
-    from clusterwise.pretrained import weights_path
-
     digest = hashlib.sha256(weights_path(find_weights(weights)).read_bytes()).hexdigest()
     return f"{Path(weights).stem} {digest[:8]}{'' if trained else ', untrained'}"
 
@@ -58,9 +50,6 @@ def estimator(name: str, weights: str | Path | None = None, trained: bool = True
 
     Whether ``fit`` warned is told after the clock has stopped.
     """
-    import clusterwise
-    from clusterwise.pretrained import untrained as without_training
-
     if weights is not None:
         found = find_weights(weights)
         options["weights"] = found if trained else without_training(found, seed=0)
@@ -79,9 +68,6 @@ def estimator(name: str, weights: str | Path | None = None, trained: bool = True
 def ours(name: str, estimator_name: str | None = None, **options: Any) -> Method:
     """A method with the name of its row, by default that of the estimator."""
     return Method(name, partial(estimator, estimator_name or name, **options), kind="ours")
-
-
-# -- rows of networks ----------------------------------------------------------------------------------
 
 
 # Names of the rows: the network's own labels, the search from an untrained network's labels, an untrained
@@ -106,13 +92,9 @@ class Family:
     ) -> Method:
         """One row of a table; the weights are part of its identity."""
         chosen = {**self.options, "refine": refine, **options}
-        return Method(
-            name,
-            partial(estimator, self.estimator, self.weights, trained, **chosen),
-            kind="ours" if trained else "control",
-            identity=partial(weights_identity, self.weights, trained),
-            group="networks",
-        )
+        build = partial(estimator, self.estimator, self.weights, trained, **chosen)
+        identity = partial(weights_identity, self.weights, trained)
+        return Method(name, build, "ours" if trained else "control", identity=identity, group="networks")
 
     def entries(self) -> tuple[Method, ...]:
         """All rows, the network alone first; a suite says which of them it has."""
@@ -125,30 +107,20 @@ class Family:
         )
 
 
-FAMILIES = (
-    Family("AMCP", "AMCP", "amcp-2d"),
-    Family("DAC (minimum-loss)", "DAC", "dac-minimum-loss-2d", {"filtering": "minimum-loss"}),
-    Family("DAC (anchored)", "DAC", "dac-anchored-2d", {"filtering": "anchored"}),
-    Family("ACT-ST", "ACTST", "act-st-2d"),
-    Family("CHiGac", "CHiGac", "chigac-2d"),
-    Family("NCP", "NCP", "ncp-2d"),
-)
-FLOWS = Family("DAC with flows", "DAC", "dac-warped-2d")  # for bent clusters
-# The shipped weights of DAC were trained on more clusters than in the paper; these were not.
-DAC_SMALL = Family(
-    "DAC (minimum-loss, trained on k <= 4)", "DAC", "dac-minimum-loss-2d-k4", {"filtering": "minimum-loss"}
-)
-OURS = {
-    method.name: method
-    for method in (
-        *(row for one in (*FAMILIES, DAC_SMALL) for row in one.entries()),
-        ours("Clusterer"),
-        ours("GaussianSearch"),
-        ours("DPMixture"),
+MINIMUM_LOSS = {"filtering": "minimum-loss"}
+FAMILIES = {
+    family.name: family
+    for family in (
+        Family("AMCP", "AMCP", "amcp-2d"),
+        Family("DAC (minimum-loss)", "DAC", "dac-minimum-loss-2d", MINIMUM_LOSS),
+        Family("DAC (anchored)", "DAC", "dac-anchored-2d", {"filtering": "anchored"}),
+        Family("ACT-ST", "ACTST", "act-st-2d"),
+        Family("CHiGac", "CHiGac", "chigac-2d"),
+        Family("NCP", "NCP", "ncp-2d"),
     )
 }
-
-
-def family(name: str) -> Family:
-    """The family of this name."""
-    return next(one for one in FAMILIES if one.name == name)
+FLOWS = Family("DAC with flows", "DAC", "dac-warped-2d")  # for bent clusters
+# The shipped weights of DAC were trained on more clusters than in the paper; these were not.
+DAC_SMALL = Family("DAC (minimum-loss, trained on k <= 4)", "DAC", "dac-minimum-loss-2d-k4", MINIMUM_LOSS)
+_rows = [row for family in (*FAMILIES.values(), DAC_SMALL) for row in family.entries()]
+OURS = {row.name: row for row in (*_rows, *map(ours, ("Clusterer", "GaussianSearch", "DPMixture")))}

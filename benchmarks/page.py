@@ -1,42 +1,28 @@
 """Tables and the Markdown page of a suite."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import math
 import platform
 import re
 import subprocess
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from benchmarks.suite import Suite
-from benchmarks.summary import Rows, Statistic, describe, differences, ratios
+from benchmarks.suite import Suite, introductions
+from benchmarks.summary import Cell, Rows, Statistic, describe, differences, ratios
 from clusterwise._files import whole_or_nothing
-
-__all__ = [
-    "NOTHING", "ROOT", "Cell", "by_data", "commit", "gap", "introduction", "markdown_table", "mean", "median",
-    "method_table", "percent", "plus_minus", "ratio", "sets", "share", "significant", "span", "write_page",
-]  # fmt: skip
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTHING = "–"
-Cell = Callable[[Rows, Rows], str]  # rows of one method, rows of all methods -> a cell of the table
 
 
-def _signed(text: str) -> str:
-    return text.replace("-", "−")
-
-
-def plus_minus(
-    statistic: Statistic, digits: int, signed: bool = False, spread: str = "standard_error"
-) -> str:
-    """Write mean ± standard error, or ``spread="sd"``."""
-    if statistic.count == 0:
+def plus_minus(found: Statistic, digits: int, sign: str = "-", spread: str = "standard_error") -> str:
+    """Write mean ± standard error, or ``spread="sd"``; with ``sign="+"`` positive means have one, too."""
+    if found.count == 0:
         return NOTHING
-    mean, error = f"{statistic.mean:{'+' if signed else ''}.{digits}f}", getattr(statistic, spread)
-    return _signed(mean) if math.isnan(error) else f"{_signed(mean)} ± {error:.{digits}f}"
+    mean, error = f"{found.mean:{sign}.{digits}f}".replace("-", "−"), getattr(found, spread)
+    return mean if math.isnan(error) else f"{mean} ± {error:.{digits}f}"
 
 
 def significant(value: float, digits: int = 3) -> str:
@@ -49,11 +35,7 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def percent(value: float) -> str:
-    """Write a share as a whole percentage."""
     return NOTHING if math.isnan(value) else f"{100 * value:.0f} %"
-
-
-# -- cells of a table: what a suite may report of a method -------------------------------------------
 
 
 def sets(rows: Rows, everything: Rows) -> str:
@@ -78,7 +60,7 @@ def median(column: str, digits: int | None = None, scale: float = 1.0) -> Cell:
         value = scale * rows.describe(column).median
         if math.isnan(value) or digits is None:
             return significant(value)
-        return _signed(f"{value:.{digits}f}")
+        return f"{value:.{digits}f}".replace("-", "−")
 
     return cell
 
@@ -100,7 +82,7 @@ def gap(column: str, to: str, digits: int = 4) -> Cell:
         if rows.names("method") == [to]:
             return NOTHING
         found = differences(rows.values(column), everything.of(method=to).values(column))
-        return plus_minus(describe(found), digits, signed=True)
+        return plus_minus(describe(found), digits, "+")
 
     return cell
 
@@ -118,9 +100,6 @@ def ratio(column: str, to: str, of: str = "median", inverse: bool = False) -> Ce
     return cell
 
 
-# -- tables ------------------------------------------------------------------------------------------
-
-
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Lay out a table with the first column to the left and the others to the right."""
     cells = [[cell.replace("|", "\\|") for cell in row] for row in (header, *rows)]
@@ -134,22 +113,15 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def method_table(rows: Rows, methods: Iterable[str] | None, columns: Mapping[str, Cell]) -> str:
     """A line for each method that has rows, of those named or of all; a column for each cell."""
-    present = rows.names("method")
-    chosen = present if methods is None else [name for name in methods if name in present]
-    lines = (
-        [name, *(cell(of, rows) for cell in columns.values())]
-        for name, of in ((name, rows.of(method=name)) for name in chosen)
-    )
+    of = {name: rows.of(method=name) for name in (rows.names("method") if methods is None else methods)}
+    lines = [[name, *(cell(of[name], rows) for cell in columns.values())] for name in of if of[name]]
     return markdown_table(["method", *columns], lines)
 
 
 def by_data(rows: Rows, columns: Mapping[str, Cell]) -> list[str]:
     """A heading and a table for each kind of data."""
-    of = {name: rows.of(data=name) for name in rows.names("data")}
-    return [part for name in of for part in (f"## {name}", method_table(of[name], None, columns))]
-
-
-# -- the page ----------------------------------------------------------------------------------------
+    names = rows.names("data")
+    return [p for one in names for p in (f"## {one}", method_table(rows.of(data=one), None, columns))]
 
 
 @cache
@@ -168,21 +140,9 @@ def commit() -> str:
         return "unknown"
 
 
-@cache
-def _introductions() -> dict[str, tuple[str, str]]:
-    text = (Path(__file__).parent / "pages.md").read_text(encoding="utf-8")
-    found = re.findall(r"^## (\S+): (.+)\n((?:(?!## ).*\n)*)", text, re.MULTILINE)
-    return {name: (title, words.strip()) for name, title, words in found}
-
-
-def introduced() -> list[str]:
-    """Names of the sections of ``pages.md``, which has suites in the order of their worth."""
-    return list(_introductions())
-
-
 def introduction(name: str) -> tuple[str, str]:
     """Title and words of a suite's page, from ``pages.md``; ``{NAME}`` there is for the words of another."""
-    title, words = _introductions().get(name, (name, ""))
+    title, words = introductions().get(name, (name, ""))
     return title, re.sub(r"^\{(\S+)\}$", lambda found: introduction(found[1])[1], words, flags=re.MULTILINE)
 
 
@@ -198,9 +158,8 @@ def write_page(page: Path, name: str, suite: Suite, rows: Rows) -> Path:
         for status, count in rows.of(method=method, data=data).failures[:3]
     ]
     parts += ["## Not finished", "\n".join(wrong)] if wrong else []
-    versions = [
-        f"- {one}: {'; '.join(rows.of(version=one).names('method'))}" for one in rows.names("version")
-    ]
+    of_version = {one: rows.of(version=one).names("method") for one in rows.names("version")}
+    versions = [f"- {version}: {'; '.join(methods)}" for version, methods in of_version.items()]
     packages = ("numpy", "scipy", "scikit-learn", "scikit-network", "torch", "numba")
     others = ", ".join(f"{package} {importlib.metadata.version(package)}" for package in packages)
     parts += ["## Versions and raw rows", "Methods were measured with:", "\n".join(versions)]

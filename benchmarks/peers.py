@@ -13,17 +13,14 @@ with other seeds, at (1000, 4) and (3000, 12):
   0.978 and 0.914, so that is an entry of its own.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import importlib
 import importlib.metadata
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -38,20 +35,10 @@ from clusterwise.priors.base import Components
 from clusterwise.priors.correlated import CorrelatedComponents
 from clusterwise.priors.gaussians import GaussianComponents
 
-__all__ = ["GIVEN_K", "PEERS", "REFERENCES", "TABLES", "bayesian_mixture"]
-
 SILHOUETTE_ROWS = 2_000  # of a silhouette, which takes all pairs of rows
 
 
-def _quietly(fit: Callable[[], Any]) -> Any:
-    """No convergence, or a graph in several pieces: a method's result counts all the same."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return fit()
-
-
 def true_k(case: Case) -> int:
-    """Number of clusters of the first reference."""
     if not case.references:
         raise ValueError("this needs a data set whose true partition is known")
     return n_clusters(case.references[0])
@@ -63,41 +50,34 @@ def scikit_learn(case: Case, path: str, k: str | None = None, seeded: bool = Tru
     given = {} if k is None else {k: true_k(case)}
     given |= {"random_state": case.seed} if seeded else {}
     model = getattr(importlib.import_module(f"sklearn.{module}"), name)(**options, **given)
-    labels = _quietly(lambda: model.fit_predict(case.points)).astype(np.int64)
+    labels = model.fit_predict(case.points).astype(np.int64)
     return Outcome(labels, (lambda: float(model.score(case.points))) if module == "mixture" else None)
 
 
-def bayesian_mixture(
-    case: Case,
-    n_components: int = 20,
-    covariance_type: Literal["diag", "full"] = "diag",
-    max_iter: int = 1000,
-) -> Outcome:
+def bayesian_mixture(case: Case, n_components: int = 20, max_iter: int = 1000, full: bool = False) -> Outcome:
     """Variational Dirichlet-process mixture; its clusters are the components that some point prefers."""
-    n = min(n_components, len(case.points))
+    n, kind = min(n_components, len(case.points)), "full" if full else "diag"
     model = BayesianGaussianMixture(
-        n_components=n, covariance_type=covariance_type, max_iter=max_iter, random_state=case.seed
+        n_components=n, covariance_type=kind, max_iter=max_iter, random_state=case.seed
     )
 
     def log_likelihood() -> float:
         # Its own `score` is an expectation of log densities over the posterior, a little lower than
         # the log density of the mixture that it reports.
-        found: Components
-        if covariance_type == "diag":
-            found = GaussianComponents(model.weights_, model.means_, np.sqrt(model.covariances_))
-        else:
-            found = CorrelatedComponents(model.weights_, model.means_, np.linalg.cholesky(model.covariances_))
+        components, root = (
+            (CorrelatedComponents, np.linalg.cholesky) if full else (GaussianComponents, np.sqrt)
+        )
+        found: Components = components(model.weights_, model.means_, root(model.covariances_))
         return float(logsumexp(found.log_joint(case.points), axis=1).mean())
 
-    return Outcome(_quietly(lambda: model.fit_predict(case.points)), log_likelihood)
+    return Outcome(model.fit_predict(case.points), log_likelihood)
 
 
 def gaussian_mixture(case: Case, k_max: int = 20) -> Outcome:
     """Gaussian mixtures with full covariances and 1 to ``k_max`` components; the one with the best BIC."""
     ks = range(1, min(k_max, len(case.points)) + 1)
-    models = [GaussianMixture(k, random_state=case.seed) for k in ks]
-    fitted = _quietly(lambda: [model.fit(case.points) for model in models])
-    best = min(fitted, key=lambda model: model.bic(case.points))
+    models = [GaussianMixture(k, random_state=case.seed).fit(case.points) for k in ks]
+    best = min(models, key=lambda model: model.bic(case.points))
     return Outcome(best.predict(case.points), lambda: float(best.score(case.points)))
 
 
@@ -141,24 +121,16 @@ def communities(case: Case, algorithm: str, resolution: float, n_neighbors: int 
 
 
 def oracle(case: Case) -> Outcome:
-    """The most likely component of each point under the true parameters."""
-    if case.oracle_labels is None:
+    labels, likelihood = case.oracle_labels, case.oracle_log_likelihood
+    if labels is None or likelihood is None:
         raise ValueError("this data set has no oracle")
-    likelihood = case.oracle_log_likelihood
-    return Outcome(case.oracle_labels, None if likelihood is None else lambda: likelihood)
+    return Outcome(labels, lambda: likelihood)
 
 
 def random_labels(case: Case) -> Outcome:
     """From 2 to 8 clusters, thrown like dice."""
     rng = np.random.default_rng(case.seed)
     return Outcome(rng.integers(rng.integers(2, 9), size=len(case.points)))
-
-
-# -- the one list ------------------------------------------------------------------------------------
-
-
-def _scikit_network() -> str:
-    return f"scikit-network {importlib.metadata.version('scikit-network')}"
 
 
 def _peer(name: str, run: Callable[..., Outcome], *, at_most: int | None = None, **options: Any) -> Method:
@@ -170,7 +142,8 @@ def _communities(algorithm: str, resolution: float) -> Method:
     # hence a limit, a hundred times what it needs otherwise, and Louvain, which has no refinement.
     name = f"{algorithm}, resolution {resolution:g}"
     method = _peer(name, communities, algorithm=algorithm, resolution=resolution)
-    return replace(method, identity=_scikit_network, time_limit=20.0)
+    version = f"scikit-network {importlib.metadata.version('scikit-network')}"
+    return replace(method, identity=partial(str, version), time_limit=20.0)
 
 
 def _told(name: str, run: Callable[..., Outcome], *, at_most: int | None = None, **options: Any) -> Method:
@@ -183,11 +156,9 @@ PEERS = {
     method.name: method
     for method in (
         _bayesian("BayesianGaussianMixture"),
-        _bayesian("BayesianGaussianMixture, full", covariance_type="full"),
-        _bayesian("BayesianGaussianMixture (30), full", n_components=30, covariance_type="full"),
-        _bayesian(
-            "BayesianGaussianMixture (50), full", n_components=50, covariance_type="full", max_iter=100
-        ),
+        _bayesian("BayesianGaussianMixture, full", full=True),
+        _bayesian("BayesianGaussianMixture (30), full", n_components=30, full=True),
+        _bayesian("BayesianGaussianMixture (50), full", n_components=50, full=True, max_iter=100),
         _bayesian("BayesianGaussianMixture (60)", n_components=60),
         _peer("GMM + BIC", gaussian_mixture),
         _peer("GMM + BIC (k to 50)", gaussian_mixture, k_max=50),
@@ -207,10 +178,8 @@ REFERENCES = {
     for method in (
         _told("oracle", oracle),
         _given("k-means (true k)", path="cluster.KMeans", n_init=10),
-        _given(
-            "spectral clustering (true k)", path="cluster.SpectralClustering", affinity="nearest_neighbors",
-            at_most=3_000,
-        ),
+        _given("spectral clustering (true k)", path="cluster.SpectralClustering", at_most=3_000,
+               affinity="nearest_neighbors"),
         _told("GMM (true k)", scikit_learn, path="mixture.GaussianMixture", k="n_components", n_init=3),
         _given("Ward (true k)", path="cluster.AgglomerativeClustering", seeded=False),
         _given("MiniBatchKMeans (true k)", path="cluster.MiniBatchKMeans"),
@@ -220,9 +189,6 @@ REFERENCES = {
 # For data sets with k hidden, and beside them those that are told k.
 TABLES = (
     "HDBSCAN, defaults", "HDBSCAN, at least n/50", "GMM + BIC", "BayesianGaussianMixture (30), full",
-    "k-means + silhouette", "MeanShift", "Leiden, resolution 0.3", "Leiden, resolution 1",
-    "Leiden, resolution 2", "Louvain, resolution 1",
+    "k-means + silhouette", "MeanShift", *(name for name in PEERS if "resolution" in name),
 )  # fmt: skip
-GIVEN_K = (
-    "k-means (true k)", "spectral clustering (true k)", "GMM (true k)", "Ward (true k)",
-)  # fmt: skip
+GIVEN_K = ("k-means (true k)", "spectral clustering (true k)", "GMM (true k)", "Ward (true k)")

@@ -1,12 +1,11 @@
 """Methods in processes of their own, which are ended and replaced when they hang, die or take too long."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import multiprocessing
 import os
 import pickle
+import re
 import signal
 import sys
 import threading
@@ -21,10 +20,10 @@ import numpy as np
 
 from benchmarks.suite import Case, Method, Run
 
-__all__ = [
-    "Processes", "Reply", "ThisProcess", "limited_threads", "measure", "one_line",
-    "peak_memory_mb",
-]  # fmt: skip
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
 
 WARM_UP = 64, 10  # rows and features of a first call, which pays for lazy imports
 START_LIMIT = 1800.0  # seconds for imports, weights and a warm-up: not what a benchmark is about
@@ -53,27 +52,18 @@ def one_line(error: BaseException) -> str:
     return f"error: {type(error).__name__}: {first}"[:200].rstrip(": ")
 
 
-# -- measuring -----------------------------------------------------------------------------------------
-
-
-def reset_peak_memory() -> None:
-    """Set the high-water mark back to what is in use now, where the system can do so."""
-    with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-
-
-def peak_memory_mb() -> float:
+def peak_memory_mb(reset: bool = False) -> float:
     """Return the peak resident memory in MB (10^6 bytes), interpreter and libraries included.
 
-    Outside Linux it is the peak since the start of the process; NaN if the system does not tell.
+    With ``reset`` it begins anew from what is in use now. Outside Linux it is the peak since the start of the
+    process; NaN if the system does not tell.
     """
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024 / 1e6
-    try:
-        import resource
-    except ImportError:  # Windows
+    with contextlib.suppress(OSError, ValueError):
+        if reset:
+            Path("/proc/self/clear_refs").write_text("5")
+        (line,) = re.findall(r"^VmHWM:\s*(\d+)", Path("/proc/self/status").read_text(), re.MULTILINE)
+        return int(line) * 1024 / 1e6
+    if resource is None:
         return math.nan
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
@@ -81,22 +71,22 @@ def peak_memory_mb() -> float:
 
 def measure(run: Run, case: Case) -> Reply:
     """Run a method on one data set. Time and memory are those of the partition, not of what comes after."""
-    reset_peak_memory()
+    peak_memory_mb(reset=True)
     start, cpu = time.perf_counter(), time.process_time()
     try:
-        outcome = run(case)
-        seconds, cpu, peak = time.perf_counter() - start, time.process_time() - cpu, peak_memory_mb()
-        labels = np.asarray(outcome.labels)
-        if labels.shape != (len(case.points),) or not np.issubdtype(labels.dtype, np.integer):
-            shape = f"shape {labels.shape} of {labels.dtype}"
-            raise ValueError(f"labels must be {len(case.points)} integers; got {shape}")
-        density = math.nan if outcome.log_likelihood is None else float(outcome.log_likelihood())
-        more = {} if outcome.more is None else dict(outcome.more())
+        with warnings.catch_warnings(action="ignore"):  # no convergence, say: the result counts all the same
+            outcome = run(case)
+            seconds, cpu, peak = time.perf_counter() - start, time.process_time() - cpu, peak_memory_mb()
+            labels = np.asarray(outcome.labels)
+            n, got = len(case.points), f"shape {labels.shape} of {labels.dtype}"
+            if labels.shape != (n,) or not np.issubdtype(labels.dtype, np.integer):
+                raise ValueError(f"labels must be {n} integers; got {got}")
+            density = math.nan if outcome.log_likelihood is None else float(outcome.log_likelihood())
+            more = {} if outcome.more is None else dict(outcome.more())
     except Exception as error:  # whatever a method raises is its result
         return Reply(one_line(error), seconds=time.perf_counter() - start, peak_memory_mb=peak_memory_mb())
-    return Reply(
-        "ok", labels, density, more, seconds if outcome.seconds is None else outcome.seconds, cpu, peak
-    )
+    seconds = seconds if outcome.seconds is None else outcome.seconds
+    return Reply("ok", labels, density, more, seconds, cpu, peak)
 
 
 def _answer(runs: dict[str, Run], question: Method | str, case: Case) -> Reply:
@@ -119,7 +109,6 @@ class ThisProcess:
         self._runs: dict[str, Run] = {}
 
     def run(self, method: Method, case: Case, limit: float) -> Reply:
-        """Run a method on one data set; ``limit`` is not kept."""
         shown, reply = case if method.sees_truth else case.blind(), Reply("ok")
         if method.name not in self._runs:
             reply = _answer(self._runs, replace(method, warm_up=False), shown)
@@ -129,14 +118,9 @@ class ThisProcess:
         """Nothing to end."""
 
 
-# -- processes -----------------------------------------------------------------------------------------
-
-
 def limit_cpu(seconds: float) -> None:
     """Let the system end this process after this many more seconds of CPU time, where it can."""
-    try:
-        import resource
-    except ImportError:  # Windows: the runner's wall clock remains
+    if resource is None:  # the runner's wall clock remains
         return
     most = resource.RLIM_INFINITY
     soft = most if math.isinf(seconds) else math.ceil(time.process_time() + seconds)
@@ -144,9 +128,7 @@ def limit_cpu(seconds: float) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _leave_with_the_runner() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
+def _leave_with(parent: Any) -> None:
     parent.join()
     os._exit(0)  # whatever the method is doing
 
@@ -154,7 +136,7 @@ def _leave_with_the_runner() -> None:
 def _serve(connection: Any) -> None:
     """Answer questions until the runner is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the runner, which then ends us
-    threading.Thread(target=_leave_with_the_runner, daemon=True).start()
+    threading.Thread(target=_leave_with, args=(multiprocessing.parent_process(),), daemon=True).start()
     warnings.simplefilter("ignore")
     runs: dict[str, Run] = {}
     while True:
@@ -188,29 +170,29 @@ class _Worker:
 
     def __init__(self, threads: int | None) -> None:
         context = multiprocessing.get_context("spawn")
-        self.built: set[str] = set()  # names of the methods that the process knows
+        self.alive, self.built = True, set[str]()  # names of the methods that the process knows
         self._connection, other = context.Pipe()
         self._process = context.Process(target=_serve, args=(other,))
         with limited_threads(threads):
             self._process.start()
         other.close()  # so that its end is noticed here
 
-    def ask(self, question: Method | str, case: Case, limit: float, wall_limit: float) -> tuple[Reply, bool]:
-        """Send a question and wait for the answer; also tell whether the process is still there."""
+    def ask(self, question: Method | str, case: Case, limit: float, wall_limit: float) -> Reply:
+        """Send a question and wait for the answer; without one the process is ended."""
         begin = time.perf_counter()
         with contextlib.suppress(OSError, EOFError):  # it died by itself, or at its limit of CPU time
             self._connection.send((question, case, limit))
             if self._connection.poll(wall_limit):
-                return self._connection.recv(), True
+                return self._connection.recv()
         seconds = time.perf_counter() - begin
         self._process.join(0 if seconds >= wall_limit else 60)  # one that is late need not end by itself
         code = self._process.exitcode
-        if code is None or code == -getattr(signal, "SIGXCPU", 0):
-            return Reply("timeout", seconds=seconds), False
-        return Reply(f"error: the process ended with code {code}", seconds=seconds), False
+        self.close()
+        late = code is None or code == -getattr(signal, "SIGXCPU", 0)
+        return Reply("timeout" if late else f"error: the process ended with code {code}", seconds=seconds)
 
     def close(self) -> None:
-        """End the process."""
+        self.alive = False
         self._process.kill()
         self._process.join()
         self._connection.close()
@@ -232,28 +214,20 @@ class Processes:
         except Exception as error:  # a lambda, an open file: pickle raises what it likes
             return self._broken.setdefault(method.name, Reply(one_line(error)))
         name, shown = method.group or method.name, case if method.sees_truth else case.blind()
-        if name not in self._workers:
-            self._workers[name] = _Worker(method.threads)
-        worker = self._workers[name]
+        worker = self._workers.get(name)
+        if worker is None or not worker.alive:
+            worker = self._workers[name] = _Worker(method.threads)
         if method.name not in worker.built:
-            reply, alive = worker.ask(method, shown.head(*WARM_UP), math.inf, START_LIMIT)
-            if not alive:
-                self._end(name)
-            elif reply.status != "ok":  # it answered: building would fail again
+            reply = worker.ask(method, shown.head(*WARM_UP), math.inf, START_LIMIT)
+            if worker.alive and reply.status != "ok":  # it answered: building would fail again
                 self._broken[method.name] = reply
             if reply.status != "ok":
                 return reply
             worker.built.add(method.name)
         of_all_threads = limit * (method.threads or os.cpu_count() or 1)
-        reply, alive = worker.ask(method.name, shown, of_all_threads, PATIENCE * limit)
-        if not alive:
-            self._end(name)
+        reply = worker.ask(method.name, shown, of_all_threads, PATIENCE * limit)
         return replace(reply, cpu_seconds=limit) if reply.status == "timeout" else reply
 
-    def _end(self, name: str) -> None:
-        self._workers.pop(name).close()
-
     def close(self) -> None:
-        """End all processes."""
-        for name in list(self._workers):
-            self._end(name)
+        for worker in self._workers.values():
+            worker.close()

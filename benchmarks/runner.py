@@ -1,7 +1,5 @@
 """Running a suite: every method on every data set in turn, whatever happens to one of them."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import math
 import time
@@ -15,14 +13,12 @@ import clusterwise
 from benchmarks.page import commit, write_page
 from benchmarks.processes import Processes, Reply, ThisProcess, one_line
 from benchmarks.scores import score
-from benchmarks.store import Row, Store
+from benchmarks.store import Store
 from benchmarks.suite import BenchmarkError, Case, Method, MissingDataError, Suite, find_suite
-from benchmarks.summary import Rows
-
-__all__ = ["Progress", "is_current", "run_suite", "version_of"]
+from benchmarks.summary import Row, Rows
 
 FINAL = ("ok", "timeout", "skipped")  # statuses that another try would not change; errors may be mended
-TOO_SLOW = "skipped: too slow on the data sets before"
+HOPELESS = ("timeout", "error: the process ended")  # these count towards a suite's patience
 Write = Callable[[str], object]
 
 
@@ -68,12 +64,6 @@ class Progress:
         self._write(f"{self._name}: {done}/{self._total} data sets, {elapsed} elapsed{left}")
 
 
-def _is_hopeless(suite: Suite, row: Row) -> bool:
-    """Whether a row counts towards the suite's patience: a time-out, a dead process, an answer too late."""
-    ended = row["status"] == "timeout" or row["status"].startswith("error: the process ended")
-    return ended or float(row["cpu_seconds"] or "nan") > suite.too_long
-
-
 def _cells(suite: Suite, case: Case, reply: Reply) -> dict[str, object]:
     """Status, time and all figures of a reply; a score that fails is the method's error."""
     cells: dict[str, object] = {
@@ -102,14 +92,14 @@ def _measure(
     # Kinds of data take turns, so that the estimate of the time left is fair.
     plan = [(index, data) for index in range(n_sets) for data in suite.data if index < data.n_sets]
     progress = Progress(name, len(plan), write)
-    hopeless: Counter[tuple[str, str]] = Counter()  # rows in a row, by method and kind of data or group
+    hopeless: Counter[tuple[str, str]] = Counter()  # rows in a row, by method and kind of data
     for done, (index, data) in enumerate(plan, start=1):
         case: Case | None = None
         for method in suite.methods:
             if not suite.measures(method, data, index):
                 continue
-            streak = method.name, f"{data.group}, {index}" if data.group else data.name
-            row = store.get((data.name, method.name, index))
+            streak = method.name, data.name
+            row = store.rows.get((data.name, method.name, index))
             final = row is not None and row["status"].startswith(FINAL)
             if row is None or not final or (stale and not is_current(row, versions)):
                 try:
@@ -118,7 +108,7 @@ def _measure(
                     write(f"{name}: {data.name} is left out: {error}")
                     break
                 if hopeless[streak] >= suite.patience:
-                    reply = Reply(TOO_SLOW)
+                    reply = Reply("skipped: too slow on the data sets before")
                 elif method.max_points is not None and len(case.points) > method.max_points:
                     reply = Reply(f"skipped: more than {method.max_points:,} rows")
                 else:
@@ -128,22 +118,21 @@ def _measure(
                 if row["status"].startswith("error"):
                     write(f"{name}: {method.name}, {data.name}, {index}: {row['status']}")
             if not row["status"].startswith("skipped"):
-                hopeless[streak] = hopeless[streak] + 1 if _is_hopeless(suite, row) else 0
+                hopeless[streak] = hopeless[streak] + 1 if row["status"].startswith(HOPELESS) else 0
         progress.step(done, case is not None)
 
 
 def _narrowed(suite: Suite, methods: Sequence[str] | None, sets: int | None) -> Suite:
     """The suite with some of its methods, and with at most ``sets`` data sets of each kind."""
-    names = [method.name for method in suite.methods]
+    by_name = {method.name: method for method in suite.methods}
     for name in methods or ():
-        if name not in names:
-            known = ", ".join(names)
-            raise BenchmarkError(f"There is no method {name!r} in this suite: choose from {known}.")
-    most = math.inf if sets is None else sets
+        if name not in by_name:
+            raise BenchmarkError(
+                f"There is no method {name!r} in this suite: choose from {', '.join(by_name)}."
+            )
+    data = [one if sets is None else replace(one, n_sets=min(one.n_sets, sets)) for one in suite.data]
     return replace(
-        suite,
-        data=[replace(one, n_sets=int(min(one.n_sets, most))) for one in suite.data],
-        methods=[method for method in suite.methods if methods is None or method.name in methods],
+        suite, data=data, methods=[by_name[name] for name in by_name if name in (methods or by_name)]
     )
 
 
@@ -183,8 +172,8 @@ def run_suite(
     finally:
         processes.close()
     store.finish([data.name for data in whole.data], [method.name for method in whole.methods])
-    rows = Rows(store.rows())
-    if not len(rows):
+    rows = Rows(store.rows.values())
+    if not rows:
         raise BenchmarkError(f"Nothing was measured for {name}: see the lines above.")
     write_page(page, name, whole, rows)
     write(f"{name}: rows in {store.path}, page in {page}")

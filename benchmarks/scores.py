@@ -6,8 +6,6 @@ a user who asks for a partition gets it; the number of clusters leaves it out. N
 counts, in each figure by itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -18,8 +16,6 @@ from sklearn.metrics import adjusted_rand_score
 
 from benchmarks.suite import Case
 from clusterwise.metrics import davies_bouldin, matched_accuracy, nmi
-
-__all__ = ["METRICS", "Metric", "index_of_clusters", "n_clusters", "score"]
 
 
 @dataclass(frozen=True)
@@ -41,11 +37,10 @@ def _error_in_k(true: np.ndarray, found: np.ndarray) -> float:
     return float(abs(n_clusters(true) - n_clusters(found)))
 
 
-def index_of_clusters(points: np.ndarray, found: np.ndarray, metric: Literal["cosine", "euclidean"]) -> float:
-    """Return the Davies-Bouldin index; NaN where it is not defined, as for a single cluster."""
-    if not 2 <= len(np.unique(found)) < len(found):
-        return float("nan")
-    return davies_bouldin(points, found, metric=metric)
+def _davies_bouldin(metric: Literal["cosine", "euclidean"], case: Case, found: np.ndarray) -> float:
+    """NaN where it is not defined, as for a single cluster."""
+    defined = 2 <= len(np.unique(found)) < len(found)
+    return davies_bouldin(case.points, found, metric=metric) if defined else float("nan")
 
 
 METRICS: dict[str, Metric] = {
@@ -56,12 +51,8 @@ METRICS: dict[str, Metric] = {
     "k error": Metric(_error_in_k, larger_is_better=False, digits=3),
     "right k": Metric(lambda true, found: float(_error_in_k(true, found) == 0), digits=3),
     "log-likelihood": Metric(),  # the method's own
-    "DBI (cosine)": Metric(
-        of_case=lambda case, found: index_of_clusters(case.points, found, "cosine"), larger_is_better=False
-    ),
-    "DBI (euclidean)": Metric(
-        of_case=lambda case, found: index_of_clusters(case.points, found, "euclidean"), larger_is_better=False
-    ),
+    "DBI (cosine)": Metric(of_case=partial(_davies_bouldin, "cosine"), larger_is_better=False),
+    "DBI (euclidean)": Metric(of_case=partial(_davies_bouldin, "euclidean"), larger_is_better=False),
     "k": Metric(of_case=lambda case, found: float(n_clusters(found)), digits=1),
     "true k": Metric(of_case=lambda case, found: float(n_clusters(case.references[0])), digits=1),
     "n": Metric(of_case=lambda case, found: float(len(case.points)), digits=0),
@@ -77,6 +68,5 @@ def score(name: str, case: Case, labels: np.ndarray, log_likelihood: float = flo
     if metric.of_pair is None:
         return log_likelihood
     values = [metric.of_pair(true[true >= 0], labels[true >= 0]) for true in case.references]
-    if not values:
-        return float("nan")
-    return float(max(values) if metric.larger_is_better else min(values))
+    best = max if metric.larger_is_better else min
+    return float(best(values, default=float("nan")))

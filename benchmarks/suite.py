@@ -1,27 +1,19 @@
 """The nouns of a benchmark: a data set, a method and its answer, and the suite that brings them together."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
+import re
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from benchmarks.summary import Cell, Rows
 from clusterwise.exceptions import ClusterwiseError
-
-if TYPE_CHECKING:
-    from benchmarks.page import Cell
-    from benchmarks.summary import Rows
-
-__all__ = [
-    "BenchmarkError", "Case", "Data", "Method", "MissingDataError", "Outcome", "Run", "Suite", "find_suite",
-    "suite_names",
-]  # fmt: skip
 
 
 class BenchmarkError(ClusterwiseError):
@@ -43,11 +35,11 @@ class Case:
     oracle_labels: np.ndarray | None = None  # (n,) most likely component under the true parameters
     oracle_log_likelihood: float | None = None  # mean log density per point under the true parameters
 
-    def blind(self) -> Case:
+    def blind(self) -> "Case":
         """The same points without the truth: what a method is shown."""
         return Case(self.points, self.seed)
 
-    def head(self, n: int, d: int) -> Case:
+    def head(self, n: int, d: int) -> "Case":
         """The first ``n`` points with their first ``d`` features."""
         oracle = None if self.oracle_labels is None else self.oracle_labels[:n]
         references = tuple(labels[:n] for labels in self.references)
@@ -92,13 +84,10 @@ class Method:
 
 @dataclass(frozen=True)
 class Data:
-    """Data sets of one kind."""
-
     name: str
     draw: Callable[[int], Case]  # the same case for the same index, always
     n_sets: int = 1
     methods: tuple[str, ...] | None = None  # by name, if not all of the suite
-    group: str = ""  # kinds that belong together, such as sizes that grow: see ``Suite.patience``
 
 
 @dataclass(frozen=True)
@@ -114,10 +103,7 @@ class Suite:
     columns: tuple[str, ...] = ()  # names of further cells, which ``score`` makes
     score: Callable[[Case, np.ndarray, Mapping[str, Any]], Mapping[str, object]] | None = None
     time_limit: float = 120.0  # seconds of CPU time for one method on one data set
-    # Time-outs in a row before a method is spared the rest: over the data sets of a kind, or, with the same
-    # index, over the kinds of a group.
-    patience: int = 5
-    too_long: float = float("inf")  # seconds of CPU time that count like a time-out
+    patience: int = 5  # time-outs in a row before a method is spared the other data sets of a kind
 
     def measures(self, method: Method, data: Data, index: int) -> bool:
         """Whether a method is measured on data set ``index`` of a kind."""
@@ -130,15 +116,21 @@ def _suites() -> dict[str, Callable[[bool], Suite]]:
     """All suites by name: every file in ``suites`` has a table ``SUITES`` of functions of ``quick``."""
     package = importlib.import_module("benchmarks.suites")
     modules = sorted(info.name for info in pkgutil.iter_modules(package.__path__))
-    tables = [importlib.import_module(f"benchmarks.suites.{name}").SUITES for name in modules]
-    return {name: suite for table in tables for name, suite in table.items()}
+    tables = (importlib.import_module(f"benchmarks.suites.{name}").SUITES for name in modules)
+    return dict(ChainMap(*tables))
+
+
+@cache
+def introductions() -> dict[str, tuple[str, str]]:
+    """Title and words of each section of ``pages.md``."""
+    text = (Path(__file__).parent / "pages.md").read_text(encoding="utf-8")
+    found = re.findall(r"^## (\S+): (.+)\n((?:(?!## ).*\n)*)", text, re.MULTILINE)
+    return {name: (title, words.strip()) for name, title, words in found}
 
 
 def suite_names() -> list[str]:
     """Names of all suites, in the order of ``pages.md``: what matters most comes first."""
-    from benchmarks.page import introduced
-
-    order = introduced()
+    order = list(introductions())
     return sorted(_suites(), key=lambda name: (order.index(name) if name in order else len(order), name))
 
 

@@ -1,18 +1,13 @@
 """From raw rows to figures: means with standard errors, medians, paired differences and ratios."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.store import Row
-
-__all__ = ["Rows", "Statistic", "Values", "describe", "differences", "exponent", "ratios"]
-
+Row = dict[str, str]
 Values = dict[tuple[str, int], float]  # by kind of data and index
 
 
@@ -31,9 +26,7 @@ class Statistic:
 
 
 def describe(values: Iterable[float]) -> Statistic:
-    """Summarize the values that are not NaN."""
-    array = np.asarray(list(values), dtype=np.float64)
-    array = array[~np.isnan(array)]
+    array = np.asarray([value for value in values if not math.isnan(value)], dtype=np.float64)
     n = len(array)
     if n == 0:
         return Statistic(0, *[math.nan] * 7)
@@ -55,63 +48,41 @@ def ratios(first: Values, second: Values) -> tuple[list[float], float]:
     return [first[key] / second[key] for key in keys if second[key] > 0], ratio
 
 
-def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:
-    """Slope of log time over log size by least squares; NaN for fewer than two sizes.
-
-    >>> round(exponent([10, 100, 1000], [2.0, 20.0, 200.0]), 6)
-    1.0
-    """
-    if len(set(sizes)) < 2:
-        return math.nan
-    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
-
-
-class Rows:
+class Rows(list[Row]):
     """Rows of a suite, to be narrowed down."""
 
-    def __init__(self, rows: Iterable[Row]) -> None:
-        self._rows = list(rows)
+    def of(self, **cells: str) -> "Rows":
+        """The rows with these cells, such as a method or a kind of data."""
+        return Rows(row for row in self if all(row[name] == cell for name, cell in cells.items()))
 
-    def __iter__(self) -> Iterator[Row]:
-        return iter(self._rows)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def of(self, method: str | None = None, data: str | None = None, **cells: str) -> Rows:
-        """The rows of a method, a kind of data, or with other cells."""
-        given = {"method": method, "data": data, **cells}
-        wanted = {name: cell for name, cell in given.items() if cell is not None}
-        return Rows(row for row in self._rows if all(row[name] == cell for name, cell in wanted.items()))
-
-    def of_data(self, names: Iterable[str]) -> Rows:
-        """The rows of several kinds of data."""
+    def of_data(self, names: Iterable[str]) -> "Rows":
         chosen = set(names)
-        return Rows(row for row in self._rows if row["data"] in chosen)
+        return Rows(row for row in self if row["data"] in chosen)
 
     def names(self, column: str) -> list[str]:
         """Different cells of a column, in the order of the rows."""
-        return list(dict.fromkeys(row[column] for row in self._rows))
+        return list(dict.fromkeys(row[column] for row in self))
 
     @property
-    def good(self) -> Rows:
-        """Those that ended well."""
+    def good(self) -> "Rows":
         return self.of(status="ok")
 
     @property
-    def tried(self) -> Rows:
+    def tried(self) -> "Rows":
         """Those that were not skipped."""
-        return Rows(row for row in self._rows if not row["status"].startswith("skipped"))
+        return Rows(row for row in self if not row["status"].startswith("skipped"))
 
     def values(self, column: str) -> Values:
         """Cells of a column as numbers, of the rows that ended well."""
         return {(row["data"], int(row["index"])): float(row[column] or "nan") for row in self.good}
 
     def describe(self, column: str) -> Statistic:
-        """Statistic of a column."""
         return describe(self.values(column).values())
 
     @property
     def failures(self) -> list[tuple[str, int]]:
         """Statuses other than "ok" and how often, the most frequent first."""
-        return Counter(row["status"] for row in self._rows if row["status"] != "ok").most_common()
+        return Counter(row["status"] for row in self if row["status"] != "ok").most_common()
+
+
+Cell = Callable[[Rows, Rows], str]  # rows of one method, rows of all methods -> a cell of a table

@@ -1,7 +1,5 @@
 """Seeds of all test data, and the way from a drawn data set to a case whose oracle is known."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from enum import IntEnum, unique
 
@@ -9,8 +7,6 @@ import numpy as np
 
 from benchmarks.suite import Case
 from clusterwise.priors.base import LabelledSet
-
-__all__ = ["TEST_SEED", "Word", "drawn", "generator_of"]
 
 # First word of the seed of every test set. Training draws from ``default_rng([seed, stream, step])`` with
 # small seeds, so no test set is one that a network was trained on.

@@ -5,30 +5,29 @@ trained for the same number of steps on the same data with the same seed, so tha
 choice is worth to a network that was trained with it.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
+import clusterwise
 from benchmarks.comparison import Comparison
 from benchmarks.peers import REFERENCES
-from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
+from benchmarks.suite import Case, Data, Method, Outcome, Suite
 from benchmarks.suites.mixtures import ABLATION_SETS, METRICS
-
-if TYPE_CHECKING:
-    from clusterwise.pretrained import Weights
-
-__all__ = ["ENTRIES", "SUITES", "Entry", "Plan", "trained", "weights_of"]
+from clusterwise.pretrained import Weights
+from clusterwise.pretrained.weights_file import load_weights
+from clusterwise.training import train
+from clusterwise.training.recipe import recipe_from_dict
 
 # Small enough for a minute of training each at most; all else as in recipes/amcp-2d.toml.
 MODEL: dict[str, Any] = {
     "n_features": 2, "width": 32, "n_heads": 4, "n_inducing": 16, "n_encoder_blocks": 3, "n_wavelengths": 6,
     "n_coordinates": 16, "n_em_steps": 3, "n_states": 4,
 }  # fmt: skip
+OPTIMIZER = {"learning_rate": 2e-3, "warm_up": 100, "clip": 1.0, "average_decay": 0.99}
 PRIOR: dict[str, Any] = {
     "name": "blend",
     "n_features": 2,
@@ -40,8 +39,7 @@ PRIOR: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """How long every network is trained."""
 
     steps: int = 600
@@ -54,7 +52,7 @@ class Plan:
 class Entry:
     """Options of a network that is trained, and of its loop afterwards."""
 
-    model: dict[str, Any] = field(default_factory=dict)
+    model: dict[str, Any]
     loop: dict[str, Any] = field(default_factory=dict)
 
 
@@ -84,10 +82,6 @@ ENTRIES: dict[str, Entry] = {
 
 @lru_cache(maxsize=16)
 def _trained(plan: Plan, options: tuple[tuple[str, Any], ...]) -> Weights:
-    from clusterwise.pretrained.weights_file import load_weights
-    from clusterwise.training import train
-    from clusterwise.training.recipe import recipe_from_dict
-
     recipe = {
         "name": "amcp-trained",
         "method": "amcp",
@@ -95,11 +89,9 @@ def _trained(plan: Plan, options: tuple[tuple[str, Any], ...]) -> Weights:
         "model": {**MODEL, **dict(options)},
         "prior": PRIOR,
         "sizes": {"n_points": [plan.n_points], "points_per_batch": plan.points_per_batch},
-        "optimizer": {
-            "steps": plan.steps, "learning_rate": 2e-3, "warm_up": 100, "clip": 1.0, "average_decay": 0.99,
-        },
+        "optimizer": {"steps": plan.steps, **OPTIMIZER},
         "validation": {"every": plan.steps, "n_sets": 20, "n_points": plan.n_points},
-    }  # fmt: skip
+    }
     with tempfile.TemporaryDirectory() as directory:
         path = train(recipe_from_dict(recipe), directory, verbose=False)
         assert path is not None
@@ -111,28 +103,21 @@ def weights_of(plan: Plan, entry: Entry) -> Weights:
     return _trained(plan, tuple(sorted(entry.model.items())))
 
 
-def trained(plan: Plan, name: str) -> Run:
+def trained(plan: Plan, name: str, case: Case) -> Outcome:
     """Train the network of an entry at its first data set, then cluster by it alone."""
-    import clusterwise
-
     entry = ENTRIES[name]
-
-    def run(case: Case) -> Outcome:
-        weights = weights_of(plan, entry)
-        started = time.perf_counter()
-        model = clusterwise.AMCP(weights=weights, refine=None, random_state=case.seed, **entry.loop)
-        labels = model.fit_predict(case.points)
-        seconds = time.perf_counter() - started
-        return Outcome(labels, lambda: float(model.score(case.points)), seconds=seconds)
-
-    return run
+    weights = weights_of(plan, entry)
+    started = time.perf_counter()
+    model = clusterwise.AMCP(weights=weights, refine=None, random_state=case.seed, **entry.loop)
+    labels = model.fit_predict(case.points)
+    seconds = time.perf_counter() - started
+    return Outcome(labels, lambda: float(model.score(case.points)), seconds=seconds)
 
 
 def amcp_training(quick: bool) -> Suite:
-    """Which of AMCP's ideas, and of our changes, matter to a network that was trained with them."""
     plan = Plan(steps=30) if quick else Plan()
     own = partial(Method, kind="ours", identity=partial(repr, plan), group="amcp", warm_up=False)
-    methods = [REFERENCES["oracle"], *(own(name, partial(trained, plan, name)) for name in ENTRIES)]
+    methods = [REFERENCES["oracle"], *(own(name, partial(partial, trained, plan, name)) for name in ENTRIES)]
     data = [Data(name, draw, 3 if quick else 50) for name, draw in ABLATION_SETS.items()]
     comparison = Comparison(methods, METRICS, reference=FULL)
     return Suite(data, methods, report=comparison, metrics=METRICS, time_limit=1200.0)

@@ -1,17 +1,15 @@
 """Are ``k_posterior_`` and ``membership_`` honest? Over many data sets whose truth is known."""
 
-from __future__ import annotations
-
-import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from benchmarks.ours import family, weights_identity
-from benchmarks.page import NOTHING, Cell, mean, sets
-from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
+import clusterwise
+from benchmarks.ours import FAMILIES, weights_identity
+from benchmarks.page import NOTHING, mean, sets
+from benchmarks.suite import Case, Data, Method, Outcome, Suite
 from benchmarks.suites.mixtures import CRP_SCALES, DAC_SIZES, SIZES, draw_crp, draw_mog
 from benchmarks.summary import Rows
 from benchmarks.synthetic import Word, drawn, generator_of
@@ -19,8 +17,6 @@ from clusterwise.metrics import matched_points
 from clusterwise.priors.base import LabelledSet
 from clusterwise.priors.broad import BroadPrior
 from clusterwise.training.partition_tasks import expected_calibration_error
-
-__all__ = ["METHODS", "SUITES", "k_error", "scored"]
 
 N_FORECASTS = 1000  # of a calibrated forecaster, which a real one is compared with
 WORD = Word.CALIBRATION  # one kind of data after the other, then the tables
@@ -43,33 +39,26 @@ def _table(index: int) -> Case:
     return Case(found.points, index, (found.labels,))
 
 
-def with_probabilities(name: str, **options: Any) -> Run:
+def with_probabilities(name: str, case: Case, **options: Any) -> Outcome:
     """An estimator whose ``more`` are its probabilities."""
-    import clusterwise
-
-    def run(case: Case) -> Outcome:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model = getattr(clusterwise, name)(random_state=case.seed, **options).fit(case.points)
-            found = {"k": model.k_posterior_, "confidence": model.probabilities_}
-        return Outcome(model.labels_, more=lambda: found)
-
-    return run
+    model = getattr(clusterwise, name)(random_state=case.seed, **options).fit(case.points)
+    found = {"k": model.k_posterior_, "confidence": model.probabilities_}
+    return Outcome(model.labels_, more=lambda: found)
 
 
-_own = partial(Method, kind="ours", group="ours")
+def _own(name: str, estimator: str, identity: Callable[[], str] | None = None, **options: Any) -> Method:
+    build = partial(partial, with_probabilities, estimator, **options)
+    return Method(name, build, "ours", identity=identity, group="ours")
+
+
 METHODS = (
-    *(
-        _own(one.name, partial(with_probabilities, one.estimator, **one.options),
-             identity=partial(weights_identity, one.weights))
-        for one in map(family, ("AMCP", "CHiGac", "DAC (anchored)", "ACT-ST"))
-    ),
-    *(_own(name, partial(with_probabilities, name)) for name in ("GaussianSearch", "Clusterer")),
+    *(_own(one.name, one.estimator, partial(weights_identity, one.weights), **one.options)
+      for one in map(FAMILIES.__getitem__, ("AMCP", "CHiGac", "DAC (anchored)", "ACT-ST"))),
+    *(_own(name, name) for name in ("GaussianSearch", "Clusterer")),
 )  # fmt: skip
 
 
 def scored(case: Case, labels: np.ndarray, more: Mapping[str, Any]) -> dict[str, object]:
-    """Cells of a row."""
     (true,) = case.references
     kept = true >= 0  # without noise
     true = true[kept]
@@ -97,15 +86,11 @@ def k_error(rows: Rows, everything: Rows) -> str:
 
 
 def calibration(quick: bool) -> Suite:
-    """The suite."""
     n_sets = 5 if quick else 50
-    data = [
-        Data(name, partial(drawn, draw, WORD, place), n_sets)
-        for place, (name, draw) in enumerate(DRAWS.items())
-    ]
+    draws = [partial(drawn, draw, WORD, place) for place, draw in enumerate(DRAWS.values())]
+    data = [Data(name, draw, n_sets) for name, draw in zip(DRAWS, draws, strict=True)]
     data.append(Data("tables of the training prior", _table, 60 * n_sets, ("Clusterer",)))
-    table: dict[str, Cell] = {"sets": sets, **{name: mean(name, 3) for name in COLUMNS}}
-    table["ECE of k"] = k_error
+    table = {"sets": sets, **{name: mean(name, 3) for name in COLUMNS}, "ECE of k": k_error}
     return Suite(data, METHODS, table, metrics=("k", "true k"), columns=COLUMNS, score=scored)
 
 

@@ -3,22 +3,19 @@
 The data do not come with the repository: see ``benchmarks.data``.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import clusterwise
 from benchmarks.data import load_case
-from benchmarks.ours import estimator, ours
-from benchmarks.page import Cell, mean, sets
+from benchmarks.ours import ours
+from benchmarks.page import mean, sets
 from benchmarks.peers import PEERS, REFERENCES
-from benchmarks.suite import Data, Method, Run, Suite
-
-__all__ = ["SETS", "SUITES", "UMAP_SETS"]
+from benchmarks.suite import Data, Suite
 
 METRICS = ("NMI (arithmetic)", "ARI", "accuracy", "k")
-FIGURES: dict[str, Cell] = {
+FIGURES = {
     "runs": sets,
     "NMI": mean("NMI (arithmetic)", 3, "sd"),
     "ARI": mean("ARI", 3, "sd"),
@@ -45,7 +42,6 @@ _suite = partial(Suite, table=FIGURES, metrics=METRICS, time_limit=600.0, patien
 
 
 def figures(quick: bool) -> Suite:
-    """DeepDPM, DPMixture and their peers on the features of DeepDPM's paper."""
     both = [ours("DeepDPM"), ours(f"DeepDPM, scatter_share = {SHARE:g}", "DeepDPM", scatter_share=SHARE)]
     once = [
         replace(method, max_sets=1, group=None)
@@ -75,7 +71,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def ablations(quick: bool) -> Suite:
-    """What each part of DeepDPM is good for, and how much its start and its prior matter."""
     n, seeds = (1_000, 1) if quick else (20_000, 3)
     methods = [
         ours(f"{variant}, K_init = {k}", "DeepDPM", k_init=k, scatter_share=SHARE, **options)
@@ -92,37 +87,14 @@ def ablations(quick: bool) -> Suite:
     return _suite(data, methods)
 
 
-def _of_images() -> Run:
-    import clusterwise as cw
-
-    return estimator(
-        "DeepDPM",
-        feature_learning="mlp",
-        scaling="joint",
-        scatter_share=SHARE,
-        variants=cw.ImageVariants(28, 28),
-    )
-
-
 def features(quick: bool) -> Suite:
-    """DeepDPM on raw pixels: an autoencoder that takes turns with the clustering."""
     n, seeds = (500, 1) if quick else (10_000, 3)
+    on_pixels = partial(ours, estimator_name="DeepDPM", scaling="joint", scatter_share=SHARE)
+    learning, variants = partial(on_pixels, feature_learning="mlp"), clusterwise.ImageVariants(28, 28)
     methods = [
-        Method("DeepDPM, learned features, variants", _of_images, kind="ours"),
-        ours(
-            "DeepDPM, learned features",
-            "DeepDPM",
-            feature_learning="mlp",
-            scaling="joint",
-            scatter_share=SHARE,
-        ),
-        ours(
-            "DeepDPM, no feature learning",
-            "DeepDPM",
-            covariance_type="diag",
-            scaling="joint",
-            scatter_share=SHARE,
-        ),
+        learning("DeepDPM, learned features, variants", variants=variants),
+        learning("DeepDPM, learned features"),
+        on_pixels("DeepDPM, no feature learning", covariance_type="diag"),
         REFERENCES["k-means (true k)"],
     ]
     return _suite([Data("MNIST, pixels", partial(load_case, "images/mnist", n), seeds)], methods)

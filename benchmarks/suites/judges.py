@@ -1,9 +1,6 @@
 """What the judges of ``cw.Clusterer`` add: the same trees and candidates, chosen by other means."""
 
-from __future__ import annotations
-
 import hashlib
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -11,26 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import silhouette_score
 
+import clusterwise
 from benchmarks.ours import ours
 from benchmarks.scores import score
 from benchmarks.suite import Case, Method, Outcome, Run, Suite
-from benchmarks.suites.tables import SECONDS, data_sets, figures_by_battery
+from benchmarks.suites.tables import SECONDS, battery_of, data_sets, figures_by_battery
 from benchmarks.summary import Rows
-
-__all__ = ["SUITES", "judges"]
+from clusterwise.components.niw import sum_by_label
+from clusterwise.judging.candidates import ORIGINS, filled
+from clusterwise.pipeline.judged import describe_judged
+from clusterwise.pretrained import untrained as without_training
+from clusterwise.trees.cut import best_cut, labels_of_cut
+from clusterwise.trees.linkages import LINKAGES
+from clusterwise.trees.partitions import _gaussian
 
 MOST_CLUSTERS = 30  # of the horizontal cuts that indices choose among
 SILHOUETTE_ROWS = 1_000
-
-
-def _fitted(case: Case, **options: Any) -> Any:
-    import clusterwise
-
-    model = clusterwise.Clusterer(random_state=case.seed, **options)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return model.fit(case.points)
 
 
 _LAST: dict[bytes, Any] = {}  # the fit that all controls of one data set share
@@ -40,28 +35,18 @@ def _shared_fit(case: Case) -> Any:
     key = hashlib.sha256(case.points.tobytes()).digest()
     if key not in _LAST:
         _LAST.clear()
-        _LAST[key] = _fitted(case)
+        _LAST[key] = clusterwise.Clusterer(random_state=case.seed).fit(case.points)
     return _LAST[key]
 
 
-def _labels(model: Any, answer: np.ndarray) -> np.ndarray:
-    """All rows labelled by a partition of the rows that the judges saw."""
-    from clusterwise.pipeline.judged import describe_judged
-
-    labels: np.ndarray = describe_judged(model._prepared, model._judged, answer, alone=True).labels
-    return labels
-
-
-def chosen(choose: Callable[..., np.ndarray], *arguments: Any) -> Run:
+def chosen(choose: Callable[[Any, Case], np.ndarray], case: Case) -> Outcome:
     """The partition that ``choose`` picks from the fit of a case."""
-
-    def run(case: Case) -> Outcome:
-        model = _shared_fit(case)
-        if model._judged.considered is None:
-            return Outcome(model.labels_)
-        return Outcome(_labels(model, choose(model, case, *arguments)))
-
-    return run
+    model = _shared_fit(case)
+    if model._judged.considered is None:
+        return Outcome(model.labels_)
+    # All rows are labelled by a partition of those that the judges saw.
+    answer = choose(model, case)
+    return Outcome(describe_judged(model._prepared, model._judged, answer, alone=True).labels)
 
 
 def _horizontal(model: Any) -> Iterator[np.ndarray]:
@@ -83,8 +68,6 @@ def _horizontal(model: Any) -> Iterator[np.ndarray]:
 
 
 def _silhouette(model: Any, labels: np.ndarray) -> float:
-    from sklearn.metrics import silhouette_score
-
     if not 1 < labels.max() + 1 < len(labels):
         return -np.inf
     points = model._judged.considered.near.points
@@ -96,9 +79,6 @@ def _silhouette(model: Any, labels: np.ndarray) -> float:
 
 
 def _bic(model: Any, labels: np.ndarray) -> float:
-    from clusterwise.components.niw import sum_by_label
-    from clusterwise.trees.partitions import _gaussian
-
     measured = model._judged.considered.measured
     sums = sum_by_label(measured.lifted, labels, int(labels.max()) + 1)
     return -float(_gaussian(measured, labels, sums)[2])
@@ -122,16 +102,13 @@ def _dbcv(model: Any, labels: np.ndarray) -> float:
 INDICES = {"silhouette": _silhouette, "BIC": _bic, "DBCV": _dbcv}
 
 
-def by_index(model: Any, case: Case, name: str) -> np.ndarray:
+def by_index(name: str, model: Any, case: Case) -> np.ndarray:
     """Choose among horizontal cuts by a validity index."""
     return max(_horizontal(model), key=lambda labels: INDICES[name](model, labels))
 
 
 def by_stability(model: Any, case: Case) -> np.ndarray:
     """Choose nodes of the single-linkage tree by their excess of mass."""
-    from clusterwise.judging.candidates import filled
-    from clusterwise.trees.cut import best_cut, labels_of_cut
-
     found = model._judged.considered
     nodes = next(one for one in found.trees if one.tree.kind == "single")
     densities = 1 / np.maximum(nodes.tree.heights, 1e-12)
@@ -150,11 +127,8 @@ def best_candidate(model: Any, case: Case) -> np.ndarray:
     return max(model._judged.candidates, key=lambda labels: score("ARI", seen, labels))
 
 
-def without(model: Any, case: Case, kind: str) -> np.ndarray:
+def without(kind: str, model: Any, case: Case) -> np.ndarray:
     """The judge's choice among candidates that are left without one kind."""
-    from clusterwise.judging.candidates import ORIGINS
-    from clusterwise.trees.linkages import LINKAGES
-
     judged = model._judged
     tree = list(LINKAGES).index(kind) if kind in LINKAGES else None
     for labels, place in zip(judged.candidates, judged.ranking, strict=True):
@@ -166,43 +140,34 @@ def without(model: Any, case: Case, kind: str) -> np.ndarray:
 
 def untrained() -> Run:
     """Both judges with freshly drawn weights."""
-    from clusterwise.pretrained import untrained
-
-    pair = (untrained("node-judge"), untrained("partition-judge"))
-    return lambda case: Outcome(_fitted(case, judges=pair).labels_)
+    pair = (without_training("node-judge"), without_training("partition-judge"))
+    model = clusterwise.Clusterer(judges=pair)
+    return lambda case: Outcome(model.set_params(random_state=case.seed).fit_predict(case.points))
 
 
 def methods() -> list[Method]:
     """The estimator, other criteria, the upper bound, and each kind of candidate taken out."""
-    from clusterwise.judging.candidates import ORIGINS
-
-    control = partial(Method, kind="control")
+    picked = partial(partial, partial, chosen)  # what builds a method from what chooses
     all_methods = [
         ours("Clusterer"),
-        control("judges untrained", untrained),
-        *(control(f"{name} instead", partial(chosen, by_index, name)) for name in INDICES),
-        control("stability instead", partial(chosen, by_stability)),
-        Method("best candidate", partial(chosen, best_candidate), kind="reference", sees_truth=True),
-        *(Method(f"without {kind}", partial(chosen, without, kind), kind="ours") for kind in ORIGINS),
+        Method("judges untrained", untrained, "control"),
+        *(Method(f"{name} instead", picked(partial(by_index, name)), "control") for name in INDICES),
+        Method("stability instead", picked(by_stability), "control"),
+        Method("best candidate", picked(best_candidate), "reference", sees_truth=True),
+        *(Method(f"without {kind}", picked(partial(without, kind)), "ours") for kind in ORIGINS),
     ]
     return [replace(method, group="judges") for method in all_methods]
 
 
 def report(rows: Rows, page: Path) -> list[str]:
     """Every figure by battery but the time, as the controls share one fit."""
-    return figures_by_battery(rows, rows.names("method"), "##", (SECONDS,))
+    return figures_by_battery(rows, rows.names("method"), "##", SECONDS)
 
 
 def judges(quick: bool) -> Suite:
-    """The suite."""
-    return Suite(
-        data=[one for one in data_sets(quick) if one.group not in ("texts", "features")],
-        methods=methods(),
-        report=report,
-        metrics=("ARI", "k", "true k", "k error", "right k"),
-        time_limit=120.0,
-        patience=1_000_000,
-    )
+    data = [one for one in data_sets(quick) if battery_of(one.name) not in ("texts", "features")]
+    metrics = ("ARI", "k", "true k", "k error", "right k")
+    return Suite(data, methods(), report=report, metrics=metrics, patience=1_000_000)
 
 
 SUITES = {"judges": judges}

@@ -5,8 +5,6 @@ training classes that were held out. No method sees a label of a test set; those
 many classes there are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,16 +12,18 @@ from typing import Any
 
 import numpy as np
 
+import clusterwise
 from benchmarks.labelled_weights import labelled_rows, weights_of
 from benchmarks.ours import estimator, find_weights, ours
-from benchmarks.page import Cell, mean, median, sets, share
+from benchmarks.page import mean, median, sets, share
 from benchmarks.peers import PEERS, REFERENCES
 from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
-
-__all__ = ["SUITES", "alphabet", "classes_of", "some_characters"]
+from clusterwise.models.encoded import EncodedModel
+from clusterwise.pipeline.encoded import EncodedSpace
+from clusterwise.pipeline.images import image_clusters
 
 METRICS = ("NMI (arithmetic)", "ARI", "accuracy", "k error", "right k", "k")
-FIGURES: dict[str, Cell] = {
+FIGURES = {
     "sets": sets,
     "NMI": mean("NMI (arithmetic)", 3),
     "ARI": mean("ARI", 3),
@@ -33,8 +33,6 @@ FIGURES: dict[str, Cell] = {
     "seconds": median("cpu_seconds"),
 }
 LIKELIHOODS = ("LL per pixel", "LL per pixel, one context")
-
-# -- data ----------------------------------------------------------------------------------------------
 
 
 def _case(data: str, index: int, rows: np.ndarray | slice) -> Case:
@@ -69,9 +67,6 @@ def classes_of(name: str, n: int, fewest: int, most: int, index: int) -> Case:
     return _case(name, index, rng.permutation(np.concatenate(rows)))
 
 
-# -- methods -------------------------------------------------------------------------------------------
-
-
 def labels_only(name: str, weights: str, trained: bool = True, **options: Any) -> Run:
     """One of our estimators with weights of a run, or with its network and encoder untrained."""
     run = estimator(name, weights, trained, **options)
@@ -80,9 +75,6 @@ def labels_only(name: str, weights: str, trained: bool = True, **options: Any) -
 
 def on_encoded(build: Callable[[], Run], weights: str) -> Run:
     """Any method on what the encoder of some weights makes of the rows."""
-    from clusterwise.models.encoded import EncodedModel
-    from clusterwise.pipeline.encoded import EncodedSpace
-
     model = weights_of(weights).model
     assert isinstance(model, EncodedModel)
     space, run = EncodedSpace(model.encoder), build()
@@ -91,18 +83,11 @@ def on_encoded(build: Callable[[], Run], weights: str) -> Run:
 
 def drawing(weights: str, trained: bool = True, **options: Any) -> Run:
     """DAC with a decoder: also how likely its clusters make the images, and how likely one context does."""
-    import warnings
-
-    import clusterwise
-    from clusterwise.pipeline.images import image_clusters
-
     found: Any = weights_of(weights) if trained else clusterwise.pretrained.untrained(find_weights(weights))
     model = clusterwise.DAC(weights=found, **options)
 
     def run(case: Case) -> Outcome:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model.set_params(random_state=case.seed).fit(case.points)
+        model.set_params(random_state=case.seed).fit(case.points)
 
         def likelihoods() -> Mapping[str, float]:
             features, n_pixels = model._prepared.features, case.points.shape[1]
@@ -119,19 +104,17 @@ def drawing(weights: str, trained: bool = True, **options: Any) -> Run:
 
 def network(name: str, build: Callable[..., Run], controls: int = 2) -> list[Method]:
     """As ``fit`` does it by default, the network alone, and as many of both without training."""
+    untrained = partial(build, trained=False)
     rows = [
-        Method(name, partial(build), kind="ours"),
-        Method(f"{name}, network alone", partial(build, refine=None), kind="ours"),
-        Method(f"{name}, untrained", partial(build, trained=False), kind="control"),
-        Method(
-            f"{name}, untrained network alone", partial(build, trained=False, refine=None), kind="control"
-        ),
+        Method(name, build, "ours"),
+        Method(f"{name}, network alone", partial(build, refine=None), "ours"),
+        Method(f"{name}, untrained", untrained, "control"),
+        Method(f"{name}, untrained network alone", partial(untrained, refine=None), "control"),
     ]
     return rows[: 2 + controls]
 
 
 def encoded(method: Method, weights: str, word: str = "encoded") -> Method:
-    """The same method on encoded rows."""
     return replace(method, name=f"{method.name}, {word}", build=partial(on_encoded, method.build, weights))
 
 
@@ -156,9 +139,6 @@ def peers(weights: str, metric: str | None = None, free: Sequence[Method] = FREE
     return [*plain, *(encoded(method, weights) for method in plain), *rivals]
 
 
-# -- suites --------------------------------------------------------------------------------------------
-
-
 def _suite(
     data: Mapping[str, Callable[[int], Case]], n_sets: int, methods: Sequence[Method], *columns: str
 ) -> Callable[[bool], Suite]:
@@ -170,10 +150,6 @@ def _suite(
         return Suite(kinds, together, table, metrics=METRICS, columns=columns, time_limit=300.0)
 
     return suite
-
-
-def _characters(k_max: int) -> dict[str, Callable[[int], Case]]:
-    return {f"up to {k_max} characters": partial(some_characters, k_max)}
 
 
 SUITES = {
@@ -224,7 +200,7 @@ SUITES = {
         *LIKELIHOODS,
     ),
     "statistician": _suite(
-        _characters(4) | _characters(12), 20,
+        {f"up to {k_max} characters": partial(some_characters, k_max) for k_max in (4, 12)}, 20,
         network("DAC with a decoder", partial(drawing, "omniglot-statistician"), 1)
         + peers("omniglot-statistician"),
         *LIKELIHOODS,

@@ -1,54 +1,197 @@
-"""More rows than memory: time, memory and labels of files read in batches, and of two dask workers."""
+"""More rows than memory: time, memory and labels of files read in batches, and of two dask workers.
 
-from __future__ import annotations
+Every run is a process of its own, ``python -m benchmarks.suites.large METHOD ROWS FEATURES SEED``. Files are
+made once and kept in the system's folder for temporary files. Before the clock starts the method labels a
+small folder, with dask on the same workers, so that imports and the loading of compiled code are not part of
+what is measured. It prints one line of JSON; what labels are worth is looked at after the clock has stopped.
+"""
 
+import contextlib
 import json
+import os
 import subprocess
 import sys
-from dataclasses import replace
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.metrics import adjusted_rand_score
 
-from benchmarks.large_run import REFERENCE, folder_of
-from benchmarks.page import NOTHING, Cell, by_data, markdown_table, median, ratio, significant
+import clusterwise
+from benchmarks.page import NOTHING, by_data, markdown_table, median, ratio, significant
+from benchmarks.processes import peak_memory_mb
 from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
-from benchmarks.summary import Rows, exponent
+from benchmarks.summary import Cell, Rows
 
-__all__ = ["SUITES"]
-
-OURS = ("GaussianSearch", "Clusterer")
+REFERENCE, OURS = "MiniBatchKMeans, k given", ("GaussianSearch", "Clusterer")
+N_CLUSTERS, ROWS_OF_FILE, ROWS_AT_ONCE = 20, 1_000_000, 65_536
+SMALL = 2_000  # rows of the folder before
 # What the process says of itself, besides the seconds.
-COLUMNS = (
-    "cpu", "sample", "passes", "rounds", "peak", "worker_peak", "k", "ARI", "digest", "r_hat",
-)  # fmt: skip
+COLUMNS = ("cpu", "sample", "passes", "rounds", "peak", "worker_peak", "k", "ARI", "digest", "r_hat")
 
 
-def measured(method: str, n: int, d: int) -> Run:
+def folder_of(n: int, d: int) -> Path:
+    """Twenty well-separated clusters, sizes over two orders of magnitude; made if it is not there."""
+    import pyarrow
+    from pyarrow import parquet
+
+    folder = Path(tempfile.gettempdir()) / "clusterwise-large" / f"{n}x{d}"
+    truth = folder.with_suffix(".npy")
+    if truth.exists():
+        return folder
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng([18, n, d])
+    shares = 100.0 ** (np.arange(N_CLUSTERS) / (N_CLUSTERS - 1))
+    centres = rng.normal(0.0, 4.0, (N_CLUSTERS, d))
+    labels = []
+    # At least two files, so that two workers have something to do; of the small folder each gets some.
+    n_files = 8 if n == SMALL else max(2, n // ROWS_OF_FILE)
+    sizes = [len(part) for part in np.array_split(np.arange(n), n_files)]
+    for number, size in enumerate(sizes):
+        of_file = rng.choice(N_CLUSTERS, size, p=shares / shares.sum())
+        points = (centres[of_file] + rng.normal(size=(size, d))).astype(np.float32)
+        table = pyarrow.table({f"x{j}": column for j, column in enumerate(points.T)})
+        parquet.write_table(table, folder / f"part-{number:04d}.parquet", row_group_size=250_000)
+        labels.append(of_file.astype(np.int8))
+    np.save(truth, np.concatenate(labels))
+    return folder
+
+
+class Clock:
+    """What one run has taken, from ``start`` to ``stop``; of dask's workers, too, if there is a client."""
+
+    def __init__(self, client: Any) -> None:
+        self._client, self._spent = client, Counter[str]()
+
+    def _of_workers(self, function: Callable[[], float]) -> list[float]:
+        return [] if self._client is None else list(self._client.run(function).values())
+
+    def _cpu_now(self) -> float:
+        return time.process_time() + sum(self._of_workers(time.process_time))
+
+    def start(self) -> None:
+        """Forget what was before."""
+        self._spent.clear()
+        self._cpu, self._seconds = self._cpu_now(), time.perf_counter()
+
+    def stop(self) -> dict[str, float]:
+        """Seconds, those of fits of the sample and of passes over all rows, CPU seconds, memory in MB."""
+        seconds, cpu = time.perf_counter() - self._seconds, self._cpu_now() - self._cpu
+        spent = {name: self._spent[name] for name in ("sample", "passes", "rounds")}
+        of_workers = max(self._of_workers(peak_memory_mb), default=0.0)
+        return {"seconds": seconds, "cpu": cpu, "peak": peak_memory_mb(), "worker_peak": of_workers, **spent}
+
+    def timed(self, kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The same function, with its time written down as that of the sample, or of a pass."""
+
+        def measured(*arguments: Any) -> Any:
+            started = time.perf_counter()
+            try:
+                return function(*arguments)
+            finally:
+                self._spent[kind] += time.perf_counter() - started  # type: ignore[assignment]
+                self._spent["rounds"] += kind == "sample"
+
+        return measured
+
+    def watch(self) -> None:
+        """Write down the time of all fits of samples, and of all passes, from now on."""
+        pipelined: Any = import_module("clusterwise.estimators.pipelined")
+        batches: Any = import_module("clusterwise.pipeline.batches")
+        fit_batches = pipelined.fit_batches
+
+        def watched(source: Any, read: Any, fit: Any, *more: Any) -> Any:
+            return fit_batches(source, read, self.timed("sample", fit), *more)
+
+        pipelined.fit_batches = watched
+        for name in ("survey", "_review"):
+            setattr(batches, name, self.timed("passes", getattr(batches, name)))
+
+
+def _batches(folder: Path) -> Iterator[np.ndarray]:
+    from pyarrow import dataset
+
+    options = {"batch_size": ROWS_AT_ONCE, "batch_readahead": 1, "fragment_readahead": 1}
+    for batch in dataset.dataset(folder).to_batches(**options):
+        yield np.column_stack([column.to_numpy() for column in batch.columns])
+
+
+def fitted(method: str, folder: Path, seed: int) -> tuple[Any, Iterator[np.ndarray]]:
+    """A method fitted to the files of a folder, and their labels as they come."""
+    name = method.removesuffix(", dask")
+    if method == REFERENCE:  # one pass to fit, one to label
+        model: Any = MiniBatchKMeans(N_CLUSTERS, random_state=seed)
+        for points in _batches(folder):
+            model.partial_fit(points)
+        return model, (model.predict(points) for points in _batches(folder))
+    # Short chains load all that long ones need.
+    short = name == "DPMixture" and folder.name.startswith(f"{SMALL}x")
+    model = getattr(clusterwise, name)(random_state=seed, **{"n_warm_up": 3, "n_draws": 3} if short else {})
+    if name == method:
+        return model.fit(folder), (batch.labels for batch in model.predict_batches(folder))
+    import dask.dataframe
+
+    # One partition for each file: the blocks of one machine.
+    model.fit(dask.dataframe.read_parquet(folder, blocksize=None, split_row_groups=False))
+    return model, (labels.compute() for labels in [model.labels_])
+
+
+def main(method: str, n: int, d: int, seed: int = 0) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    from clusterwise.datasets.writing import write_batches
+
+    warnings.simplefilter("ignore")
+    with contextlib.ExitStack() as stack:
+        out = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "labels.parquet"
+        client = None
+        if method.endswith(", dask"):
+            from distributed import Client, LocalCluster
+
+            cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)  # type: ignore[no-untyped-call]
+            client = stack.enter_context(Client(stack.enter_context(cluster)))  # type: ignore[no-untyped-call]
+        clock = Clock(client)
+        if method != REFERENCE:
+            clock.watch()
+        for folder in (folder_of(SMALL, d), folder_of(n, d)):
+            clock.start()
+            model, labels_of_parts = fitted(method, folder, seed)
+            tables = (pyarrow.table({"label": labels.astype(np.int32)}) for labels in labels_of_parts)
+            clock.timed("passes", write_batches)(out, tables, 0)
+        measured = clock.stop()
+        labels = parquet.read_table(out).column("label").to_numpy()
+    if method == REFERENCE:
+        measured["passes"] = measured["seconds"]  # it does nothing else
+    if hasattr(model, "convergence_"):
+        measured["r_hat"] = model.convergence_.r_hat["log_joint"]
+    digest = np.dot(labels.astype(np.uint64) + 1, np.arange(len(labels), dtype=np.uint64))
+    ari = adjusted_rand_score(np.load(folder.with_suffix(".npy")), labels)
+    measured |= {"k": len(np.unique(labels)), "ARI": float(ari), "digest": int(digest)}
+    print(json.dumps(measured), flush=True)
+    os._exit(0)  # clusters of dask may take long to say good-bye
+
+
+def in_a_process(method: str, n: int, d: int) -> Run:
     """One method on one folder, in a process that does nothing else."""
 
     def run(case: Case) -> Outcome:
         folder_of(n, d)
-        command = [sys.executable, "-m", "benchmarks.large_run", method, str(n), str(d), str(case.seed)]
+        command = [sys.executable, "-m", "benchmarks.suites.large", method, str(n), str(d), str(case.seed)]
         line = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1]
         found: dict[str, Any] = json.loads(line)
         labels = np.zeros(len(case.points), dtype=np.int64)  # the true ones were looked at over there
         return Outcome(labels, more=lambda: found, seconds=float(found["seconds"]))
 
     return run
-
-
-def _case(index: int) -> Case:
-    return Case(np.zeros((1, 1)), index)
-
-
-# -- the page ------------------------------------------------------------------------------------------
-
-
-def _times_reference(rows: Rows, everything: Rows) -> str:
-    return ratio("seconds", f"{REFERENCE}, {rows.names('data')[0]}")(rows, everything)
 
 
 def _times_one_machine(rows: Rows, everything: Rows) -> str:
@@ -65,7 +208,9 @@ def _times_one_machine(rows: Rows, everything: Rows) -> str:
 
 TABLE: dict[str, Cell] = {
     "seconds": median("seconds"),
-    "times MiniBatchKMeans": _times_reference,
+    "times MiniBatchKMeans": lambda rows, everything: ratio(
+        "seconds", f"{REFERENCE}, {rows.names('data')[0]}"
+    )(rows, everything),
     "times one machine": _times_one_machine,
     "of these, on the sample": median("sample"),
     "fits of the sample": median("rounds", 0),
@@ -85,28 +230,31 @@ def _growth(rows: Rows, method: str, sizes: dict[str, int]) -> list[str]:
     )
     if len(seconds) < len(sizes):
         return [method, NOTHING, NOTHING, NOTHING]
-    slopes = [significant(exponent(list(sizes.values()), values)) for values in (seconds, passes)]
-    return [method, *slopes, significant(max(peak) / min(peak))]
+    # Slopes of log time over log size by least squares.
+    slopes = np.polyfit(np.log(list(sizes.values())), np.log(np.transpose([seconds, passes])), 1)[0]
+    return [method, *map(significant, slopes), significant(max(peak) / min(peak))]
 
 
 def large(quick: bool) -> Suite:
-    """Growth from 10^5 to 10^7 rows, two dask workers, and DPMixture on them."""
     rows_of_16 = (20_000, 60_000) if quick else (100_000, 1_000_000, 10_000_000)
     sizes = {f"{n:,} x 16": n for n in rows_of_16}
-    on_workers = rows_of_16[1], tuple(f"{name}, dask" for name in OURS)
-    plan = {
-        name: (n, 16, (REFERENCE, *OURS, *(on_workers[1] if n == on_workers[0] else ())))
-        for name, n in sizes.items()
-    }
+    plan = {name: (n, 16, [REFERENCE, *OURS]) for name, n in sizes.items()}
+    plan[f"{rows_of_16[1]:,} x 16"][2].extend(f"{name}, dask" for name in OURS)
     for_chains = 5_000 if quick else 1_000_000
-    plan[f"{for_chains:,} x 10"] = (for_chains, 10, ("DPMixture", "DPMixture, dask"))
+    plan[f"{for_chains:,} x 10"] = (for_chains, 10, ["DPMixture", "DPMixture, dask"])
     data, methods = [], []
-    for data_name, (n, d, names) in plan.items():
+    for kind, (n, d, names) in plan.items():
         runs = 3 if d == 16 and n <= 1_000_000 and not quick else 1
-        data.append(Data(data_name, _case, runs, tuple(f"{name}, {data_name}" for name in names)))
-        for name in names:
-            run = Method(f"{name}, {data_name}", partial(measured, name, n, d), threads=None, warm_up=False)
-            methods.append(run if name == REFERENCE else replace(run, kind="ours"))
+        own = [
+            Method(
+                f"{name}, {kind}", partial(in_a_process, name, n, d), "peer" if name == REFERENCE else "ours",
+                threads=None, warm_up=False,
+            )
+            for name in names
+        ]  # fmt: skip
+        # The files are known to the process alone.
+        data.append(Data(kind, partial(Case, np.zeros((1, 1))), runs, tuple(one.name for one in own)))
+        methods += own
 
     def report(rows: Rows, page: Path) -> list[str]:
         header = ["method", "exponent of seconds", "of seconds for all rows", "most memory over least"]
@@ -117,3 +265,6 @@ def large(quick: bool) -> Suite:
 
 
 SUITES = {"large": large}
+
+if __name__ == "__main__":
+    main(sys.argv[1], *map(int, sys.argv[2:]))

@@ -4,8 +4,6 @@ Each network has the same rows: alone first, then its controls, then with the se
 default; ``GaussianSearch`` is the search alone.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -21,12 +19,11 @@ from benchmarks.ours import (
     FLOWS,
     OURS,
     alone,
-    family,
     ours,
     untrained,
     untrained_alone,
     with_search,
-)  # fmt: skip
+)
 from benchmarks.peers import PEERS, REFERENCES
 from benchmarks.suite import Case, Data, Method, Suite
 from benchmarks.synthetic import Word, drawn
@@ -36,15 +33,9 @@ from clusterwise.priors.crp import ChineseRestaurantMixture
 from clusterwise.priors.gaussians import MixtureOfGaussians
 from clusterwise.priors.warped import WarpedGaussians
 
-__all__ = [
-    "ABLATIONS", "ABLATION_SETS", "CHIGAC", "CRP", "METHODS", "METRICS", "MOG", "NETWORKS", "SCALES",
-    "SUITES", "WARPED", "draw_crp", "draw_mog", "slow_methods",
-]  # fmt: skip
-
 METRICS = ("ARI", "NMI (geometric)", "NMI (arithmetic)", "accuracy", "k error", "log-likelihood")
 Draws = Mapping[str, Callable[[int], Case]]
 
-# -- methods -------------------------------------------------------------------------------------------
 
 # AMCP's network with one choice changed at a time: section 4.3 and appendix C.2.3. No search follows, which
 # would level the differences. Every ablation differs from the base in what it says: T = 3, regular E-step,
@@ -68,20 +59,14 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 # NCP as it is printed: every point, in S random orders whose labels are drawn; S of DAC's Table 5.
 ORDERS = {f"NCP, S = {n}, as printed": n for n in (1, 10, 50)}
 AS_PRINTED = "CHiGac, as printed"  # the network's own loop, on all rows, until no point is left
-METHODS: dict[str, Method] = {
-    **PEERS,
-    **REFERENCES,
-    **OURS,
-    **{
-        name: family("AMCP").entry(name, None, **{**BASE_OPTIONS, **changed, **ALL_ROWS})
-        for name, changed in ABLATIONS.items()
-    },
-    **{
-        name: family("NCP").entry(name, None, n_orders=n, winner="likeliest", max_network_points=1_000_000)
-        for name, n in ORDERS.items()
-    },
-    AS_PRINTED: family("CHiGac").entry(AS_PRINTED, None, stop="empty", recentre=0, **ALL_ROWS),
-}
+_amcp, _ncp, _chigac = (FAMILIES[name].entry for name in ("AMCP", "NCP", "CHiGac"))
+LIKELIEST: dict[str, Any] = {"winner": "likeliest", "max_network_points": 1_000_000}
+_as_printed = [
+    *(_amcp(name, None, **BASE_OPTIONS | changed | ALL_ROWS) for name, changed in ABLATIONS.items()),
+    *(_ncp(name, None, n_orders=n, **LIKELIEST) for name, n in ORDERS.items()),
+    _chigac(AS_PRINTED, None, stop="empty", recentre=0, **ALL_ROWS),
+]
+METHODS = PEERS | REFERENCES | OURS | {method.name: method for method in _as_printed}
 
 
 def _rows(name: str) -> tuple[str, ...]:
@@ -91,7 +76,7 @@ def _rows(name: str) -> tuple[str, ...]:
     return (alone(name), *further, untrained(name), with_search(name))
 
 
-NETWORKS = tuple(row for one in FAMILIES for row in _rows(one.name))
+NETWORKS = tuple(row for one in FAMILIES for row in _rows(one))
 MIXTURES = ("BayesianGaussianMixture, full", "GMM + BIC")
 SOME_PEERS = ("BayesianGaussianMixture", *MIXTURES, "HDBSCAN", "HDBSCAN, noise to nearest")
 TABLE = ("oracle", *NETWORKS, "GaussianSearch", *SOME_PEERS, "k-means (true k)", "random labels")
@@ -107,21 +92,13 @@ def slow_methods(networks: int, mixtures: int) -> dict[str, int]:
     return dict.fromkeys(of_networks, networks) | dict.fromkeys(MIXTURES, mixtures)
 
 
-# -- data ----------------------------------------------------------------------------------------------
-
-
-def _size(rng: np.random.Generator, n_max: int) -> int:
-    return int(rng.integers(math.ceil(0.3 * n_max), n_max, endpoint=True))
-
-
-def draw_mog(n_max: int, k_max: int, rng: np.random.Generator, **options: Any) -> LabelledSet:
+def draw_mog(
+    n_max: int, k_max: int, rng: np.random.Generator, prior: Any = MixtureOfGaussians, **options: Any
+) -> LabelledSet:
     """DAC, Eq 13: n is uniform between 0.3 n_max and n_max; k - 1 is binomial up to k_max - 1."""
-    return MixtureOfGaussians(k_max=k_max, **options).draw_set(rng, _size(rng, n_max))
-
-
-def draw_warped(n_max: int, k_max: int, rng: np.random.Generator) -> LabelledSet:
-    """DAC, App. D: bent clusters, as many points and clusters as above."""
-    return WarpedGaussians(k_max=k_max).draw_set(rng, _size(rng, n_max))
+    n = int(rng.integers(math.ceil(0.3 * n_max), n_max, endpoint=True))
+    found: LabelledSet = prior(k_max=k_max, **options).draw_set(rng, n)
+    return found
 
 
 def draw_crp(n: int, k: int, scale: str, rng: np.random.Generator) -> LabelledSet:
@@ -138,8 +115,9 @@ SIZES = {f"({n}, {k})": (n, k) for n, k in ((200, 4), (400, 6))}  # points, clus
 # log-likelihoods are close to the printed ones; and the printed one, on fewer data sets, to show what it is.
 CRP_SCALES = {"NCP's scale": (10.0, 1.0), "DAC's scale": (3.0, 0.25), "the printed scale": (10.0, 10.0)}
 MOG: Draws = {name: partial(drawn, partial(draw_mog, *of), *of) for name, of in DAC_SIZES.items()}
-WARPED: Draws = {
-    name: partial(drawn, partial(draw_warped, *of), Word.WARPED, *of) for name, of in DAC_SIZES.items()
+WARPED: Draws = {  # DAC, App. D: bent clusters
+    name: partial(drawn, partial(draw_mog, *of, prior=WarpedGaussians), Word.WARPED, *of)
+    for name, of in DAC_SIZES.items()
 }
 CRP: Draws = {
     f"{name} at {scale}": partial(drawn, partial(draw_crp, *of, scale), Word.CRP, *of, place)
@@ -172,8 +150,6 @@ ABLATION_SETS: Draws = {
         + [(f"crp {name}", partial(draw_crp, *of, "NCP's scale")) for name, of in SIZES.items()]
     )
 }
-
-# -- suites --------------------------------------------------------------------------------------------
 
 
 def _suite(

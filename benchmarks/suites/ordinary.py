@@ -1,41 +1,30 @@
 """What answers are worth on ordinary data: one cluster in many guises, and tables that people have."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
+from sklearn import datasets
 
 from benchmarks.data import standardized
 from benchmarks.ours import ours
-from benchmarks.page import NOTHING, Cell, by_data, mean, median, method_table, percent, sets, share
+from benchmarks.page import NOTHING, by_data, mean, median, method_table, percent, sets, share
 from benchmarks.peers import PEERS
 from benchmarks.suite import Case, Data, Method, Run, Suite
 from benchmarks.summary import Rows
 from benchmarks.synthetic import Word, generator_of
+from clusterwise.datasets import load_demo
 
-__all__ = ["SUITES", "one_cluster", "ordinary_tables"]
-
-# -- one cluster -----------------------------------------------------------------------------------------
-
-Draw = Callable[[np.random.Generator], np.ndarray]
+Draw = Callable[[Generator], Any]  # (n, d)
 
 
-def _gaussian(d: int, correlation: float, rng: np.random.Generator) -> np.ndarray:
+def _gaussian(d: int, correlation: float, rng: Generator) -> np.ndarray:
     """All columns have the same correlation with each other."""
     root = np.linalg.cholesky((1 - correlation) * np.eye(d) + correlation)
     return rng.standard_normal((500, d)) @ root.T
-
-
-def _box(d: int, rng: np.random.Generator) -> np.ndarray:
-    return rng.random((500, d))
-
-
-def _in_the_plane(correlation: float, rng: np.random.Generator) -> np.ndarray:
-    return rng.multivariate_normal([0, 0], [[1, correlation], [correlation, 1]], 1000)
 
 
 # Tables that are one cluster, and what their seeds depend on besides the number of features.
@@ -45,14 +34,17 @@ WIDE: dict[str, tuple[Draw, int, int]] = {
         for d in (2, 4, 8, 16)
         for c in (0.0, 0.5, 0.9)
     },
-    **{f"box, {d} features": (partial(_box, d), d, 1000) for d in (1, 2, 4, 8)},
+    **{f"box, {d} features": (partial(Generator.random, size=(500, d)), d, 1000) for d in (1, 2, 4, 8)},
 }
 IN_THE_PLANE: dict[str, Draw] = {
     **{
-        f"Gaussian, 1,000 rows, correlation {c}": partial(_in_the_plane, c) for c in (0.0, 0.3, 0.5, 0.7, 0.9)
+        f"Gaussian, 1,000 rows, correlation {c}": partial(
+            Generator.multivariate_normal, mean=[0, 0], cov=[[1, c], [c, 1]], size=1000
+        )
+        for c in (0.0, 0.3, 0.5, 0.7, 0.9)
     },
-    "lognormal": lambda rng: rng.lognormal(size=(1000, 2)),
-    "exponential": lambda rng: rng.exponential(size=(1000, 2)),
+    "lognormal": partial(Generator.lognormal, size=(1000, 2)),
+    "exponential": partial(Generator.exponential, size=(1000, 2)),
     "Likert": lambda rng: np.clip(np.round(3 + rng.normal(size=(1000, 2))), 1, 5),
 }
 
@@ -70,7 +62,6 @@ def _one_or_warned(rows: Rows, everything: Rows) -> str:
 
 
 def one_cluster(quick: bool) -> Suite:
-    """How often one cluster is called one, and if not, whether there is a warning."""
     own, peers = ("Clusterer", "GaussianSearch"), ("GMM + BIC", "HDBSCAN")
     data = [
         *(Data(name, partial(_one, draw, Word.ONE_CLUSTER, *key), 2 if quick else 25, (*own, *peers))
@@ -79,18 +70,12 @@ def one_cluster(quick: bool) -> Suite:
           for place, (name, draw) in enumerate(IN_THE_PLANE.items())),
     ]  # fmt: skip
 
-    def of_kind(kind: str) -> Cell:
-        return lambda rows, everything: share("right k")(
-            rows.of_data(name for name in WIDE if name.startswith(kind)), rows
-        )
+    def of_kind(kind: str, rows: Rows, everything: Rows) -> str:
+        return one(rows.of_data(name for name in WIDE if name.startswith(kind)), everything)
 
-    overall: dict[str, Cell] = {"all Gaussians": of_kind("Gaussian"), "all boxes": of_kind("box")}
-    columns: dict[str, Cell] = {
-        "sets": sets,
-        "one cluster": share("right k"),
-        "one, or a warning": _one_or_warned,
-        "mean k": mean("k"),
-    }
+    overall = {"all Gaussians": partial(of_kind, "Gaussian"), "all boxes": partial(of_kind, "box")}
+    one, warned = share("right k"), _one_or_warned
+    columns = {"sets": sets, "one cluster": one, "one, or a warning": warned, "mean k": mean("k")}
 
     def report(rows: Rows, page: Path) -> list[str]:
         return [method_table(rows.of_data(WIDE), None, overall), *by_data(rows, columns)]
@@ -99,39 +84,23 @@ def one_cluster(quick: bool) -> Suite:
     return Suite(data, methods, report=report, metrics=("right k", "k"), columns=("warned",), time_limit=60.0)
 
 
-# -- ordinary tables -------------------------------------------------------------------------------------
-
-Table = tuple[np.ndarray, np.ndarray]  # points and classes
-
-
-def _made(function: str, *args: Any, **options: Any) -> Table:
-    from sklearn import datasets
-
-    points, labels = getattr(datasets, function)(*args, **options)[:2]
-    return points, labels
-
-
-def _slanted() -> Table:
-    points, labels = _made("make_blobs", 900, centers=3, random_state=170)
+def _slanted() -> tuple[np.ndarray, np.ndarray]:
+    points, labels = datasets.make_blobs(900, centers=3, random_state=170)
     return points @ np.array([[0.6, -0.6], [-0.4, 0.8]]), labels
 
 
-def _colonies() -> Table:
-    from clusterwise.datasets import load_demo
-
-    return load_demo()
-
-
-_blobs = partial(_made, "make_blobs")
-TABLES: dict[str, Callable[[], Table]] = {
-    **{name: partial(_made, f"load_{name}", return_X_y=True) for name in ("digits", "iris", "wine")},
-    "breast cancer": partial(_made, "load_breast_cancer", return_X_y=True),
-    "five blobs": partial(_blobs, 1000, centers=5, random_state=0),
-    "six blobs, 10 features": partial(_blobs, 1000, n_features=10, centers=6, random_state=1),
-    "blobs of three widths": partial(_blobs, 900, centers=3, cluster_std=[1.0, 2.5, 0.5], random_state=170),
+_blobs = partial(partial, datasets.make_blobs)
+TABLES: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {  # points and classes
+    "digits": partial(datasets.load_digits, return_X_y=True),
+    "iris": partial(datasets.load_iris, return_X_y=True),
+    "wine": partial(datasets.load_wine, return_X_y=True),
+    "breast cancer": partial(datasets.load_breast_cancer, return_X_y=True),
+    "five blobs": _blobs(1000, centers=5, random_state=0),
+    "six blobs, 10 features": _blobs(1000, n_features=10, centers=6, random_state=1),
+    "blobs of three widths": _blobs(900, centers=3, cluster_std=[1.0, 2.5, 0.5], random_state=170),
     "slanted blobs": _slanted,
-    "moons": partial(_made, "make_moons", 800, noise=0.07, random_state=0),
-    "colonies": _colonies,
+    "moons": partial(datasets.make_moons, 800, noise=0.07, random_state=0),
+    "colonies": load_demo,
 }
 
 
@@ -148,12 +117,11 @@ def scaled_bayesian_mixture() -> Run:
 
 
 def ordinary_tables(quick: bool) -> Suite:
-    """`cw.DPMixture` on tables that people have: time, agreement with classes, warnings."""
     names = ["iris", "moons"] if quick else list(TABLES)
     data = [Data(name, partial(ordinary_table, name), 1 if quick else 3) for name in names]
     peer = PEERS["BayesianGaussianMixture, full"]
     methods = [ours("DPMixture"), peer, Method(f"{peer.name}, scaled", scaled_bayesian_mixture)]
-    columns: dict[str, Cell] = {
+    columns = {
         "sets": sets,
         "ARI": mean("ARI"),
         "k": mean("k"),

@@ -5,23 +5,18 @@ means, the width of the clusters) samples the true posterior, up to Monte-Carlo 
 scale of the data, and neither does a DPMixture that infers its hyper-parameters: it stands beside NCP.
 """
 
-from __future__ import annotations
-
-import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+import clusterwise
 from benchmarks.ours import find_weights, weights_identity
-from benchmarks.page import Cell, mean, median, sets
-from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
+from benchmarks.page import mean, median, sets
+from benchmarks.suite import Case, Data, Method, Outcome, Suite
 from benchmarks.synthetic import Word, drawn
 from clusterwise.priors.crp import ChineseRestaurantMixture
-
-__all__ = ["SUITES", "Posterior", "chain", "posterior_of", "scored", "total_variation"]
 
 SIZES = (10, 20, 30, 50)
 ALPHA, MEAN_SD, SD = 0.7, 10.0, 1.0
@@ -35,7 +30,7 @@ TRUTH: dict[str, Any] = {
 }
 WEIGHTS = "ncp-2d-crp"  # trained on this very model
 COLUMNS = ("TV", "pairs", "P(true K)", "Brier of pairs", "mean K")
-FIGURES: dict[str, Cell] = {
+FIGURES = {
     "sets": sets,
     **{name: mean(name, 2 if name == "mean K" else 4 if "Brier" in name else 3) for name in COLUMNS},
     "true K": mean("true k", 2),
@@ -43,18 +38,12 @@ FIGURES: dict[str, Cell] = {
 }
 
 
-@dataclass(frozen=True)
-class Posterior:
+class Posterior(NamedTuple):
     """What a method says of one data set."""
 
     labels: np.ndarray  # (n,)
     k: Mapping[int, float]
     pairs: np.ndarray  # (n (n - 1) / 2,) probability that two points share a cluster
-
-    def distances(self, other: Posterior) -> dict[str, float]:
-        """How far P(K) and the pairs are from another posterior's."""
-        pairs = float(np.abs(self.pairs - other.pairs).mean())
-        return {"TV": total_variation(self.k, other.k), "pairs": pairs}
 
 
 def total_variation(first: Mapping[int, float], second: Mapping[int, float]) -> float:
@@ -67,13 +56,8 @@ def total_variation(first: Mapping[int, float], second: Mapping[int, float]) -> 
 
 
 def posterior_of(name: str, points: np.ndarray, n_partitions: int, **options: Any) -> Posterior:
-    """Fit an estimator and draw partitions."""
-    import clusterwise
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = getattr(clusterwise, name)(**options).fit(points)
-        drawn = model.sample_partitions(n_partitions)
+    model = getattr(clusterwise, name)(**options).fit(points)
+    drawn = model.sample_partitions(n_partitions)
     k = drawn.k_posterior if name == "NCP" else model.k_posterior_
     return Posterior(model.labels_, k, drawn.coclustering()[np.triu_indices(len(points), 1)])
 
@@ -81,9 +65,8 @@ def posterior_of(name: str, points: np.ndarray, n_partitions: int, **options: An
 def chain(points: np.ndarray, seed: int, n_chains: int = 1, **truth: Any) -> Posterior:
     """A DPMixture with round clusters, which may be told the model of the data."""
     lengths = {"n_chains": n_chains, "n_warm_up": N_WARM_UP, "n_draws": N_DRAWS}
-    return posterior_of(
-        "DPMixture", points, 200, covariance_type="spherical", random_state=seed, **lengths, **truth
-    )
+    options = {"covariance_type": "spherical", "random_state": seed, **lengths, **truth}
+    return posterior_of("DPMixture", points, 200, **options)
 
 
 @lru_cache(maxsize=2)  # the methods share a process, and the truth of the data set before them
@@ -95,26 +78,23 @@ def _true_posterior(points: bytes, seed: int) -> tuple[Posterior, Posterior, Pos
     return one, two, Posterior(one.labels, k, (one.pairs + two.pairs) / 2)
 
 
-def compared(method: str, weights: str = WEIGHTS) -> Run:
+def compared(method: str, case: Case, weights: str = WEIGHTS) -> Outcome:
     """A posterior and its distance from the true one, which is found after the clock has stopped."""
+    truth = partial(_true_posterior, np.ascontiguousarray(case.points).tobytes(), case.seed)
+    if method == "known":
+        found = truth()[2]
+    elif method == "inferred":
+        found = chain(case.points, case.seed, 2)
+    else:
+        options = {"weights": find_weights(weights), "refine": None, "random_state": case.seed}
+        found = posterior_of("NCP", case.points, N_PARTITIONS, **options)
 
-    def run(case: Case) -> Outcome:
-        truth = partial(_true_posterior, np.ascontiguousarray(case.points).tobytes(), case.seed)
-        if method == "known":
-            found = truth()[2]
-        elif method == "inferred":
-            found = chain(case.points, case.seed, 2)
-        else:
-            options = {"weights": find_weights(weights), "refine": None, "random_state": case.seed}
-            found = posterior_of("NCP", case.points, N_PARTITIONS, **options)
+    def more() -> dict[str, Any]:
+        one, other = truth()[:2] if method == "known" else (found, truth()[2])
+        pairs = float(np.abs(one.pairs - other.pairs).mean())
+        return {"posterior": found, "TV": total_variation(one.k, other.k), "pairs": pairs}
 
-        def more() -> dict[str, Any]:
-            pair = truth()[:2] if method == "known" else (found, truth()[2])
-            return {"posterior": found, **pair[0].distances(pair[1])}
-
-        return Outcome(found.labels, more=more)
-
-    return run
+    return Outcome(found.labels, more=more)
 
 
 def scored(case: Case, labels: np.ndarray, more: Mapping[str, Any]) -> dict[str, object]:
@@ -132,22 +112,15 @@ def scored(case: Case, labels: np.ndarray, more: Mapping[str, Any]) -> dict[str,
 
 
 def posteriors(quick: bool) -> Suite:
-    """The suite."""
     own = partial(Method, kind="ours", group="posteriors")
     methods = [
-        own("DPMixture, told the model", partial(compared, "known")),
-        own("DPMixture, defaults", partial(compared, "inferred")),
-        own("NCP", partial(compared, "NCP"), identity=partial(weights_identity, WEIGHTS)),
+        own("DPMixture, told the model", partial(partial, compared, "known")),
+        own("DPMixture, defaults", partial(partial, compared, "inferred")),
+        own("NCP", partial(partial, compared, "NCP"), identity=partial(weights_identity, WEIGHTS)),
     ]
     prior = ChineseRestaurantMixture(alpha=ALPHA, mean_sd=MEAN_SD, sd=SD)
-    data = [
-        Data(
-            f"{n} points",
-            partial(drawn, partial(prior.draw_set, n_points=n), Word.POSTERIORS, n),
-            2 if quick else 12,
-        )
-        for n in SIZES
-    ]
+    draws = {n: partial(drawn, partial(prior.draw_set, n_points=n), Word.POSTERIORS, n) for n in SIZES}
+    data = [Data(f"{n} points", draw, 2 if quick else 12) for n, draw in draws.items()]
     return Suite(data, methods, FIGURES, metrics=("k", "true k"), columns=COLUMNS, score=scored)
 
 

@@ -3,34 +3,31 @@
 Every method sees the same points, and none is told the number of clusters but those in a block of their own.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from sklearn import datasets
+from sklearn.decomposition import TruncatedSVD
+from sklearn.preprocessing import normalize
+
 from benchmarks.data import files_in, load_case, n_rows, sample_rows, standardized
 from benchmarks.ours import ours
-from benchmarks.page import NOTHING, Cell, markdown_table, percent, plus_minus, significant
+from benchmarks.page import NOTHING, markdown_table, percent, plus_minus, sets, significant
 from benchmarks.peers import GIVEN_K, PEERS, REFERENCES, TABLES
 from benchmarks.suite import Case, Data, Method, Suite
-from benchmarks.summary import Rows, Statistic, describe
-
-__all__ = ["BATTERIES", "SUITES", "battery_of", "data_sets", "figures_by_battery", "tables"]
+from benchmarks.summary import Cell, Rows, describe
 
 LARGEST_OF_BATTERIES = 12_000  # rows; larger data sets of the batteries are left out
 MOST_ROWS = 8_000  # of other data sets, sampled with a fixed seed
 N_TOPICS = 100  # dimensions to which TF-IDF tables are brought
 TIME_LIMIT = 180.0
 QUICK_ROWS, QUICK_TIME_LIMIT = 200, 5.0
-# -- data --------------------------------------------------------------------------------------------
 
 
 def _toy(name: str, n: int, index: int) -> Case:
-    from sklearn import datasets
-
     if name == "moons":
         points, classes = datasets.make_moons(500, noise=0.05, random_state=0)
     elif name == "circles":
@@ -42,9 +39,6 @@ def _toy(name: str, n: int, index: int) -> Case:
 
 def _topics(case: Case) -> Case:
     """Rows of unit length in the leading dimensions of a TF-IDF table."""
-    from sklearn.decomposition import TruncatedSVD
-    from sklearn.preprocessing import normalize
-
     reduced = TruncatedSVD(N_TOPICS, random_state=0).fit_transform(case.points)
     return Case(normalize(reduced), case.seed, case.references)
 
@@ -71,37 +65,31 @@ QUICK = {
 
 def data_sets(quick: bool) -> list[Data]:
     """All data sets that are there, battery by battery."""
-    found: list[Data] = []
+    draws: dict[str, Callable[[int], Case]] = {}
     n = QUICK_ROWS if quick else MOST_ROWS
-    for battery, folder in BATTERIES.items():
-        draws: dict[str, Callable[[int], Case]] = {}
-        if battery == "scikit-learn":
-            draws = {f"{folder}/{name}": partial(_toy, name, n) for name in TOYS}
+    for folder in BATTERIES.values():
+        if folder == "scikit-learn":
+            draws |= {f"{folder}/{name}": partial(_toy, name, n) for name in TOYS}
         for file in files_in(folder):
             of_suite = folder.startswith("suite")
             if not of_suite or n_rows(file) <= LARGEST_OF_BATTERIES:
                 most = LARGEST_OF_BATTERIES if of_suite and not quick else n
                 draws[file.removeprefix("suite/")] = partial(_file, file, most)
-        found += [Data(name, draw, group=battery) for name, draw in draws.items()]
-    return [data for data in found if not quick or data.name in QUICK]
+    return [Data(name, draw) for name, draw in draws.items() if not quick or name in QUICK]
 
 
 def battery_of(data: str) -> str:
-    """The battery of a data set."""
     folder = data.partition("/")[0]
     return next((name for name, path in BATTERIES.items() if path in (folder, f"suite/{folder}")), folder)
 
 
-# -- the page ----------------------------------------------------------------------------------------
-
-
-def _tried(rows: Rows, column: str, worst: float) -> Statistic:
-    """A figure over all data sets that were tried; failures and time-outs count as the worst."""
-    return describe(float(row[column]) if row["status"] == "ok" else worst for row in rows.tried)
+def _tried(rows: Rows, column: str, worst: float) -> list[float]:
+    """A figure of all data sets that were tried; failures and time-outs count as the worst."""
+    return [float(row[column]) if row["status"] == "ok" else worst for row in rows.tried]
 
 
 def _error(rows: Rows, everything: Rows) -> str:
-    errors = [float(row["k error"]) if row["status"] == "ok" else math.inf for row in rows.tried]
+    errors = _tried(rows, "k error", math.inf)
     middle = statistics.median(errors) if errors else math.nan
     return NOTHING if math.isnan(middle) else "failed" if math.isinf(middle) else f"{middle:g}"
 
@@ -111,43 +99,27 @@ def _seconds(rows: Rows, everything: Rows) -> str:
     return NOTHING if found.count == 0 else f"{significant(found.median, 2)} ({significant(found.total, 2)})"
 
 
-def _count(rows: Rows, everything: Rows) -> str:
-    good, tried = len(rows.good), len(rows.tried)
-    return str(good) if good == tried else f"{good} of {tried}"
-
-
-RIGHT, ERROR, SECONDS = (
-    "Share of data sets with the exact number of clusters",
-    "Error in the number of clusters",
-    "Seconds",
-)
+RIGHT, ERROR = "Share of data sets with the exact number of clusters", "Error in the number of clusters"
+SECONDS, LIMITED = "Seconds", "the limit where a method did not finish"
 FIGURES: Mapping[str, tuple[str, Cell]] = {
-    "Adjusted Rand index": ("Mean.", lambda rows, _: plus_minus(_tried(rows, "ARI", 0.0), 3)),
-    RIGHT: ("", lambda rows, _: percent(_tried(rows, "right k", 0.0).mean)),
+    "Adjusted Rand index": ("Mean.", lambda rows, _: plus_minus(describe(_tried(rows, "ARI", 0.0)), 3)),
+    RIGHT: ("", lambda rows, _: percent(describe(_tried(rows, "right k", 0.0)).mean)),
     ERROR: ("Median of the absolute error.", _error),
-    SECONDS: (
-        "CPU time: median, and the sum in brackets; the limit where a method did not finish.",
-        _seconds,
-    ),
-    "Data sets": ("Finished, of those that were tried.", _count),
+    SECONDS: (f"CPU time: median, and the sum in brackets; {LIMITED}.", _seconds),
+    "Data sets": ("Finished, of those that were tried.", lambda rows, _: sets(rows.tried, rows)),
 }
 
 
-def figures_by_battery(
-    rows: Rows, methods: Sequence[str], level: str, without: Sequence[str] = ()
-) -> list[str]:
+def figures_by_battery(rows: Rows, methods: Sequence[str], level: str, *without: str) -> list[str]:
     """A heading and a table by battery for every figure."""
-    data = {battery: [d for d in rows.names("data") if battery_of(d) == battery] for battery in BATTERIES}
-    data = {battery: names for battery, names in data.items() if names}
+    of_battery = {name: Rows(row for row in rows if battery_of(row["data"]) == name) for name in BATTERIES}
+    blocks = {name: found for name, found in of_battery.items() if found} | {"all": rows}
     parts: list[str] = []
     for figure, (note, cell) in FIGURES.items():
-        if figure in without:
-            continue
-        lines = []
-        for name in methods:
-            of = rows.of(method=name)
-            lines.append([name, *(cell(of.of_data(names), rows) for names in data.values()), cell(of, rows)])
-        parts += [f"{level} {figure}", *filter(None, [note]), markdown_table(["method", *data, "all"], lines)]
+        if figure not in without:
+            lines = [[name, *(cell(of.of(method=name), of) for of in blocks.values())] for name in methods]
+            table = markdown_table(["method", *blocks], lines)
+            parts += [f"{level} {figure}", *filter(None, [note]), table]
     return parts
 
 
@@ -155,30 +127,24 @@ def report(rows: Rows, page: Path) -> list[str]:
     """Every figure by battery, for methods that find k and for those that are told it."""
     found = [name for name in rows.names("method") if name not in GIVEN_K]
     told = [name for name in rows.names("method") if name in GIVEN_K]
-    parts = []
-    if found:
-        parts += ["## The number of clusters is hidden", *figures_by_battery(rows, found, "###")]
+    parts = ["## The number of clusters is hidden", *figures_by_battery(rows, found, "###")] if found else []
     if told:
-        parts.append("## The number of clusters is given")
-        parts += figures_by_battery(rows, told, "###", (RIGHT, ERROR))
+        parts += ["## The number of clusters is given"]
+        parts += figures_by_battery(rows, told, "###", RIGHT, ERROR)
     return parts
 
 
 def methods() -> list[Method]:
-    """Ours, peers that find k, and those that are told it."""
     own = map(ours, ("Clusterer", "GaussianSearch", "DPMixture", "DeepDPM"))
     return [*own, *(PEERS[name] for name in TABLES), *(REFERENCES[name] for name in GIVEN_K)]
 
 
 def tables(quick: bool) -> Suite:
-    """The suite."""
+    metrics = ("ARI", "NMI (arithmetic)", "accuracy", "k", "true k", "k error", "right k", "n", "d")
+    limit = QUICK_TIME_LIMIT if quick else TIME_LIMIT
+    # Sizes differ within a battery: each data set gets its try.
     return Suite(
-        data=data_sets(quick),
-        methods=methods(),
-        report=report,
-        metrics=("ARI", "NMI (arithmetic)", "accuracy", "k", "true k", "k error", "right k", "n", "d"),
-        time_limit=QUICK_TIME_LIMIT if quick else TIME_LIMIT,
-        patience=1_000_000,  # sizes differ within a battery: each data set gets its try
+        data_sets(quick), methods(), report=report, metrics=metrics, time_limit=limit, patience=1_000_000
     )
 
 

@@ -1,11 +1,8 @@
 """How long ``fit`` takes: next to peers, on large tables, beside a busy core."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -14,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+import clusterwise
 from benchmarks.ours import ours, with_search
 from benchmarks.page import (
     NOTHING,
-    Cell,
     markdown_table,
     mean,
     median,
@@ -31,64 +28,44 @@ from benchmarks.page import (
 from benchmarks.peers import PEERS, REFERENCES
 from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
 from benchmarks.suites.mixtures import CHIGAC, METHODS, MOG, NETWORKS, slow_methods
-from benchmarks.summary import Rows
+from benchmarks.summary import Cell, Rows
 from benchmarks.synthetic import Word, generator_of
 
-__all__ = [
-    "SUITES", "batched", "beside_a_busy_core", "by_stages", "draw_blobs", "draw_ten_features",
-    "stage_seconds",
-]  # fmt: skip
-
-# -- speed ---------------------------------------------------------------------------------------------
-
+BATCH_NAME = f"{with_search('AMCP')}, fit_predict_many, {{}}".format
 REFERENCE, BATCHED, STAGED = "BayesianGaussianMixture", with_search("AMCP"), "AMCP, by stages"
 STAGES, REST = ("prepare", "propose", "refine", "describe"), "checks, storing"
 SPEED_SETS = {**MOG, "(200, 4)": CHIGAC["(200, 4)"]}
 
 
-class _Timed:
-    """A pipeline with a clock for each stage."""
-
-    def __init__(self, pipeline: Any) -> None:
-        self.pipeline, self.seconds = pipeline, dict.fromkeys(STAGES, 0.0)
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self.pipeline, name)
-        if name not in STAGES:
-            return found
-
-        def timed(*args: Any, **options: Any) -> Any:
-            started = time.perf_counter()
-            result = found(*args, **options)
-            self.seconds[name] += time.perf_counter() - started
-            return result
-
-        return timed
-
-
 def stage_seconds(estimator: Any, points: np.ndarray) -> dict[str, float]:
     """Seconds of one ``fit`` on points (n, d) by stages, and of the rest: checks, attributes, warnings."""
-    clock = _Timed(estimator._pipeline())
-    estimator._pipeline = lambda: clock
+    pipeline, seconds = estimator._pipeline(), dict.fromkeys(STAGES, 0.0)
+
+    def timed(stage: str, *args: Any, **options: Any) -> Any:
+        started = time.perf_counter()
+        result = getattr(pipeline, stage)(*args, **options)
+        seconds[stage] += time.perf_counter() - started
+        return result
+
+    class Timed:
+        def __getattr__(self, name: str) -> Any:
+            return partial(timed, name) if name in STAGES else getattr(pipeline, name)
+
+    estimator._pipeline = Timed
     started = time.perf_counter()
     try:
         estimator.fit(points)
     finally:
         del estimator._pipeline  # which the class has, too
-    whole = time.perf_counter() - started
-    return clock.seconds | {REST: whole - sum(clock.seconds.values())}
+    return seconds | {REST: time.perf_counter() - started - sum(seconds.values())}
 
 
 def by_stages(name: str) -> Run:
     """One of our estimators whose ``more`` are the seconds of its stages."""
-    import clusterwise
-
     model = getattr(clusterwise, name)(random_state=0)
 
     def run(case: Case) -> Outcome:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            seconds = stage_seconds(model, case.points)
+        seconds = stage_seconds(model, case.points)
         return Outcome(model.labels_, more=lambda: seconds, seconds=sum(seconds.values()))
 
     return run
@@ -96,8 +73,6 @@ def by_stages(name: str) -> Run:
 
 def batched(setting: str, n_sets: int) -> Run:
     """AMCP on all data sets of a setting at once; the labels are those of the case."""
-    import clusterwise
-
     model = clusterwise.AMCP(random_state=0)
     many = [SPEED_SETS[setting](index).points for index in range(n_sets)]
 
@@ -110,48 +85,36 @@ def batched(setting: str, n_sets: int) -> Run:
     return run
 
 
-def _batch_name(setting: str) -> str:
-    return f"{BATCHED}, fit_predict_many, {setting}"
-
-
-def _is_batch(rows: Rows) -> bool:
-    """A batch is compared with the times on all data sets, and has none of its own for each."""
-    return any("fit_predict_many" in name for name in rows.names("method"))
+def _of_batch(rows: Rows) -> bool:
+    return "fit_predict_many" in rows[0]["method"]
 
 
 def _times_less(average: Callable[[list[float]], float], rows: Rows, everything: Rows) -> str:
     """How many times less an average over data sets is than the reference's on the same ones."""
     own, reference = rows.values("seconds"), everything.of(method=REFERENCE).values("seconds")
-    if not _is_batch(rows):
+    if not _of_batch(rows):  # which is compared with the times on all data sets
         reference = {key: seconds for key, seconds in reference.items() if key in own}
     if not own or not reference:
         return NOTHING
     return significant(float(average(list(reference.values())) / average(list(own.values()))))
 
 
-def _ratio_on_each(rows: Rows, everything: Rows) -> str:
-    return NOTHING if _is_batch(rows) else ratio("seconds", REFERENCE, inverse=True)(rows, everything)
-
-
 def speed(quick: bool) -> Suite:
-    """Time per data set, every method on the same sets in the same process; where AMCP's time goes."""
     n_sets, slow = 5 if quick else 100, slow_methods(20, 20)
     names = (*NETWORKS, "GaussianSearch", REFERENCE, "HDBSCAN")
     own = partial(Method, kind="ours", group="speed")
     together = [replace(METHODS[name], group="speed", max_sets=slow.get(name)) for name in names]
     together.append(own(STAGED, partial(by_stages, "AMCP")))
-    together += [own(_batch_name(of), partial(batched, of, n_sets), max_sets=3) for of in SPEED_SETS]
-    data = [
-        Data(setting, draw, n_sets, (*names, STAGED, _batch_name(setting)))
-        for setting, draw in SPEED_SETS.items()
-    ]
+    together += [own(BATCH_NAME(of), partial(batched, of, n_sets), max_sets=3) for of in SPEED_SETS]
+    data = [Data(of, draw, n_sets, (*names, STAGED, BATCH_NAME(of))) for of, draw in SPEED_SETS.items()]
+    on_each = ratio("seconds", REFERENCE, inverse=True)
     columns: dict[str, Cell] = {
         "sets": sets,
         "median ms": median("seconds", scale=1e3),
         "10 % to 90 %": span("seconds", scale=1e3),
         "times less, medians": partial(_times_less, np.median),
         "times less, in total": partial(_times_less, np.mean),
-        "times less, median ratio": _ratio_on_each,
+        "times less, median ratio": lambda rows, all_: NOTHING if _of_batch(rows) else on_each(rows, all_),
     }
 
     def report(rows: Rows, page: Path) -> list[str]:
@@ -159,19 +122,14 @@ def speed(quick: bool) -> Suite:
         for setting in rows.names("data"):
             of = rows.of(data=setting)
             stages = {name: of.of(method=STAGED).describe(name).median for name in (*STAGES, REST)}
-            lines = [
-                [name, significant(1e3 * value), percent(value / sum(stages.values()))]
-                for name, value in stages.items()
-            ]
-            parts += [f"## {setting}", method_table(of, (*names, _batch_name(setting)), columns)]
+            whole = sum(stages.values())
+            lines = [[name, significant(1e3 * one), percent(one / whole)] for name, one in stages.items()]
+            parts += [f"## {setting}", method_table(of, (*names, BATCH_NAME(setting)), columns)]
             parts.append(f"Where the time of {BATCHED} goes, medians:")
             parts.append(markdown_table(["stage", "median ms", "share"], lines))
         return parts
 
     return Suite(data, together, report=report, metrics=("ARI", "k"), columns=(*STAGES, REST))
-
-
-# -- tables --------------------------------------------------------------------------------------------
 
 
 def clusters(n: int, d: int, index: int) -> Case:
@@ -182,34 +140,22 @@ def clusters(n: int, d: int, index: int) -> Case:
 
 
 def table_speed(quick: bool) -> Suite:
-    """Time of `cw.Clusterer`, a sweep of Gaussian mixtures, and MiniBatchKMeans, which is given k."""
     sweep, batches = PEERS["GMM + BIC"], REFERENCES["MiniBatchKMeans (true k)"]
     methods = [replace(one, group="speed") for one in (ours("Clusterer"), sweep, batches)]
+    small, large = partial(clusters, 2_000, 8), partial(clusters, 20_000 if quick else 1_000_000, 16)
     data = [
-        Data(
-            "2,000 rows, 8 features", partial(clusters, 2_000, 8), 2 if quick else 10,
-            ("Clusterer", sweep.name),
-        ),
-        Data(
-            "1,000,000 rows, 16 features", partial(clusters, 20_000 if quick else 1_000_000, 16),
-            1 if quick else 3, ("Clusterer", batches.name),
-        ),
-    ]  # fmt: skip
+        Data("2,000 rows, 8 features", small, 2 if quick else 10, ("Clusterer", sweep.name)),
+        Data("1,000,000 rows, 16 features", large, 1 if quick else 3, ("Clusterer", batches.name)),
+    ]
 
     def times_peer(rows: Rows, everything: Rows) -> str:
         (peer,) = set(everything.names("method")) & {sweep.name, batches.name}
         return ratio("cpu_seconds", peer)(rows, everything)
 
-    columns: dict[str, Cell] = {
-        "sets": sets,
-        "median s": median("cpu_seconds"),
-        "times the peer": times_peer,
-        "ARI": mean("ARI"),
-    }
+    seconds = median("cpu_seconds")
+    columns = {"sets": sets, "median s": seconds, "times the peer": times_peer, "ARI": mean("ARI")}
     return Suite(data, methods, columns, metrics=("ARI", "k"), time_limit=300.0)
 
-
-# -- busy ----------------------------------------------------------------------------------------------
 
 BESIDE = ", beside a busy core"
 
@@ -264,23 +210,20 @@ def _times_quiet(rows: Rows, everything: Rows) -> str:
 
 
 def busy(quick: bool) -> Suite:
-    """How much slower every estimator gets if another process uses one of the cores."""
     n, tables = 300 if quick else 3_000, ("Clusterer", "GaussianSearch", "DPMixture", "DeepDPM")
     plane = ("AMCP", "DAC", "ACTST", "CHiGac", "NCP", *tables)
     quiet = [replace(ours(name), group="quiet") for name in plane]
-    beside = [
-        Method(one.name + BESIDE, partial(beside_a_busy_core, one.build), "ours", group="busy", threads=None)
-        for one in quiet
-    ]
+    methods = []
+    for one in quiet:
+        build = partial(beside_a_busy_core, one.build)
+        methods += [one, Method(one.name + BESIDE, build, "ours", group="busy", threads=None)]
+    of_tables = tuple(name + end for name in tables for end in ("", BESIDE))
+    n_sets, in_the_plane, wide = 1 if quick else 3, partial(draw_blobs, n, 10), partial(draw_ten_features, n)
     data = [
-        Data(name, draw, 1 if quick else 3, tuple(one + end for one in chosen for end in ("", BESIDE)))
-        for name, draw, chosen in (
-            (f"{n:,} rows in the plane", partial(draw_blobs, n, 10), plane),
-            (f"{n:,} rows, ten features", partial(draw_ten_features, n), tables),
-        )
+        Data(f"{n:,} rows in the plane", in_the_plane, n_sets),
+        Data(f"{n:,} rows, ten features", wide, n_sets, of_tables),
     ]
-    methods = [method for pair in zip(quiet, beside, strict=True) for method in pair]
-    columns: dict[str, Cell] = {"median seconds": median("seconds"), "times": _times_quiet}
+    columns = {"median seconds": median("seconds"), "times": _times_quiet}
     return Suite(data, methods, columns, metrics=("ARI", "k"), time_limit=300.0)
 
 

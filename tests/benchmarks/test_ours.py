@@ -48,7 +48,7 @@ def test_the_estimator_takes_these_options(name: str) -> None:
     assert made.get_params().items() >= options_of(name).items()
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
 def test_rows_of_a_family_differ_in_one_thing(family: Family) -> None:
     name = family.name
     assert options_of(with_search(name)) == family.options | {"refine": "search"}
@@ -63,7 +63,7 @@ def test_rows_of_a_family_differ_in_one_thing(family: Family) -> None:
 
 
 def test_the_table_has_the_same_rows_for_all_and_the_network_alone_first() -> None:
-    for family in FAMILIES:
+    for family in FAMILIES.values():
         places = [NETWORKS.index(row(family.name)) for row in (alone, untrained, with_search)]
         assert places == sorted(places)
     assert TABLE.count("GaussianSearch") == 1

@@ -18,7 +18,6 @@ from benchmarks.processes import (
     limited_threads,
     measure,
     peak_memory_mb,
-    reset_peak_memory,
 )
 from benchmarks.suite import Case, Method, Outcome, Run
 
@@ -101,8 +100,7 @@ def test_a_process_that_does_nothing_is_ended_by_the_wall_clock(monkeypatch: pyt
 
 
 def test_memory_in_use_shows_in_the_peak() -> None:
-    reset_peak_memory()
-    before = peak_memory_mb()
+    before = peak_memory_mb(reset=True)
     block = np.ones(25_000_000)  # 200 MB
     assert peak_memory_mb() - before > 100
     assert block[0] == 1.0

@@ -196,14 +196,6 @@ def test_a_hopeless_method_is_spared_the_rest(
     assert asked == [0, 1, 2, 3, 4]
 
 
-def test_a_slow_answer_counts_like_a_time_out_within_its_group(planted: ModuleType, tmp_path: Path) -> None:
-    suite = planted.suite("truthful", n_sets=1, patience=1, too_long=-1.0)
-    assert [row["status"] for row in run(suite, tmp_path / "apart")] == ["ok", "ok"]
-    grouped = replace(suite, data=[replace(data, group="growing") for data in suite.data])
-    statuses = [row["status"] for row in run(grouped, tmp_path / "grouped")]
-    assert statuses == ["ok", "skipped: too slow on the data sets before"]
-
-
 def test_unknown_suites_list_what_exists(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkError, match=r"no suite 'nothing'.*tables"):
         run_suite("nothing", tmp_path)

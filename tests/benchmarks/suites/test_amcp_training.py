@@ -33,7 +33,7 @@ def test_a_rung_changes_one_thing(lower: str, upper: str) -> None:
 def test_entries_can_be_trained(name: str) -> None:
     plan = Plan(steps=2, n_points=32, points_per_batch=64)
     case = ABLATION_SETS["crp (200, 4)"](0)
-    outcome = trained(plan, name)(case.blind())
+    outcome = trained(plan, name, case.blind())
     assert outcome.labels.shape == (200,)
     config = weights_of(plan, ENTRIES[name]).model.config
     assert all(getattr(config, key) == value for key, value in ENTRIES[name].model.items())

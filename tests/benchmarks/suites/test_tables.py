@@ -10,7 +10,7 @@ import pytest
 from benchmarks import data
 from benchmarks.data import files_in
 from benchmarks.peers import GIVEN_K
-from benchmarks.suites.tables import BATTERIES, QUICK, data_sets, methods, report, tables
+from benchmarks.suites.tables import BATTERIES, QUICK, battery_of, data_sets, methods, report, tables
 from benchmarks.summary import Rows
 
 
@@ -56,7 +56,7 @@ def test_without_the_data_directory_scikit_learns_sets_remain(
 ) -> None:
     monkeypatch.setenv(data.DIRECTORY, str(tmp_path))
     found = data_sets(quick=False)
-    assert {one.group for one in found} == {"scikit-learn"}
+    assert {battery_of(one.name) for one in found} == {"scikit-learn"}
     assert len(found) == 6
     for one in found:
         case = one.draw(0)
@@ -74,7 +74,9 @@ def test_only_the_block_with_k_given_sees_the_truth() -> None:
 @pytest.mark.skipif(not files_in("suite/fcps"), reason="needs the data directory (CLUSTERWISE_DATA)")
 def test_data_are_small_enough_and_from_every_battery() -> None:
     every, quick = data_sets(quick=False), data_sets(quick=True)
-    assert {one.group for one in every} == {one.group for one in quick} == set(BATTERIES)
+    assert (
+        {battery_of(one.name) for one in every} == {battery_of(one.name) for one in quick} == set(BATTERIES)
+    )
     assert {one.name for one in quick} == QUICK <= {one.name for one in every}
     assert "sipu/birch1" not in {one.name for one in every}
     for one in quick:
