@@ -200,7 +200,22 @@ ON_WARPED = (
     replace(ours("DAC, Gaussians + search", "DAC"), max_sets=12),  # it takes long to cut arcs to pieces
     "Clusterer", "HDBSCAN", "HDBSCAN, noise to nearest", "spectral clustering (true k)", "k-means (true k)",
 )  # fmt: skip
+# Many sets for small differences: the networks alone, the first sets are those of `mog` and `chigac`.
+ON_MOG = tuple(alone(name) for name in ("AMCP", "DAC (minimum-loss)", "DAC (anchored)", "ACT-ST", "NCP"))
+CONTROLS = tuple(untrained_alone(name) for name in ("AMCP", "DAC (anchored)", "ACT-ST", "CHiGac"))
+SHORT: dict[str, Any] = dict.fromkeys(("metrics", "headline"), ("ARI", "k error", "accuracy"))
+ALONE = [
+    *(Data(name, draw, 1000, ("oracle", *ON_MOG, *CONTROLS[:3])) for name, draw in MOG.items()),
+    *(
+        Data(f"CHiGac's {name}", draw, 1000, ("oracle", alone("AMCP"), alone("CHiGac"), CONTROLS[3]))
+        for name, draw in CHIGAC.items()
+    ),
+]
 SUITES = {
+    "networks": _suite(
+        ALONE, 1000, ("oracle", *ON_MOG, alone("CHiGac"), *CONTROLS),
+        dict.fromkeys(CONTROLS, 20) | {alone("NCP"): 100}, reference=alone("AMCP"), **SHORT,
+    ),
     "mog": _suite(MOG, 100, (*TABLE, *FURTHER, "Clusterer"), slow_methods(10, 25)),
     "crp": _suite(
         [Data(*item, 5 if "printed" in item[0] else 30) for item in CRP.items()], 30, TABLE,
