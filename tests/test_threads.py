@@ -87,7 +87,7 @@ def test_as_a_decorator() -> None:
 
 
 def test_it_takes_microseconds() -> None:
-    """Libraries are looked for once, in milliseconds; how many depends on the machine, how many times does not."""
+    """Compared with looking for libraries, which takes milliseconds: how many depends on the machine."""
 
     def quickest(make: Callable[[], AbstractContextManager[Any]], n: int) -> float:
         seconds = []
