@@ -1,4 +1,4 @@
-"""Settings that all tests share, and networks that were trained for two seconds."""
+"""Settings that all tests share, and networks that were trained for a second."""
 
 from __future__ import annotations
 
@@ -63,6 +63,7 @@ def _train_tiny(name: str, folder: Path) -> None:
     size = {"width": 16, "n_heads": 2, "n_inducing": 4, "n_encoder_blocks": 1}
     known = {field.name for field in dataclasses.fields(model_class(method).config_class)}
     own_size = {key: value for key, value in size.items() if key in known}
+    steps = 150 if options.get("filtering") == "anchored" else 100  # before it sees more than one cluster
     recipe = {
         "name": name,
         "method": method,
@@ -71,7 +72,7 @@ def _train_tiny(name: str, folder: Path) -> None:
         "model": {"n_features": 2, "n_wavelengths": 4, **own_size, **options},
         "prior": {"name": "mixture-of-gaussians", "n_features": 2, "k_max": 4},
         "sizes": {"n_points": [64], "points_per_batch": 1024},
-        "optimizer": {"steps": 150, "learning_rate": 0.005, "warm_up": 10, "average_decay": 0.95},
+        "optimizer": {"steps": steps, "learning_rate": 0.005, "warm_up": 10, "average_decay": 0.95},
         "validation": {"every": 1000, "n_sets": 2, "n_points": 64},
     }
     train(recipe_from_dict(recipe), folder, verbose=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -29,18 +30,48 @@ def test_the_front_door_loads_nothing_heavy() -> None:
     assert not estimator_modules(loaded)
 
 
-@pytest.mark.parametrize("name", ["DPMixture", "GaussianSearch"])
-def test_estimators_without_a_network_do_without_torch(name: str) -> None:
-    code = f"import numpy as np; cw.{name}(random_state=0).fit(np.random.default_rng(0).normal(size=(30, 2)))"
+@pytest.mark.parametrize(
+    ("name", "options"), [("DPMixture", {"n_warm_up": 5, "n_draws": 5}), ("GaussianSearch", {})]
+)
+def test_estimators_without_a_network_do_without_torch(name: str, options: dict[str, int]) -> None:
+    points = "np.random.default_rng(0).normal(size=(30, 2))"
+    code = f"import numpy as np; cw.{name}(random_state=0, **{options}).fit({points})"
     # Whether the chains of so small a fit converge is not the question.
     loaded = loaded_by(f"import warnings; warnings.simplefilter('ignore'); {code}")
     assert "torch" not in loaded
     assert estimator_modules(loaded) == {ESTIMATORS[name]}
 
 
+EACH_ALONE = """
+import json
+import sys
+
+loaded = {}
+for name in sys.argv[1:]:
+    for module in [module for module in sys.modules if module.partition(".")[0] == "clusterwise"]:
+        del sys.modules[module]
+    import clusterwise as cw
+
+    getattr(cw, name)()
+    loaded[name] = [module for module in sys.modules if module.startswith("clusterwise.estimators")]
+sys.stderr.write(json.dumps(loaded))
+"""
+
+
+@pytest.fixture(scope="module")
+def loaded_by_each() -> dict[str, set[str]]:
+    """The estimators' modules that each estimator loads, when nothing of clusterwise was there before.
+
+    One process asks for all of them: what is imported again is this package, not torch.
+    """
+    command = [sys.executable, "-c", EACH_ALONE, *ESTIMATORS]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return {name: set(modules) for name, modules in json.loads(done.stderr).items()}
+
+
 @pytest.mark.parametrize("name", list(ESTIMATORS))
-def test_an_estimator_does_not_load_the_others(name: str) -> None:
-    assert estimator_modules(loaded_by(f"cw.{name}()")) == {ESTIMATORS[name]}
+def test_an_estimator_does_not_load_the_others(name: str, loaded_by_each: dict[str, set[str]]) -> None:
+    assert estimator_modules(loaded_by_each[name]) == {ESTIMATORS[name]}
 
 
 def test_weights_load_the_network_of_their_method_alone() -> None:
@@ -50,16 +81,15 @@ def test_weights_load_the_network_of_their_method_alone() -> None:
     assert not others & loaded
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
+def test_words_about_weights_and_commands_need_no_torch() -> None:
+    parts = [
         "assert cw.list_weights()",
         "[cw.pretrained.describe(name) for name in cw.list_weights()]",
         "from clusterwise.cli.app import app; app(['models'], standalone_mode=False)",
         "from clusterwise.cli.app import app; app(['cluster', '--help'], standalone_mode=False)",
-    ],
-)
-def test_words_about_weights_and_commands_need_no_torch(code: str) -> None:
+    ]
+    # Once torch is there it stays: one process shows for all of them that none brings it, and which one does.
+    code = "\n".join(f"{part}\nassert 'torch' not in sys.modules, {part!r}" for part in parts)
     assert "torch" not in loaded_by(code)
 
 

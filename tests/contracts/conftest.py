@@ -21,7 +21,24 @@ from clusterwise.exceptions import (
     OtherKWarning,
 )
 
-Make = Callable[..., BaseClusterer]
+
+@dataclass(frozen=True)
+class Make:
+    """Makes estimators of one variant; options change its own."""
+
+    name: str
+    make_variant: Callable[..., BaseClusterer]
+    heaps: np.ndarray
+    shared: dict[str, BaseClusterer]
+
+    def __call__(self, **options: Any) -> BaseClusterer:
+        return self.make_variant(self.name, **options)
+
+    def fitted(self) -> BaseClusterer:
+        """The one that is fitted to the heaps, for all tests that read it and leave it as it is."""
+        if self.name not in self.shared:
+            self.shared[self.name] = self().fit(self.heaps)
+        return self.shared[self.name]
 
 
 @dataclass(frozen=True)
@@ -74,8 +91,14 @@ def _hasty() -> None:
         warnings.simplefilter("ignore", category)
 
 
+@pytest.fixture(scope="session")
+def shared() -> dict[str, BaseClusterer]:
+    """Estimators that are fitted to the heaps, by the names of their variants."""
+    return {}
+
+
 @pytest.fixture
-def make_variant(tiny_networks: Path) -> Make:
+def make_variant(tiny_networks: Path) -> Callable[..., BaseClusterer]:
     """Return a maker of estimators by the name of their variant; options change the defaults."""
 
     def make(name: str, **options: Any) -> BaseClusterer:
@@ -92,8 +115,13 @@ def _maker_of_each(are_asked: Callable[[str, Variant], bool]) -> Any:
     names = [name for name, variant in VARIANTS.items() if are_asked(name, variant)]
 
     @pytest.fixture(params=names)
-    def make(request: pytest.FixtureRequest, make_variant: Make) -> Make:
-        return lambda **options: make_variant(request.param, **options)
+    def make(
+        request: pytest.FixtureRequest,
+        make_variant: Callable[..., BaseClusterer],
+        heaps: np.ndarray,
+        shared: dict[str, BaseClusterer],
+    ) -> Make:
+        return Make(request.param, make_variant, heaps, shared)
 
     return make
 

@@ -19,7 +19,7 @@ from clusterwise.exceptions import (
     WeightsFileError,
 )
 
-Make = Callable[..., Any]
+from .conftest import Make
 
 
 def assert_sound(estimator: Any, X: Any) -> None:
@@ -52,7 +52,7 @@ def test_missing_and_infinite_values_are_named_by_place(
     message = f"X contains {kind} at row 17 column 1, row 20 column 0; drop these rows or fill"
     with pytest.raises(InvalidDataError, match=message):
         make_each().fit(X)
-    estimator = make_each().fit(heaps)
+    estimator = make_each.fitted()
     with pytest.raises(InvalidDataError, match=message):
         estimator.predict(X)
     with pytest.raises(InvalidDataError, match=rf"Xs\[1\] contains {kind} at row 17 column 1"):
@@ -69,7 +69,7 @@ def test_missing_values_of_pandas(make_each: Make, heaps: np.ndarray) -> None:
 
 def test_frames_with_numbers_or_tuples_as_names(make_each: Make, heaps: np.ndarray) -> None:
     pandas = pytest.importorskip("pandas")
-    labels = make_each().fit(heaps).labels_
+    labels = make_each.fitted().labels_
     for names in ([0, 1], pandas.MultiIndex.from_tuples([("a", 1), ("a", 2)])):
         np.testing.assert_array_equal(make_each().fit(pandas.DataFrame(heaps, columns=names)).labels_, labels)
     with pytest.raises(InvalidDataError, match="X has several columns called 'a'; rename"):
@@ -173,7 +173,7 @@ def test_other_numbers_of_features_than_the_weights_take(make_network: Make, n_f
 def test_other_numbers_of_features_than_in_fit(
     make_each: Make, heaps: np.ndarray, as_given: Callable[[np.ndarray], Any]
 ) -> None:
-    estimator = make_each().fit(heaps)
+    estimator = make_each.fitted()
     for n_features in (1, 3):
         message = rf"X has {n_features} features, but .* is expecting 2 .*same columns as in fit"
         for method in ("predict", "predict_proba", "score_samples", "score"):
@@ -319,7 +319,7 @@ def test_unknown_filtering(heaps: np.ndarray) -> None:
 
 @pytest.mark.parametrize("n_samples", [0, -3, 2.5, "many"])
 def test_no_samples(make_each: Make, heaps: np.ndarray, n_samples: Any) -> None:
-    estimator = make_each().fit(heaps)
+    estimator = make_each.fitted()
     least = "at least 1" if isinstance(n_samples, int) else "a whole number"
     for method in ("sample", "sample_partitions"):
         if hasattr(estimator, method):  # DeepDPM samples no partitions

@@ -10,7 +10,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-Make = Callable[..., Any]
+from .conftest import Make
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_polars(make_each: Make, whole: np.ndarray) -> None:
 
 
 def test_y_is_ignored(make_each: Make, heaps: np.ndarray) -> None:
-    labels = make_each().fit(heaps).labels_
+    labels = make_each.fitted().labels_
     np.testing.assert_array_equal(make_each().fit(heaps, np.arange(140)).labels_, labels)
     np.testing.assert_array_equal(make_each().fit_predict(heaps, y=["a"] * 140), labels)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-Make = Callable[..., Any]
+from .conftest import Make
 
 
 def grid(estimator: Any, n_per_axis: int = 200) -> tuple[np.ndarray, float]:
@@ -48,14 +47,14 @@ def test_the_density_of_projected_features_is_one_on_their_plane(
 
 
 def test_score_is_the_mean(make_each: Make, heaps: np.ndarray) -> None:
-    estimator = make_each().fit(heaps)
+    estimator = make_each.fitted()
     assert estimator.score(heaps) == estimator.score_samples(heaps).mean()
     assert estimator.score(heaps, y=np.zeros(140)) == estimator.score(heaps)
 
 
 def test_the_density_is_nearly_that_of_the_gaussians(make_each: Make, heaps: np.ndarray) -> None:
     """A Student t with the clusters' means and covariances."""
-    estimator = make_each().fit(heaps)
+    estimator = make_each.fitted()
     by_hand = np.zeros(140)
     for mean, covariance, share in zip(
         estimator.means_, estimator.covariances_, estimator.proportions_, strict=True
@@ -66,7 +65,7 @@ def test_the_density_is_nearly_that_of_the_gaussians(make_each: Make, heaps: np.
 
 def test_samples_have_the_moments_of_the_clusters(make_each: Make, heaps: np.ndarray) -> None:
     n = 20_000
-    estimator = make_each().fit(heaps)
+    estimator = make_each.fitted()
     points, labels = estimator.sample(n)
     assert points.shape == (n, 2)
     assert labels.shape == (n,)
@@ -95,4 +94,4 @@ def test_samples_are_reproducible(make_each: Make, heaps: np.ndarray) -> None:
     one, other = (make_each().fit(heaps).sample(7) for _ in range(2))
     np.testing.assert_array_equal(one[0], other[0])
     np.testing.assert_array_equal(one[1], other[1])
-    assert make_each().fit(heaps).sample()[0].shape == (1, 2)
+    assert make_each.fitted().sample()[0].shape == (1, 2)

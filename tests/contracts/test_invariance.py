@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from clusterwise.partition import canonical_labels
 
-Make = Callable[..., Any]
+from .conftest import Make
 
 SUBSAMPLED = {"max_network_points": 60}
 # The fixtures only build estimators; nothing carries over from example to example.
@@ -85,7 +85,7 @@ def test_shift_and_scale(
 def test_all_that_is_reported_is_in_the_units_of_the_data(
     make_without_chains: Make, heaps: np.ndarray, scale: float
 ) -> None:
-    plain, scaled = make_without_chains().fit(heaps), make_without_chains().fit(heaps * scale)
+    plain, scaled = make_without_chains.fitted(), make_without_chains().fit(heaps * scale)
     np.testing.assert_array_equal(scaled.labels_, plain.labels_)
     np.testing.assert_array_equal(scaled.predict(heaps[::3] * scale), plain.predict(heaps[::3]))
     np.testing.assert_allclose(scaled.membership_, plain.membership_, atol=1e-4)
@@ -102,7 +102,7 @@ def test_all_that_is_reported_is_in_the_units_of_the_data(
 
 def test_a_shift_moves_means_and_samples(make_without_chains: Make, heaps: np.ndarray) -> None:
     shift = np.array([1e5, -2e4])
-    plain, moved = make_without_chains().fit(heaps), make_without_chains().fit(heaps + shift)
+    plain, moved = make_without_chains.fitted(), make_without_chains().fit(heaps + shift)
     np.testing.assert_array_equal(moved.labels_, plain.labels_)
     np.testing.assert_allclose(moved.means_ - shift, plain.means_, rtol=1e-5)
     np.testing.assert_allclose(moved.score_samples(heaps + shift), plain.score_samples(heaps), atol=1e-3)
@@ -135,7 +135,7 @@ def test_every_seed_shows_the_same_rows(make_network: Make, heaps: np.ndarray) -
     np.testing.assert_array_equal(one.network_labels_ >= 0, other.network_labels_ >= 0)
 
 
-def test_another_seed_has_other_anchors(make_variant: Make, heaps: np.ndarray) -> None:
+def test_another_seed_has_other_anchors(make_variant: Callable[..., Any], heaps: np.ndarray) -> None:
     anchors = {
         make_variant("DAC, anchored, em", random_state=s).fit(heaps).steps_[0].anchor for s in range(8)
     }
@@ -199,7 +199,9 @@ def test_no_data_sets(make: Make) -> None:
 
 
 @pytest.mark.parametrize("variant", ["AMCP", "GaussianSearch", "Clusterer"])
-def test_data_sets_that_come_one_by_one(make_variant: Make, heaps: np.ndarray, variant: str) -> None:
+def test_data_sets_that_come_one_by_one(
+    make_variant: Callable[..., Any], heaps: np.ndarray, variant: str
+) -> None:
     estimator, sets = make_variant(variant), [heaps, heaps[:50]]
     labels = estimator.fit_predict_many(iter(sets))
     for one, partition in zip(labels, estimator.fit_partition_many(one for one in sets), strict=True):

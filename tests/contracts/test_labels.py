@@ -14,9 +14,7 @@ from clusterwise.estimators import ESTIMATORS
 from clusterwise.exceptions import CapReachedWarning, MisfitWarning, OutsidePriorWarning
 from clusterwise.partition import canonical_labels
 
-from .conftest import VARIANTS
-
-Make = Callable[..., Any]
+from .conftest import VARIANTS, Make
 
 
 def test_no_estimator_is_left_out() -> None:
@@ -25,14 +23,14 @@ def test_no_estimator_is_left_out() -> None:
 
 def test_several_clusters_are_seen(make: Make, heaps: np.ndarray) -> None:
     """Otherwise the other tests here would show nothing."""
-    estimator = make().fit(heaps)
+    estimator = make.fitted()
     assert 2 <= estimator.n_clusters_ <= 9
     between = np.linspace(estimator.means_[0], estimator.means_[1], 500)
     assert (estimator.predict_proba(between).max(axis=1) < 0.99).sum() > 1
 
 
 def test_all_have_what_a_report_reads(make: Make, heaps: np.ndarray) -> None:
-    estimator = make().fit(heaps)
+    estimator = make.fitted()
     assert isinstance(estimator.steps_, tuple)
     name = estimator.weights_name_
     assert name is None or name.startswith("tiny-") or name == "node-judge and partition-judge"
@@ -43,14 +41,14 @@ def test_all_have_what_a_report_reads(make: Make, heaps: np.ndarray) -> None:
 
 
 def test_labels_count_from_zero_by_first_appearance(make: Make, heaps: np.ndarray) -> None:
-    estimator = make().fit(heaps)
+    estimator = make.fitted()
     assert estimator.labels_.shape == (140,)
     assert np.issubdtype(estimator.labels_.dtype, np.integer)
     np.testing.assert_array_equal(estimator.labels_, canonical_labels(estimator.labels_))
 
 
 def test_the_number_reported_is_the_number_used(make: Make, heaps: np.ndarray) -> None:
-    estimator = make().fit(heaps)
+    estimator = make.fitted()
     k = estimator.n_clusters_
     assert k == len(np.unique(estimator.labels_))
     assert estimator.membership_.shape == (140, k)
@@ -61,7 +59,7 @@ def test_the_number_reported_is_the_number_used(make: Make, heaps: np.ndarray) -
 
 
 def test_memberships_sum_to_one_and_agree_with_the_labels(make: Make, heaps: np.ndarray) -> None:
-    estimator = make().fit(heaps)
+    estimator = make.fitted()
     np.testing.assert_allclose(estimator.membership_.sum(axis=1), 1, rtol=1e-12)
     assert (estimator.membership_ >= 0).all()
     np.testing.assert_array_equal(estimator.membership_.argmax(axis=1), estimator.labels_)
@@ -70,7 +68,7 @@ def test_memberships_sum_to_one_and_agree_with_the_labels(make: Make, heaps: np.
 
 def test_summaries_are_those_of_the_rows(make_faithful: Make, heaps: np.ndarray) -> None:
     """Means and covariances in the units of the data; the latter may be shrunk towards the pooled one."""
-    estimator = make_faithful().fit(heaps)
+    estimator = make_faithful.fitted()
     clusters = [heaps[estimator.labels_ == j] for j in range(estimator.n_clusters_)]
     for rows, mean, covariance in zip(clusters, estimator.means_, estimator.covariances_, strict=True):
         if len(rows) < 15:
@@ -100,7 +98,7 @@ def test_same_settings_twice(make: Make, heaps: np.ndarray) -> None:
     """A second fit forgets the first one."""
     estimator = make().fit(heaps[:40])
     again = estimator.fit(heaps)
-    np.testing.assert_array_equal(again.labels_, make().fit(heaps).labels_)
+    np.testing.assert_array_equal(again.labels_, make.fitted().labels_)
 
 
 # -- the network's path --------------------------------------------------------------------------
@@ -120,7 +118,7 @@ def test_a_network_sees_fewer_rows_before_a_search(
 @pytest.mark.parametrize("variant", ["DAC", "DAC, anchored, em"])
 @pytest.mark.parametrize("max_network_points", [1000, 60])
 def test_steps_share_out_the_rows_that_were_shown(
-    make_variant: Make, heaps: np.ndarray, variant: str, max_network_points: int
+    make_variant: Callable[..., Any], heaps: np.ndarray, variant: str, max_network_points: int
 ) -> None:
     estimator = make_variant(variant, max_network_points=max_network_points, revise=False).fit(heaps)
     shown = estimator.network_labels_ >= 0
@@ -147,7 +145,7 @@ def test_steps_share_out_the_rows_that_were_shown(
         taken |= step.members
 
 
-def test_only_anchored_steps_have_an_anchor(make_variant: Make, heaps: np.ndarray) -> None:
+def test_only_anchored_steps_have_an_anchor(make_variant: Callable[..., Any], heaps: np.ndarray) -> None:
     for step in make_variant("DAC, anchored, em").fit(heaps).steps_:
         assert step.members[step.anchor]
     assert all(step.anchor is None for step in make_variant("DAC").fit(heaps).steps_)
@@ -178,7 +176,9 @@ def test_rows_that_the_network_does_not_see_are_labelled(make_amortized: Make, h
 
 @pytest.mark.parametrize("cap", [1, 2])
 @pytest.mark.parametrize("variant", ["AMCP", "DAC", "DAC alone", "GaussianSearch"])
-def test_the_cap_holds_and_says_so(make_variant: Make, heaps: np.ndarray, cap: int, variant: str) -> None:
+def test_the_cap_holds_and_says_so(
+    make_variant: Callable[..., Any], heaps: np.ndarray, cap: int, variant: str
+) -> None:
     estimator = make_variant(variant, max_clusters=cap)
     if make_variant(variant).fit(heaps).n_clusters_ <= cap:  # two clusters of a tiny network alone
         assert estimator.fit(heaps).cap_reached_ is False
@@ -191,7 +191,9 @@ def test_the_cap_holds_and_says_so(make_variant: Make, heaps: np.ndarray, cap: i
     assert ((estimator.labels_ >= 0) & (estimator.labels_ < cap)).all()
 
 
-def test_a_cap_that_is_just_enough_is_not_reached(make_variant: Make, heaps: np.ndarray) -> None:
+def test_a_cap_that_is_just_enough_is_not_reached(
+    make_variant: Callable[..., Any], heaps: np.ndarray
+) -> None:
     found = make_variant("GaussianSearch").fit(heaps).n_clusters_
     assert found > 1
     assert make_variant("GaussianSearch", max_clusters=found).fit(heaps).cap_reached_ is False
@@ -203,7 +205,7 @@ def test_a_cap_of_one_is_one_cluster(make_amortized: Make, heaps: np.ndarray) ->
     with pytest.warns(CapReachedWarning, match=r"^Xs\[0\]: "):
         (labels,) = make_amortized(max_clusters=1).fit_predict_many([heaps])
     assert labels.max() == 0
-    assert make_amortized().fit(heaps).cap_reached_ is False
+    assert make_amortized.fitted().cap_reached_ is False
 
 
 @pytest.mark.parametrize("n", [100, 140])

@@ -12,10 +12,12 @@ from sklearn.exceptions import NotFittedError
 from clusterwise import PartitionPosterior
 from clusterwise.exceptions import ClusterwiseError
 
-Make = Callable[..., Any]
+from .conftest import Make
 
 
-def test_minimum_loss_alone_has_one_answer_and_says_so(make_variant: Make, heaps: np.ndarray) -> None:
+def test_minimum_loss_alone_has_one_answer_and_says_so(
+    make_variant: Callable[..., Any], heaps: np.ndarray
+) -> None:
     for estimator in (make_variant("DAC alone"), make_variant("DAC alone").fit(heaps)):
         assert not hasattr(estimator, "k_posterior_")
         reason = r"one answer.*use refine='search', DAC\(filtering="
@@ -26,14 +28,14 @@ def test_minimum_loss_alone_has_one_answer_and_says_so(make_variant: Make, heaps
 
 
 def test_k_posterior_is_a_distribution(make_with_posterior: Make, heaps: np.ndarray) -> None:
-    posterior = make_with_posterior().fit(heaps).k_posterior_
+    posterior = make_with_posterior.fitted().k_posterior_
     assert sum(posterior.values()) == pytest.approx(1)
     assert all(isinstance(k, int) and k >= 1 and p >= 0 for k, p in posterior.items())
     assert list(posterior) == sorted(posterior)
 
 
 def test_sampled_partitions(make_with_posterior: Make, heaps: np.ndarray) -> None:
-    posterior = make_with_posterior().fit(heaps).sample_partitions(12)
+    posterior = make_with_posterior.fitted().sample_partitions(12)
     assert isinstance(posterior, PartitionPosterior)
     assert posterior.labels.shape == (12, 140)
     assert sum(posterior.k_posterior.values()) == pytest.approx(1)
@@ -42,7 +44,7 @@ def test_sampled_partitions(make_with_posterior: Make, heaps: np.ndarray) -> Non
 
 def test_samples_are_in_the_order_of_the_rows(make_with_posterior: Make, heaps: np.ndarray) -> None:
     """Rows that ``fit`` puts in different clear clusters are told apart in the samples too, row by row."""
-    estimator = make_with_posterior().fit(heaps)
+    estimator = make_with_posterior.fitted()
     coclustering = estimator.sample_partitions(20).coclustering()
     same = estimator.labels_[:, None] == estimator.labels_
     assert coclustering[same].mean() > coclustering[~same].mean() + 0.1
@@ -56,7 +58,7 @@ def test_samples_are_reproducible(make_with_posterior: Make, heaps: np.ndarray) 
 
 
 def test_rows_that_the_network_did_not_see_join_a_cluster_of_the_draw(
-    make_variant: Make, heaps: np.ndarray
+    make_variant: Callable[..., Any], heaps: np.ndarray
 ) -> None:
     estimator = make_variant("NCP alone", max_network_points=60).fit(heaps)
     labels = estimator.sample_partitions(12).labels
@@ -66,7 +68,9 @@ def test_rows_that_the_network_did_not_see_join_a_cluster_of_the_draw(
 
 
 @pytest.mark.parametrize("variant", ["AMCP alone", "DAC, anchored, alone", "NCP alone", "NCP", "ACTST"])
-def test_samples_differ_from_each_other(make_variant: Make, heaps: np.ndarray, variant: str) -> None:
+def test_samples_differ_from_each_other(
+    make_variant: Callable[..., Any], heaps: np.ndarray, variant: str
+) -> None:
     """A row half-way between two clusters does not always join the same one."""
     rng = np.random.default_rng(0)
     X = np.vstack([heaps, rng.uniform(heaps.min(axis=0), heaps.max(axis=0), (40, 2))])
@@ -90,7 +94,7 @@ def test_before_fit(make_with_posterior: Make) -> None:
 
 @pytest.mark.parametrize("variant", ["AMCP alone", "DAC, anchored, alone", "NCP alone", "ACTST alone"])
 def test_k_posterior_of_a_network_alone_is_that_of_its_draws(
-    make_variant: Make, heaps: np.ndarray, variant: str
+    make_variant: Callable[..., Any], heaps: np.ndarray, variant: str
 ) -> None:
     """Of 60 draws each number has the share that P(K) of fewer draws gives it, up to chance."""
     estimator = make_variant(variant).fit(heaps)
@@ -104,20 +108,22 @@ def test_k_posterior_of_a_network_alone_is_that_of_its_draws(
 
 
 @pytest.mark.parametrize("variant", ["AMCP", "DAC", "NCP", "GaussianSearch"])
-def test_k_posterior_by_evidence(make_variant: Make, heaps: np.ndarray, variant: str) -> None:
+def test_k_posterior_by_evidence(make_variant: Callable[..., Any], heaps: np.ndarray, variant: str) -> None:
     """Four clear clusters are four, whoever proposes."""
     estimator = make_variant(variant).fit(heaps)
     assert estimator.n_clusters_ == 4
     assert estimator.k_posterior_[4] > 0.9
 
 
-def test_act_st_never_believes_in_more_clusters_than_its_cap(make_variant: Make, heaps: np.ndarray) -> None:
+def test_act_st_never_believes_in_more_clusters_than_its_cap(
+    make_variant: Callable[..., Any], heaps: np.ndarray
+) -> None:
     estimator = make_variant("ACTST alone", max_clusters=5).fit(heaps)
     assert max(estimator.network_k_posterior_) <= 5
     assert max(estimator.k_posterior_) <= 5
 
 
-def test_belief_of_act_st_alone(make_variant: Make, heaps: np.ndarray) -> None:
+def test_belief_of_act_st_alone(make_variant: Callable[..., Any], heaps: np.ndarray) -> None:
     """It is the learned stop's, up to components that no row prefers."""
     estimator = make_variant("ACTST alone").fit(heaps)
     belief = estimator.network_k_posterior_

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Callable
 from typing import Any
 
 import joblib
@@ -16,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from clusterwise.partition import canonical_labels
 from clusterwise.pretrained import get_weights
 
-Make = Callable[..., Any]
+from .conftest import Make
 
 
 def wide(heaps: np.ndarray, n_features: int) -> np.ndarray:
@@ -36,7 +35,7 @@ def new_rows(heaps: np.ndarray) -> np.ndarray:
 
 
 def test_predict_on_the_rows_of_fit_gives_their_labels(make_faithful: Make, heaps: np.ndarray) -> None:
-    estimator = make_faithful().fit(heaps)
+    estimator = make_faithful.fitted()
     np.testing.assert_array_equal(estimator.predict(heaps), estimator.labels_)
     np.testing.assert_array_equal(estimator.predict_proba(heaps), estimator.membership_)
     np.testing.assert_array_equal(make_faithful().fit_predict(heaps), estimator.labels_)
@@ -59,7 +58,7 @@ def test_a_network_alone_is_repeated_for_rows_that_it_did_not_see(
 
 def test_rows_do_not_depend_on_their_neighbours(make: Make, heaps: np.ndarray) -> None:
     """Exactly, not nearly: no rounding of a matrix product may leak from row to row."""
-    assert_rows_alone(make().fit(heaps), heaps)
+    assert_rows_alone(make.fitted(), heaps)
 
 
 @pytest.mark.parametrize("n_features", [1, 3, 12, 600])
@@ -82,7 +81,7 @@ def assert_rows_alone(estimator: Any, X: np.ndarray) -> None:
 
 
 def test_new_rows_get_known_labels(make: Make, heaps: np.ndarray, new_rows: np.ndarray) -> None:
-    assert_known_labels(make().fit(heaps), new_rows)
+    assert_known_labels(make.fitted(), new_rows)
 
 
 def test_projected_new_rows_get_known_labels(
@@ -103,7 +102,7 @@ def assert_known_labels(estimator: Any, new: np.ndarray) -> None:
 
 
 def test_rows_close_to_a_known_one_share_its_label(make_faithful: Make, heaps: np.ndarray) -> None:
-    estimator = make_faithful().fit(heaps)
+    estimator = make_faithful.fitted()
     np.testing.assert_array_equal(estimator.predict(heaps + 1e-6), estimator.labels_)
 
 
@@ -128,7 +127,7 @@ def through_joblib(estimator: Any) -> Any:
 
 
 def test_pickles(make: Make, heaps: np.ndarray, new_rows: np.ndarray) -> None:
-    estimator = make().fit(heaps)
+    estimator = make.fitted()
     arrived = pickle.loads(pickle.dumps(estimator))
     for copy in (arrived, through_joblib(estimator)):
         np.testing.assert_array_equal(copy.labels_, estimator.labels_)
@@ -161,7 +160,7 @@ def test_a_fitted_estimator_does_without_its_weights_file(
 
 def test_weights_in_memory(make_network: Make, heaps: np.ndarray) -> None:
     """Weights may be loaded beforehand; such an estimator can be cloned too."""
-    by_path = make_network().fit(heaps)
+    by_path = make_network.fitted()
     loaded = make_network(weights=get_weights(by_path.weights)).fit(heaps)
     np.testing.assert_array_equal(loaded.labels_, by_path.labels_)
     assert loaded.weights_name_ == by_path.weights_name_
@@ -169,7 +168,7 @@ def test_weights_in_memory(make_network: Make, heaps: np.ndarray) -> None:
 
 
 def test_clone(make: Make, heaps: np.ndarray) -> None:
-    estimator = make().fit(heaps)
+    estimator = make.fitted()
     copy = clone(estimator)
     assert not hasattr(copy, "labels_")
     assert copy.get_params() == estimator.get_params()

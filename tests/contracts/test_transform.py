@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 import clusterwise as cw
 
-Make = Callable[..., Any]
+from .conftest import Make
 
 
 def test_memberships_as_features(make_each: Make, heaps: np.ndarray) -> None:
@@ -31,7 +31,7 @@ def test_as_a_step_of_a_pipeline(heaps: np.ndarray) -> None:
 
 
 def test_outlier_scores_of_new_rows(make_faithful: Make, heaps: np.ndarray) -> None:
-    estimator = make_faithful().fit(heaps)
+    estimator = make_faithful.fitted()
     np.testing.assert_allclose(estimator.score_outliers(heaps), estimator.outlier_scores_, atol=1e-9)
     assert estimator.score_outliers([[1e6, -1e6]])[0] > 0.99
 
@@ -48,6 +48,6 @@ def test_many_data_sets_with_memberships(make_each: Make, heaps: np.ndarray) -> 
         assert partition.n_clusters == one.n_clusters_
 
 
-def test_what_deep_dpm_does_not_have_is_explained(make_variant: Make) -> None:
+def test_what_deep_dpm_does_not_have_is_explained(make_variant: Callable[..., Any]) -> None:
     with pytest.raises(AttributeError, match=r"learns one partition.*use DPMixture"):
         make_variant("DeepDPM").sample_partitions(3)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from clusterwise.deepdpm.neighbours import nearest_neighbours
 from clusterwise.deepdpm.settings import Settings
 
 Make = Callable[..., Settings]
+HASTY = {"n_hidden": 16, "max_epochs": 60, "settle_epochs": 2, "final_epochs": 3, "patience": 1}
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +30,14 @@ def rings() -> tuple[np.ndarray, np.ndarray]:
     return plane @ rng.normal(size=(3, 20)) + rng.normal(0, 0.4, (450, 20)), labels
 
 
+@pytest.fixture(scope="module")
+def trained(rings: tuple[np.ndarray, np.ndarray]) -> FeatureLearner:
+    """A learner of their features, to be copied before it is changed."""
+    learner = FeatureLearner(0, rings[0], None, 2)
+    learner.train(250)
+    return learner
+
+
 def test_weights_of_an_mlp_depend_on_the_seed_alone() -> None:
     state = torch.random.get_rng_state()
     one, same, other = mlp(3, 2, 5, 0), mlp(3, 2, 5, 0), mlp(3, 2, 5, 1)
@@ -35,40 +46,39 @@ def test_weights_of_an_mlp_depend_on_the_seed_alone() -> None:
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
-def test_codes_keep_neighbours_and_rebuild_rows(rings: tuple[np.ndarray, np.ndarray]) -> None:
+def test_codes_keep_neighbours_and_rebuild_rows(
+    rings: tuple[np.ndarray, np.ndarray], trained: FeatureLearner
+) -> None:
     X, labels = rings
-    learner = FeatureLearner(0, X, None, 2)
-    learner.train(500)
-    codes = learner.autoencoder.encode(X)
+    codes = trained.autoencoder.encode(X)
     assert codes.shape == (450, 2)
-    assert np.square(codes - learner.targets).mean() < 0.05
+    assert np.square(codes - trained.targets).mean() < 0.05
     neighbours, _ = nearest_neighbours(codes, 5)
     assert (labels[neighbours] == labels[:, None]).mean() > 0.98
-    rebuilt = learner.autoencoder.decode(codes)
+    rebuilt = trained.autoencoder.decode(codes)
     assert np.square(rebuilt - X).sum() < 0.5 * np.square(X - X.mean(axis=0)).sum()
 
 
-def test_clusters_pull(rings: tuple[np.ndarray, np.ndarray]) -> None:
+def test_clusters_pull(rings: tuple[np.ndarray, np.ndarray], trained: FeatureLearner) -> None:
     X, labels = rings
-    learner = FeatureLearner(0, X, None, 2)
-    learner.train(150)
+    learner = copy.deepcopy(trained)
     codes = learner.autoencoder.encode(X)
     centres = np.stack([codes[labels == k].mean(axis=0) for k in range(3)])
     before = np.square(learner.targets - centres[labels]).sum()
     learner.pull(centres, labels)
-    learner.train(150)
+    learner.train(100)
     after = learner.autoencoder.encode(X)
     assert np.square(learner.targets - centres[labels]).sum() < 0.5 * before
     assert np.square(after - centres[labels]).sum() < np.square(codes - centres[labels]).sum()
 
 
-def test_a_learner_goes_on_from_an_autoencoder(rings: tuple[np.ndarray, np.ndarray]) -> None:
+def test_a_learner_goes_on_from_an_autoencoder(
+    rings: tuple[np.ndarray, np.ndarray], trained: FeatureLearner
+) -> None:
     """It aims at the codes that there are, so nothing jumps."""
-    learner = FeatureLearner(0, rings[0], None, 2)
-    learner.train(200)
-    later = FeatureLearner(0, rings[0], None, 2, before=learner.autoencoder)
-    np.testing.assert_array_equal(later.targets, learner.autoencoder.encode(rings[0]))
-    assert later.autoencoder is not learner.autoencoder
+    later = FeatureLearner(0, rings[0], None, 2, before=trained.autoencoder)
+    np.testing.assert_array_equal(later.targets, trained.autoencoder.encode(rings[0]))
+    assert later.autoencoder is not trained.autoencoder
 
 
 def test_variants_make_neighbours(rings: tuple[np.ndarray, np.ndarray]) -> None:
@@ -104,11 +114,9 @@ def test_turns(
     rings: tuple[np.ndarray, np.ndarray], make_settings: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     X, labels = rings
-    monkeypatch.setattr(alternation, "FIRST_STEPS", 300)
-    monkeypatch.setattr(alternation, "STEPS", 50)
-
-    def hasty(d: int) -> Settings:
-        return make_settings(d, n_hidden=16, max_epochs=60, settle_epochs=2, final_epochs=3, patience=1)
+    monkeypatch.setattr(alternation, "FIRST_STEPS", 200)
+    monkeypatch.setattr(alternation, "STEPS", 30)
+    hasty = partial(make_settings, **HASTY)
 
     code, snapshot = alternation.alternate(0, X, None, 2, 1, hasty, None, lambda _: None)
     found = snapshot.weights.memberships(code.encode(X)).argmax(axis=1)
@@ -124,6 +132,7 @@ def test_hardly_any_rows(make_settings: Make, n: int, monkeypatch: pytest.Monkey
     monkeypatch.setattr(alternation, "FIRST_STEPS", 20)
     monkeypatch.setattr(alternation, "STEPS", 10)
     X = np.random.default_rng(0).normal(size=(n, 4))
-    code, snapshot = alternation.alternate(0, X, None, 2, 1, make_settings, None, lambda _: None)
+    hasty = partial(make_settings, **HASTY)
+    code, snapshot = alternation.alternate(0, X, None, 2, 1, hasty, None, lambda _: None)
     assert np.isfinite(code.encode(X)).all()
     assert snapshot.weights.n_clusters <= n

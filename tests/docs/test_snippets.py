@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 import clusterwise as cw
+from clusterwise.training import from_labels
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -50,6 +51,7 @@ def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     pytest.importorskip("matplotlib").use("agg")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cw, "train_from_labels", partial(cw.train_from_labels, steps=4, verbose=False))
+    monkeypatch.setattr(from_labels, "STEPS_OF_PILOT", 20)
     shutil.copy(ROOT / "examples" / "customers.csv", "customers.csv")
     np.save("features.npy", heaps(90, 4))
     Path("sales").mkdir()

@@ -32,7 +32,7 @@ def images_of(n_classes: int, each: int, seed: int) -> tuple[np.ndarray, np.ndar
 @pytest.fixture(scope="module")
 def weights() -> Weights:
     X, y = images_of(30, 12, 0)
-    return cw.train_from_labels(X, y, method="dac", decoder=True, steps=40, random_state=0, verbose=0)
+    return cw.train_from_labels(X, y, method="dac", decoder=True, steps=15, random_state=0, verbose=0)
 
 
 @pytest.fixture(scope="module")

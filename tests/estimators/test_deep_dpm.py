@@ -126,16 +126,16 @@ def test_order_of_rows(fitted: cw.DeepDPM, heaps: tuple[np.ndarray, np.ndarray])
     np.testing.assert_allclose(np.sort(shuffled.proportions_), np.sort(fitted.proportions_), rtol=1e-12)
 
 
-@pytest.mark.parametrize(("scale", "shift"), [(1e-6, 0.0), (3.7, -1e5), (1e8, 1e3)])
 @pytest.mark.parametrize("scaling", ["pareto", "feature"])
-def test_units(heaps: tuple[np.ndarray, np.ndarray], scale: float, shift: float, scaling: str) -> None:
+def test_units(heaps: tuple[np.ndarray, np.ndarray], scaling: str) -> None:
     X, labels = heaps
-    estimator = make(scaling=scaling).fit(X * scale + shift)
-    np.testing.assert_array_equal(estimator.labels_, labels)
     same = make(scaling=scaling).fit(X)
-    np.testing.assert_allclose(
-        estimator.score_samples(X * scale + shift), same.score_samples(X) - 2 * np.log(scale), atol=0.1
-    )
+    for scale, shift in [(1e-6, 0.0), (3.7, -1e5), (1e8, 1e3)]:
+        estimator = make(scaling=scaling).fit(X * scale + shift)
+        np.testing.assert_array_equal(estimator.labels_, labels, err_msg=f"{scale}, {shift}")
+        np.testing.assert_allclose(
+            estimator.score_samples(X * scale + shift), same.score_samples(X) - 2 * np.log(scale), atol=0.1
+        )
 
 
 def test_features_in_different_units(heaps: tuple[np.ndarray, np.ndarray]) -> None:

@@ -13,6 +13,7 @@ import pytest
 import clusterwise as cw
 from clusterwise.exceptions import FeatureCountError, InvalidDataError, WeightsFileError
 from clusterwise.pretrained import Weights, untrained
+from clusterwise.training import from_labels
 
 D, SEEN, UNSEEN = 6, 30, 8
 
@@ -26,7 +27,9 @@ def rows_of(n_classes: int, each: int, seed: int) -> tuple[np.ndarray, np.ndarra
 @pytest.fixture(scope="module")
 def weights() -> Weights:
     X, y = rows_of(SEEN, 20, 0)
-    return cw.train_from_labels(X, y, steps=60, random_state=0, verbose=0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(from_labels, "STEPS_OF_PILOT", 20)
+        return cw.train_from_labels(X, y, steps=60, random_state=0, verbose=0)
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -151,16 +152,19 @@ def test_valleys():
 def test_checks_take_little_of_a_fit():
     prior = make_prior(name="mixture-of-gaussians", n_features=2, k_max=6)
     X = prior.draw(np.random.default_rng(11), 1, 1000)[0].points
-    estimator = search()
-    estimator.fit(X)
-    started = time.process_time()
-    for _ in range(10):
-        estimator.fit(X)
-    fitting = time.process_time() - started
-    started = time.process_time()
-    for _ in range(10):
-        find_misfits(X, estimator.labels_)
-    assert time.process_time() - started < 0.5 * fitting
+    estimator = search().fit(X)
+
+    def quickest(work: Callable[[], object]) -> float:
+        """Seconds of one of ten calls, the one that was disturbed least."""
+        seconds = []
+        for _ in range(10):
+            started = time.thread_time()
+            work()
+            seconds.append(time.thread_time() - started)
+        return min(seconds)
+
+    fitting = quickest(lambda: estimator.fit(X))
+    assert quickest(lambda: find_misfits(X, estimator.labels_)) < 0.5 * fitting
 
 
 def test_other_k_is_said_once():

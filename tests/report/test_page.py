@@ -114,6 +114,7 @@ def test_a_browser_shows_it_without_errors_or_network(make_fitted, tmp_path):
         "--disable-gpu",
         "--window-size=390,844",
         "--enable-logging=stderr",
+        f"--user-data-dir={tmp_path / 'profile'}",  # another that runs would take the page over
     ]
     blocked = ["--host-resolver-rules=MAP * ~NOTFOUND", "--dump-dom"]
     address = (tmp_path / "report.html").as_uri()

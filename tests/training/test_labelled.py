@@ -186,7 +186,7 @@ def test_many_features_of_few_classes_as_they_are_train_without_diverging() -> N
     rng = np.random.default_rng(0)
     y = rng.integers(4, size=1500)
     X = 0.8 * rng.normal(size=(4, 128))[y] + rng.normal(size=(1500, 128))
-    source = LabelledSource(recipe := recipe_for("amcp", "identity", 128, None, 80, 0), X, y)
+    source = LabelledSource(recipe := recipe_for("amcp", "identity", 128, None, 40, 0), X, y)
     model = started(recipe, source)
     assert model.loss(source.task(1), torch.Generator().manual_seed(0)) < 10  # 20 with the usual widths
     weights = train_weights(recipe, None, lambda model, is_over: source, verbose=False)
