@@ -297,11 +297,13 @@ class Clusterer(PipelinedClusterer):
         return beliefs_of_judged(self._prepared, self._judged)
 
     def labels_at(self, n_clusters: int) -> np.ndarray:
-        """Labels (n,) of the best partition into ``n_clusters``: the same tree, cut finer or coarser.
+        """Labels (n,) of a partition into ``n_clusters``.
 
-        The candidates with that many clusters come first; if there are none, the trees are cut so that
-        the judge's scores are as large as they can be. Rows that are equal share a label, so there may be
-        fewer clusters where nearly every row would be one.
+        If that number is probable, these are the labels of the best candidate with so many clusters.
+        Otherwise, for fewer clusters the nearest ones are merged, and for more those with the largest
+        spread are split by Ward's linkage, so that the partitions are nested except for a few rows at the
+        borders. Rows that are equal share a label, so there may be fewer clusters where nearly every row
+        would be one.
         """
         check_is_fitted(self)
         most = len(self._prepared.shown)
