@@ -92,5 +92,5 @@ def test_the_summary_says_what_the_figures_say(make_fitted):
 def test_the_summary_of_one_cluster(make_fitted):
     estimator, _ = make_fitted(1)
     assert contents.summary(estimator, None) == (
-        "The 30 rows are one cluster: no division of them was better than none."
+        "The 30 rows form one cluster: no division into several was better."
     )
