@@ -328,8 +328,8 @@ class Clusterer(PipelinedClusterer):
             yield (
                 MisfitWarning,
                 f"{self.n_clusters_} cluster{'s' * (self.n_clusters_ != 1)} found, with little confidence "
-                f"(an expected adjusted Rand index of {self.expected_ari_:.2f} with the true ones): the table "
-                "may have no clear clusters; look at k_posterior_ and at labels_at for other numbers of them.",
+                f"(expected adjusted Rand index with the truth {self.expected_ari_:.2f}): the table may have "
+                "no clear clusters; look at k_posterior_ and at labels_at for other numbers of them.",
             )
         known = float(self._judges()[1].facts["largest_strangeness"])
         if self._judged.strangeness > MARGIN * known:
