@@ -207,8 +207,8 @@ def summary(estimator: Any, k_posterior: Mapping[int, float] | None) -> str:
     n_uncertain = int((np.asarray(estimator.probabilities_) < CERTAIN).sum())
     n_outlying = int((np.asarray(estimator.outlier_scores_) >= OUTLYING).sum())
     if n_clusters > 1:
-        doubtful = "labels are" if n_uncertain > 1 else "label is"
-        text += f" {_count(n_uncertain)} {doubtful} doubtful, and {_count(n_outlying).lower()} "
+        uncertain = "labels are" if n_uncertain > 1 else "label is"
+        text += f" {_count(n_uncertain)} {uncertain} uncertain, and {_count(n_outlying).lower()} "
         text += f"{'rows lie' if n_outlying > 1 else 'row lies'} far from every cluster."
     return text
 
