@@ -66,7 +66,7 @@ def test_page_is_complete_and_loads_nothing(make_fitted, tmp_path):
     raw = (tmp_path / "report.html").read_text()
     assert "http://" not in raw
     assert "https://" not in raw
-    parts = ("Three heaps", "rows 90", "method Known", "fit time 1.25 s", "one row is odd", "3 passes")
+    parts = ("Three heaps", "rows 90", "method Known", "run time 1.25 s", "one row is odd", "3 passes")
     assert [part for part in parts if part not in html.text] == []
     assert "How many clusters" not in html.text
 

@@ -231,5 +231,5 @@ def headline(estimator: Any, n_columns: int, seconds: float | None) -> list[tupl
     if expected is not None:
         figures.insert(4, (f"{expected:.2f}", "expected adjusted Rand index"))
     if seconds is not None:
-        figures.append((f"{seconds:.2f} s", "fit time"))
+        figures.append((f"{seconds:.2f} s", "run time"))
     return figures
