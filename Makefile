@@ -14,7 +14,7 @@ TEST_ENV := OMP_NUM_THREADS=1 MPLBACKEND=Agg
 .DELETE_ON_ERROR:
 .PHONY: help demo test unit test-slow lint types bench bench-again docs pictures train clean
 
-help:  ## say what can be made
+help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 # torch comes first and by its exact version. A CPU build such as 2.13.0+cpu, from wherever pip is
@@ -32,7 +32,7 @@ $(VENV)/.installed-docs: $(VENV)/.installed
 	$(PIP) -e '.[docs]'
 	@touch $@
 
-demo: $(VENV)/.installed  ## cluster two data sets, write a picture and a report
+demo: $(VENV)/.installed  ## cluster four data sets, draw a picture and write a report
 	$(BIN)/python examples/demo.py
 
 # Linters and tests side by side: mypy alone would leave a core idle for half a minute.
@@ -54,17 +54,17 @@ lint: $(VENV)/.installed types  ## ruff, the import contracts, mypy
 types: $(VENV)/.installed  ## mypy
 	$(BIN)/mypy
 
-bench: $(VENV)/.installed  ## measure ourselves and our peers (hours); NAME=speed for one suite
+bench: $(VENV)/.installed  ## run the benchmarks (hours); NAME=speed for one suite
 	$(BIN)/python -m benchmarks $(or $(NAME),all)
 
-bench-again: $(VENV)/.installed  ## measure again what the code has changed since (hours); goes on if interrupted
+bench-again: $(VENV)/.installed  ## repeat the benchmarks that the code has changed since (hours); resumes if interrupted
 	$(BIN)/python -m benchmarks all --stale
 
 docs: $(VENV)/.installed-docs  ## build the documentation; warnings are errors
 	$(TEST_ENV) $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
-pictures: $(VENV)/.installed  ## draw the pictures of the documentation again (minutes)
+pictures: $(VENV)/.installed  ## redraw the pictures of the documentation (minutes)
 	for script in docs/pictures/*.py; do $(TEST_ENV) $(BIN)/python $$script || exit 1; done
 
 train: $(VENV)/.installed  ## list the recipes that rebuild the shipped weights

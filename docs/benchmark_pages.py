@@ -312,7 +312,7 @@ def write_headed_tables(name: str, page: str, most: int) -> None:
 
 def large_table(rows: Rows) -> str:
     """Rows of data x seconds x memory, from the rows of the suite about large data."""
-    header = ["rows", *(f"{name}: {what}" for name in LARGE_METHODS for what in ("s", "MB"))]
+    header = ["rows", *LARGE_METHODS]
     header += [f"{name}: k, ARI" for name in LARGE_METHODS[1:]]
     lines = []
     for data in rows.names("data"):
@@ -320,12 +320,8 @@ def large_table(rows: Rows) -> str:
         if any(len(found) == 0 for found in of_data):
             continue
         cells = [
-            cell
+            f"{significant(found.describe('seconds').median, 3)} s, {found.describe('peak').median:.0f} MB"
             for found in of_data
-            for cell in (
-                significant(found.describe("seconds").median, 3),
-                f"{found.describe('peak').median:.0f}",
-            )
         ]
         cells += [
             f"{found.describe('k').median:.0f}, {found.describe('ARI').median:.3f}" for found in of_data[1:]

@@ -53,6 +53,8 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "capture_repr": ("_repr_html_",),
 }
+# Readers need the words of a warning, not where the documentation was built.
+warnings.formatwarning = lambda message, category, *_, **__: f"{category.__name__}: {message}\n"
 # What matplotlib says about plt.show() without a screen.
 warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
 

@@ -99,7 +99,7 @@ def draw(cases: list[Case], path: Path) -> None:
 def main() -> None:
     """Run everything and say where the results are."""
     cases = make_cases()
-    print("The first fit on a machine compiles its inner loops, which takes up to a minute.", flush=True)
+    print("The first fit on a machine compiles its inner loops, which takes up to half a minute.", flush=True)
     run(make_cases()[0])  # so that the times below are those of every later fit
     try:
         outcomes = [run(case) for case in cases]

@@ -19,8 +19,8 @@ est = cw.Clusterer(random_state=0).fit(X)
 print({k: round(p, 3) for k, p in est.k_posterior_.items() if p > 0.005})
 
 # %%
-# ``labels_at`` gives the best candidate partition with the number of clusters that you choose. The
-# less probable the number, the less natural the partition: five clusters cut a round one in two.
+# ``labels_at`` gives a partition into the number of clusters that you choose. The less probable the
+# number, the less natural the partition: five clusters cut a round one in two.
 
 figure, axes = plt.subplots(1, 4, figsize=(12, 3), layout="constrained")
 cw.plotting.KPosteriorDisplay.from_estimator(est, ax=axes[0])

@@ -86,7 +86,7 @@ def test_columns_are_chosen_and_said(run, data):
     assert result.exit_code == 0, result.output
     (line,) = result.stderr.splitlines()
     assert line == (
-        "note: column 'name' is set aside: it has a value of its own in nearly every row, like an id; "
+        "note: column 'name' is set aside: it has a different value in nearly every row, like an id; "
         "use it with --include name."
     )
     table = pd.read_csv("data.labels.csv")
@@ -200,7 +200,7 @@ def test_warnings_are_one_line_each_and_in_the_report(run, folder, make_weights)
             ["data.csv", "--columns", "name", "--raw"],
             "column 'name' holds no numbers; leave it out with --drop",
         ),
-        (["data.csv", "--drop", "x,y"], "'name' is set aside: it has a value of its own in nearly every row"),
+        (["data.csv", "--drop", "x,y"], "'name' is set aside: it has a different value in nearly every row"),
         (["data.csv", "--out", "labels.txt"], "written to one of .csv, .tsv, .parquet, .arrow, .npy"),
         (["data.csv", "--out", "labels.npy", "--append"], "choose another ending for --append"),
         (["data.csv", "--report", "report.pdf"], "must end in .html"),
@@ -228,7 +228,7 @@ def test_missing_values_are_filled_in_or_named(run, folder, make_weights):
     (folder / "holes.csv").write_text("x,y\n1,2.5\n3,\n5,6\n4,1\n")
     result = run("cluster", "holes.csv", *dac(make_weights))
     assert result.exit_code == 0
-    assert "note: 1 gap is filled in from the rows most alike." in result.stderr
+    assert "note: 1 missing value is filled in from the most similar rows." in result.stderr
     for method in (dac(make_weights), []):
         message = only_error(run("cluster", "holes.csv", *method, "--raw"))
         assert "NaN at row 1 column 1" in message

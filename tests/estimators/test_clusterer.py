@@ -77,6 +77,24 @@ def test_layers(blobs: tuple[np.ndarray, np.ndarray], k: int) -> None:
         assert adjusted_rand_score(labels, est.labels_) == pytest.approx(1)
 
 
+def test_layers_merge_whole_clusters_and_split_without_crumbs() -> None:
+    """Improbable numbers: for fewer clusters none is cut, for more it is not the small ones."""
+    sizes, rng = [300, 150, 80, 40, 20], np.random.default_rng(0)
+    y = np.repeat(np.arange(5), sizes)
+    centres = np.array([[0, 0], [8, 0], [4, 8], [16, 6], [15, -5]])
+    X = centres[y] + 0.8 * rng.standard_normal((590, 2))
+    est = cw.Clusterer(random_state=0).fit(X)
+    assert adjusted_rand_score(y, est.labels_) == 1
+    for k in (2, 3):
+        labels = est.labels_at(k)
+        assert len(set(labels)) == k
+        assert all(len(set(labels[y == cluster])) == 1 for cluster in range(5))
+    labels = est.labels_at(8)
+    assert len(set(labels)) == 8
+    assert [len(set(labels[y == cluster])) for cluster in (3, 4)] == [1, 1]
+    assert np.bincount(labels).min() == 20
+
+
 def test_a_layer_that_cannot_be(blobs: tuple[np.ndarray, np.ndarray]) -> None:
     est = cw.Clusterer().fit(blobs[0])
     for k in (0, 241, 2.5, "3", None):

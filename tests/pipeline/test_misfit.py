@@ -213,7 +213,7 @@ def test_clusterer_says_what_it_does_not_trust():
         estimator = cw.Clusterer(random_state=0).fit(likert)
     said = [str(w.message) for w in caught if w.category is MisfitWarning]
     assert estimator.n_clusters_ == 1 or any("all columns have few distinct values" in line for line in said)
-    assert (estimator.expected_ari_ < 0.5) == any("judges expect little" in line for line in said)
+    assert (estimator.expected_ari_ < 0.5) == any("with little confidence" in line for line in said)
 
 
 def test_clusterer_says_why_another_number_is_likelier():

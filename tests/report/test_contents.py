@@ -81,7 +81,7 @@ def test_the_summary_says_what_the_figures_say(make_fitted):
     text = contents.summary(estimator, {3: 0.7, 4: 0.2, 5: 0.1})
     assert text.startswith("The 90 rows fall into 3 clusters. The largest has 30 rows (33 %)")
     assert "likely: 3 has a probability of 0.70; next come 4 (0.20) and 5 (0.10)." in text
-    assert text.endswith("One label is doubtful, and 2 rows lie far from every cluster.")
+    assert text.endswith("One label is uncertain, and 2 rows lie far from every cluster.")
     assert "uncertain: 3 has a probability of 0.10; next comes 4 (0.90)." in contents.summary(
         estimator, {3: 0.1, 4: 0.9}
     )
@@ -92,5 +92,5 @@ def test_the_summary_says_what_the_figures_say(make_fitted):
 def test_the_summary_of_one_cluster(make_fitted):
     estimator, _ = make_fitted(1)
     assert contents.summary(estimator, None) == (
-        "The 30 rows are one cluster: no division of them was better than none."
+        "The 30 rows form one cluster: no division into several was better."
     )

@@ -66,7 +66,7 @@ def test_page_is_complete_and_loads_nothing(make_fitted, tmp_path):
     raw = (tmp_path / "report.html").read_text()
     assert "http://" not in raw
     assert "https://" not in raw
-    parts = ("Three heaps", "rows 90", "method Known", "to find them 1.25 s", "one row is odd", "3 passes")
+    parts = ("Three heaps", "rows 90", "method Known", "run time 1.25 s", "one row is odd", "3 passes")
     assert [part for part in parts if part not in html.text] == []
     assert "How many clusters" not in html.text
 
@@ -129,7 +129,7 @@ def test_known_classes_are_compared(make_fitted, tmp_path):
     estimator, X = make_fitted(3)
     html = page_of(estimator, X, tmp_path, y=estimator.labels_)
     assert "Adjusted Rand index 1.000" in html.text
-    assert "100.0 % of the rows are right" in html.text
+    assert "100.0 % of the rows are correct" in html.text
 
 
 def test_names_and_warnings_cannot_break_out(make_fitted, tmp_path):

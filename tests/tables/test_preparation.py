@@ -185,7 +185,10 @@ def test_a_few_words_among_numbers_are_gaps() -> None:
     preparation = TablePreparation().fit(frame)
     assert "income" in preparation.used_
     n = len(frame)
-    assert f"words in column 'income' count as gaps: 2 cells (row {n - 2}: 'unknown')." in preparation.notes_
+    assert (
+        f"words in column 'income' count as missing values: 2 cells (row {n - 2}: 'unknown')."
+        in preparation.notes_
+    )
     frame["income"] = [cell if row % 5 else "unknown" for row, cell in enumerate(cells)]
     preparation = TablePreparation().fit(frame)
     assert "different words" in preparation.set_aside_["income"]
@@ -344,7 +347,7 @@ def test_gaps_are_filled_in_by_neighbours() -> None:
     filled = preparation.fit_transform(holed)[:, 2]
     between = (filled[~gaps & (y == 0)].mean() + filled[~gaps & (y == 1)].mean()) / 2
     assert ((filled[gaps] > between) == (y[gaps] == 1)).all()
-    assert f"{gaps.sum()} gaps are filled in from the rows most alike." in preparation.notes_
+    assert f"{gaps.sum()} missing values are filled in from the most similar rows." in preparation.notes_
 
 
 def test_many_rows_are_filled_in_from_some() -> None:

@@ -4,15 +4,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from scipy.cluster.hierarchy import fcluster, linkage
-from sklearn.metrics import adjusted_rand_score
 
 from clusterwise.trees.cut import (
     best_cut,
     best_overlaps,
-    cut_into,
     decisions,
-    highest_cut,
     labels_of_cut,
     values_below,
 )
@@ -49,31 +45,8 @@ def test_best_cut_of_all(nodes: Nodes) -> None:
         assert value == pytest.approx(max(45 * scores[0], 45 * below[0]))
         told = decisions(nodes.sizes, nodes.children, scores)
         np.testing.assert_array_equal(np.flatnonzero(told == 1), found)
-
-
-@pytest.mark.parametrize("k", [1, 2, 3, 4])
-def test_cut_into_a_number(nodes: Nodes, k: int) -> None:
-    scores = np.random.default_rng(9).random(len(nodes.nodes))
-    value, found = cut_into(nodes.sizes, nodes.children, scores, k)
-    assert len(found) == k
-    best = max((nodes.sizes * scores)[list(cut)].sum() for cut in all_cuts(nodes) if len(cut) == k)
-    assert value == pytest.approx(best / 45)
-    labels = labels_of_cut(nodes, found)
-    assert set(labels) - {-1} == set(range(k))
-
-
-def test_more_than_the_tree_holds(nodes: Nodes) -> None:
-    value, found = cut_into(nodes.sizes, nodes.children, np.ones(len(nodes.nodes)), 40)
-    assert value == -np.inf and len(found) == 0
-
-
-@pytest.mark.parametrize("k", [1, 2, 7, 45])
-def test_highest_cut_against_scipy(nodes: Nodes, k: int) -> None:
-    points = np.random.default_rng(0).standard_normal((45, 2))  # those of the fixture
-    expected = fcluster(linkage(points, "ward"), k, "maxclust")
-    labels = highest_cut(nodes.tree, k)
-    np.testing.assert_array_equal(np.unique(labels), np.arange(k))
-    assert adjusted_rand_score(expected, labels) == 1
+        labels = labels_of_cut(nodes, found)
+        assert [(labels == i).sum() for i in range(len(found))] == list(nodes.sizes[found])
 
 
 def test_overlaps_against_sets(nodes: Nodes) -> None:

@@ -17,7 +17,7 @@ __all__ = ["app"]
 
 app = typer.Typer(
     name="clusterwise",
-    help="Find clusters, and how many there are, with networks that were trained once.",
+    help="Find the clusters in a table, and how many there are.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -61,9 +61,13 @@ def cluster(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(help="Where labels go (csv, tsv, parquet, arrow, npy). Default: FILE.labels.csv, here."),
+        typer.Option(
+            help="Where to write labels (csv, tsv, parquet, arrow, npy). Default: in this folder, like FILE."
+        ),
     ] = None,
-    report: Annotated[Path | None, typer.Option(help="Write an HTML page about the clusters.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write a report about the clusters, as an HTML page.")
+    ] = None,
     append: Annotated[
         bool, typer.Option("--append", help="Write all columns of FILE before the labels.")
     ] = False,
@@ -72,15 +76,15 @@ def cluster(
     ] = None,
     drop: Annotated[str | None, typer.Option(metavar="A,B", help="Leave these columns out.")] = None,
     include: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Use these columns although they would be set aside.")
+        str | None, typer.Option(metavar="A,B", help="Use these columns even if they would be set aside.")
     ] = None,
     id: Annotated[
         str | None,
-        typer.Option(metavar="A", help="The column that names the rows, carried into the results."),
+        typer.Option(metavar="A", help="The column that names the rows; copied to the results."),
     ] = None,
     dates: Annotated[Dates, typer.Option(help="How included dates are encoded.")] = Dates.NUMBER,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Cluster numbers as they are; no gaps are filled in.")
+        bool, typer.Option("--raw", help="Cluster numbers as they are; missing values are errors.")
     ] = False,
     method: Annotated[
         str | None,
@@ -97,10 +101,10 @@ def cluster(
         str | None, typer.Option(help="Name (see `clusterwise models`) or path of a weights file.")
     ] = None,
     project: Annotated[
-        Projection | None, typer.Option(help="Project the columns to the number that the weights take.")
+        Projection | None, typer.Option(help="Project the table onto as many features as the weights take.")
     ] = None,
     scaling: Annotated[
-        Scaling | None, typer.Option(help="One scale for all columns, or one for each.")
+        Scaling | None, typer.Option(help="Scale all columns by one factor, or each by its own.")
     ] = None,
     refine: Annotated[
         Refine | None,
@@ -130,10 +134,14 @@ def train(
     recipe: Annotated[
         Path | None, typer.Argument(help="A TOML file; see recipes/ for examples.", show_default=False)
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint in DIR.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue from the checkpoint in the folder --out.")
+    ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(help="Where weights and checkpoint go: a folder or, with --labels, the weights file."),
+        typer.Option(
+            help="Where to write: a folder for weights and checkpoint or, with --labels, the weights file."
+        ),
     ] = None,
     minutes: Annotated[
         float | None,
@@ -144,7 +152,7 @@ def train(
     ] = None,
     label_column: Annotated[str | None, typer.Option(metavar="A", help="The column of the labels.")] = None,
     group_column: Annotated[
-        str | None, typer.Option(metavar="A", help="The column that says where rows come from.")
+        str | None, typer.Option(metavar="A", help="The column that says which group a row comes from.")
     ] = None,
     drop: Annotated[str | None, typer.Option(metavar="A,B", help="Leave these columns out.")] = None,
     method: Annotated[
@@ -153,7 +161,7 @@ def train(
     steps: Annotated[int | None, typer.Option(min=1, help="With --labels: train this many steps.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="With --labels: the same seed, the same weights.")] = 0,
 ) -> None:
-    """Train the network that RECIPE describes, or one for data like those of --labels; write its weights."""
+    """Train the network that RECIPE describes, or one for data like the table of --labels."""
     with one_line_errors("interrupted; resume with --resume"), one_line_warnings():
         if labels is not None:
             from clusterwise.cli.training import train_labels
@@ -178,7 +186,7 @@ def train(
 
 @app.command("warm-up")
 def warm_up() -> None:
-    """Compile inner loops now, once after an installation, so that no fit has to wait for it."""
+    """Compile the inner loops now, once after installation, so that the first fit does not have to."""
     with one_line_errors():
         from clusterwise.cli import warming
 

@@ -41,8 +41,8 @@ class AMCP(AmortizedClusterer):
         Whether the next cluster starts at a row unlike those assigned so far (InterCC in the paper).
     revise : bool or None
         Whether clusters are split and merged by the bound of the network's own mixture when no row is left.
-        None: unless a search follows, which does the same and more, or the weights come with an encoder of
-        their own, for whose scale the prices were not chosen.
+        None: yes, unless a search follows, which does the same and more, or the weights have an encoder of
+        their own, for whose scale the thresholds were not chosen.
     n_draws : int
         Further paths whose starting rows are drawn at random; the best of all is the answer, and memberships
         are averages over what all of them lead to. 0 takes the likeliest path alone, which is quick;

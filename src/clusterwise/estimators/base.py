@@ -216,7 +216,7 @@ class BaseClusterer(
 
     @property
     def covariances_(self) -> np.ndarray:
-        """Covariances of the clusters, (K, d, d), made when they are asked for: d may be large."""
+        """Covariances of the clusters, (K, d, d); computed on access, as d may be large."""
         check_is_fitted(self)
         return self._space.undo_covariances(self._clusters.covariances)
 
@@ -234,12 +234,12 @@ class BaseClusterer(
 
     @property
     def per_feature_(self) -> bool:
-        """Whether each column was brought to a scale of its own."""
+        """Whether each column was scaled by its own factor."""
         return bool(self.get_params().get("scaling") == "feature")
 
     @property
     def pioneers_(self) -> np.ndarray:
-        """Rows that stand for the clusters, (K,), where a method has them; otherwise empty."""
+        """Index of a representative row for each cluster, (K,), where a method has them; otherwise empty."""
         check_is_fitted(self)
         return np.empty(0, dtype=np.int64)
 

@@ -19,7 +19,7 @@ __all__ = ["CHiGac"]
 
 
 class CHiGac(AmortizedClusterer):
-    """CHiGac (Liu, Wang & Jing 2021): a pioneer, a cluster vector, the rows that go with them; k is found.
+    """CHiGac (Liu, Wang & Jing 2021): clusters grow from representative rows, the pioneers; k is found.
 
     A trained encoder looks at the whole data set once. Clusters are then generated one by one: a
     pioneer is chosen among the remaining rows, a latent vector of its cluster follows from it, and
@@ -29,8 +29,8 @@ class CHiGac(AmortizedClusterer):
     Parameters
     ----------
     stop : {"learned", "empty"}
-        When no cluster follows: the network says that only stragglers are left, which join the
-        cluster that wanted them most, or no row is left at all, as in the paper.
+        When to stop: "learned", when the network says that only stragglers are left, which join the
+        cluster that fits them best; "empty", when no row is left, as in the paper.
     recentre : int
         How often a cluster is generated again from its most central row, which then is the pioneer; 0 as in
         the paper.

@@ -61,15 +61,16 @@ class Clusterer(PipelinedClusterer):
     Parameters
     ----------
     preparation : {"auto"}, TablePreparation or None
-        "auto": data frames, sparse matrices and arrays with gaps or words pass through
+        "auto": data frames, sparse matrices and arrays with missing values or text pass through
         :class:`TablePreparation`; arrays of numbers are taken as they are. None: numbers only.
     max_clusters : int
         Partitions with more clusters are not considered.
     max_context : int, optional
-        Number of rows that the judges look at; the others join their nearest neighbours among these. 2,000 by
+        Number of rows that the networks look at; the others are assigned to the clusters of these. 2,000 by
         default, 4,000 for tables with more than 16 columns, whose communities are found among up to 10,000.
     judges : pair of str, path or Weights, optional
-        The networks that judge nodes and partitions; None: those that come with the package.
+        Weights of the two networks, for branches of trees and for partitions; None: those that come with
+        the package.
     random_state : int, RandomState or None
         Seed of the choice of rows where there are more than ``max_context``, of ``sample`` and
         ``sample_partitions``.
@@ -82,17 +83,17 @@ class Clusterer(PipelinedClusterer):
         Cluster of each row, 0 .. ``n_clusters_`` - 1, numbered by first appearance.
     n_clusters_ : int
     membership_ : ndarray of shape (n, K)
-        Probability of each cluster for each row, from how the candidates agree and where its neighbours are.
+        Probability of each cluster for each row, from the candidates and from its neighbours.
     probabilities_ : ndarray of shape (n,)
         Probability of the label.
     outlier_scores_ : ndarray of shape (n,)
-        How much emptier it is around a row than is usual in its cluster: 0 not at all, near 1 far out.
+        How isolated a row is compared with others of its cluster: 0 not at all, near 1 far out.
     k_posterior_ : dict
         Probability of each number of clusters.
     expected_ari_ : float
-        Adjusted Rand index with the true clusters that the judge expects: how far to trust the answer.
+        The network's estimate of the adjusted Rand index with the true clusters: how far to trust the answer.
     preparation_ : TablePreparation or None
-        How the table became numbers, where that was needed; ``preparation_.notes_`` says what was done.
+        The fitted preparation, if there was one; ``preparation_.notes_`` says what was done.
     means_, covariances_, proportions_
         Of the rows of each cluster; of the prepared features where a table was prepared.
 
@@ -256,19 +257,19 @@ class Clusterer(PipelinedClusterer):
 
     @property
     def gaussian_(self) -> bool:
-        """Whether rows belong to clusters by their Gaussians, or else by their neighbours."""
+        """Whether rows are assigned by one Gaussian per cluster (True) or by their nearest neighbours."""
         check_is_fitted(self)
         return isinstance(self._assigner, MixtureAssigner)
 
     @property
     def per_feature_(self) -> bool:
-        """Whether each column was brought to a scale of its own."""
+        """Whether each column was scaled by its own factor."""
         check_is_fitted(self)
         return len(np.unique(self._space.scaling.scale)) > 1
 
     @property
     def tree_(self) -> JudgedTree | None:
-        """The tree that the answer was cut from, or else is most like it; None for fewer than eight rows."""
+        """The tree that the answer was cut from, or the one most like it; None for fewer than eight rows."""
         check_is_fitted(self)
         found, answer = self._judged.considered, self._judged.candidates[0]
         if found is None:
@@ -282,26 +283,28 @@ class Clusterer(PipelinedClusterer):
 
     @property
     def k_posterior_(self) -> dict[int, float]:
-        """Probability of each number of clusters, from the judge of partitions."""
+        """Probability of each number of clusters, estimated by the network that compares partitions."""
         check_is_fitted(self)
         assert self._judged.k_posterior is not None
         return self._with_other_k_said(self._judged.k_posterior)
 
     def _why_other_k(self, likeliest: int) -> str:
         return (
-            "the labels are the single partition that promises most, whereas all partitions into as "
-            f"many clusters count together in k_posterior_; see labels_at({likeliest}) for the best of those."
+            "the labels are the single best partition, whereas all partitions into the same number of "
+            f"clusters count together in k_posterior_; see labels_at({likeliest}) for the best of those."
         )
 
     def _believe(self, n_draws: int) -> Beliefs:
         return beliefs_of_judged(self._prepared, self._judged)
 
     def labels_at(self, n_clusters: int) -> np.ndarray:
-        """Labels (n,) of the best partition into ``n_clusters``: the same tree, cut finer or coarser.
+        """Labels (n,) of a partition into ``n_clusters``.
 
-        The candidates with that many clusters come first; if there are none, the trees are cut so that
-        the judge's scores are as large as they can be. Rows that are equal share a label, so there may be
-        fewer clusters where nearly every row would be one.
+        If that number is probable, these are the labels of the best candidate with so many clusters.
+        Otherwise, for fewer clusters the nearest ones are merged, and for more those with the largest
+        spread are split by Ward's linkage, so that the partitions are nested except for a few rows at the
+        borders. Rows that are equal share a label, so there may be fewer clusters where nearly every row
+        would be one.
         """
         check_is_fitted(self)
         most = len(self._prepared.shown)
@@ -324,9 +327,9 @@ class Clusterer(PipelinedClusterer):
         if self.expected_ari_ < LEAST_EXPECTED:
             yield (
                 MisfitWarning,
-                f"the judges expect little of {self.n_clusters_} cluster{'s' * (self.n_clusters_ != 1)} (an "
-                f"adjusted Rand index of {self.expected_ari_:.2f} with the true ones): the table may have no "
-                "clear clusters; look at k_posterior_ and at labels_at for other numbers of them.",
+                f"{self.n_clusters_} cluster{'s' * (self.n_clusters_ != 1)} found, with little confidence "
+                f"(expected adjusted Rand index with the truth {self.expected_ari_:.2f}): the table may have "
+                "no clear clusters; look at k_posterior_ and at labels_at for other numbers of them.",
             )
         known = float(self._judges()[1].facts["largest_strangeness"])
         if self._judged.strangeness > MARGIN * known:

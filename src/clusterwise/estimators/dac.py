@@ -55,13 +55,13 @@ class DAC(AmortizedClusterer):
         Whether a pass picks the cluster that it finds easiest, or that of a random row (the anchor). By
         default as the weights do it; without ``weights`` the minimum loss.
     revise : bool or None
-        Whether clusters are divided and united by the likelihood of the network's own densities when no row
+        Whether clusters are split and merged by the likelihood of the network's own densities when no row
         is left; without it and with ``refine=None`` the labels are those of the paper. None: for Gaussian
         clusters, unless a search follows, which does the same and more.
     refine : {"auto", "search", "em", "cut"} or None
         As for :class:`AMCP`. "auto" is "search" for clusters that are Gaussians. For flows, of which a search
-        for Gaussians would make pieces, it is a search among flows: rows move, clusters that are not
-        missed are left out, and pairs that one flow describes as well become one.
+        for Gaussians would make pieces, it is a search among flows: rows move between clusters, clusters that
+        the others can replace are removed, and pairs that one flow describes as well are merged.
     weights, projection, scaling, max_clusters, max_network_points, random_state, verbose, device
         As for :class:`AMCP`; ``weights=None`` stands for those shipped for this filtering. Without a search
         ``max_network_points=None`` is 1,024.

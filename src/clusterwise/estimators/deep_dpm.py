@@ -38,9 +38,9 @@ __all__ = ["DeepDPM"]
 
 
 class DeepDPM(BaseClusterer):
-    """Deep Dirichlet-process mixture (Ronen et al. 2022): a network learns the memberships, k included.
+    """Deep Dirichlet-process mixture (Ronen et al. 2022): a network learns the memberships, and k is found.
 
-    For one data set, large rather than small, when no trained network fits it. A clustering net gives each
+    For one large data set. A clustering net gives each
     row its memberships; it learns to follow a Gaussian mixture that is re-estimated from them, and clusters
     split and merge by the Hastings ratio of a Dirichlet-process mixture until nothing changes. On raw
     features an autoencoder can take turns with the clustering (``feature_learning``).

@@ -415,7 +415,7 @@ class DPMixture(BaseClusterer):
     def sample_partitions(self, n_samples: int = 50) -> PartitionPosterior:
         """Partitions of the rows of ``fit`` from the posterior: draws of the chains, spread evenly.
 
-        If more are asked for than were kept, some come twice.
+        If you request more than were kept, some are repeated.
         """
         check_is_fitted(self)
         require_positive(n_samples)

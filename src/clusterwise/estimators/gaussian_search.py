@@ -18,11 +18,11 @@ __all__ = ["GaussianSearch"]
 
 
 class GaussianSearch(PipelinedClusterer):
-    """Gaussian mixture that finds its number of clusters by evidence, in any number of features.
+    """Gaussian mixture that finds its number of clusters by Bayesian evidence, in any number of features.
 
-    Small cells of rows are merged to clusters, which are fitted by EM, split and merged as long as the
-    evidence of the mixture grows, all parameters integrated out. It needs no network and no tuning, and
-    replaces fitting mixtures with every k and comparing them by BIC.
+    Small cells of rows are merged into clusters, which are fitted by EM, then split and merged as long as
+    the evidence of the mixture (its probability with all parameters integrated out) grows. It needs no
+    network and no tuning, and replaces fitting a mixture for every k and comparing them by BIC.
 
     Parameters
     ----------

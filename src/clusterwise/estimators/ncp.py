@@ -16,13 +16,13 @@ __all__ = ["NCP"]
 
 
 class NCP(AmortizedClusterer):
-    """Neural Clustering Process (Pakman et al. 2020): the label of one row after the other, k included.
+    """Neural Clustering Process (Pakman et al. 2020): rows are labelled one after another; k is found.
 
     A trained network gives each row the probabilities of joining one of the clusters so far or opening a new
     one. Multiplied along a random order of the rows they are the probability of a partition: labels drawn
     from them are draws from a posterior over partitions, and of many orders the partition that agrees most
     with the others is the network's answer. As a row costs a step, the network sees a sample of the rows.
-    What becomes of this partition says ``refine``.
+    ``refine`` says what happens to this partition.
 
     Parameters
     ----------
@@ -33,8 +33,8 @@ class NCP(AmortizedClusterer):
         Whether an order takes the likeliest label at every row instead of drawing it, as in the paper. The
         posterior is drawn in any case.
     winner : {"agreeing", "likeliest"}
-        Whether the partition wins that agrees most with those of the other orders, pair by pair and with the
-        likelier ones above all, or the one with the highest probability, as in the paper.
+        Which partition is the answer: the one that agrees most with those of the other orders, weighted by
+        their probabilities, or the one with the highest probability, as in the paper.
     weights, refine, projection, scaling, max_clusters, max_network_points, random_state, verbose, device
         As for :class:`AMCP`; ``weights=None`` stands for "ncp-2d". ``refine=None`` and a large
         ``max_network_points`` leave the network alone, as in the paper.

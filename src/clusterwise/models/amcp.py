@@ -10,7 +10,7 @@ cluster-wise loop then works on these encodings alone:
 3. the plan's column k says who joins C_k; earlier clusters are revised by their own columns (AMCP*);
 4. when no point is left, clusters are split and merged by the bound of IntraCM (``amcp_revision``).
 
-Objective (``AMCP.loss``; Eq 11), unrolled over the T steps, at random states of the loop (``amcp_states``):
+Objective (``AMCP.loss``; Eq 11), unrolled over the T steps, at random states of the loop (``amcp_states``)::
 
     - log p(C_k | .)                      cross-entropy of the plan against the true columns
     - w sum_j q_ij log(pi_j p_ij / q_ij)  the bound of IntraCM (Eq 4), the components' width held fixed

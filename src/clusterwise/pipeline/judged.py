@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from clusterwise.components.order import by_first_appearance, in_input_order
-from clusterwise.judging.candidates import Candidates, MoreRows, candidates_of, filled
+from clusterwise.judging.candidates import Candidates, MoreRows, candidates_of
 from clusterwise.models.node_judge import NodeJudge
 from clusterwise.models.partition_judge import (
     PartitionJudge,
@@ -26,12 +26,10 @@ from clusterwise.pipeline.prepare import MOST_CONTEXT, Prepared, prepare
 from clusterwise.pipeline.propose import Proposal
 from clusterwise.pipeline.refine import choose_covariance_type, clusters_of_labels
 from clusterwise.pipeline.space import FeatureSpace
-from clusterwise.trees.agglomerative import ward_linkage
-from clusterwise.trees.cut import cut_into, highest_cut, labels_of_cut
 from clusterwise.trees.neighbourhood import Neighbourhood, neighbourhood_of
+from clusterwise.trees.nested import coarser, finer
 from clusterwise.trees.partitions import agreements, features_of_partition
 from clusterwise.trees.points import COLUMNS_OF_ONE_UNIT, Projection, fit_projection
-from clusterwise.trees.tree import tree_of_merges
 
 __all__ = [
     "JudgedPipeline",
@@ -53,6 +51,8 @@ ROWS_WITHOUT_DOUBT, DOUBT_OF_A_DOUBLING, MOST_DOUBT = 1_000, 0.5, 0.7
 LEAST_WEIGHT = 1e-4
 # Numbers of clusters less probable than this, relative to the likeliest, are left out of P(K).
 LEAST_OF_K = 1e-3
+# Asked for a number of clusters that is less probable, a better known partition is merged or split.
+LEAST_TO_ASK = 0.1
 
 
 @dataclass(frozen=True)
@@ -238,24 +238,24 @@ def _best_assigner(
 
 
 def layer(proposal: JudgedProposal, n_clusters: int) -> np.ndarray:
-    """Labels (m,) of the best partition of the rows shown into ``n_clusters``.
+    """Labels (m,) of a partition of the rows shown into ``n_clusters``.
 
-    Nodes too small to be judged are in no cut; for more parts Ward's tree is cut by its heights.
+    It is the best candidate with so many clusters if the number is probable, or else the one with the
+    probable number next to it on the way to the answer's, with clusters merged or split; see ``nested``.
     """
+    answer = proposal.candidates[0]
+    known = {int(answer.max()) + 1: answer}
     for labels in proposal.candidates:  # the best first
-        if labels.max() + 1 == n_clusters:
-            return labels
-    found = proposal.considered
-    if found is not None:
-        cuts = [
-            (*cut_into(nodes.sizes, nodes.children, score[:, 0], n_clusters), nodes)
-            for nodes, score in zip(found.trees, found.scores, strict=True)
-        ]
-        value, cut, nodes = max(cuts, key=lambda one: one[0])
-        if np.isfinite(value):
-            return filled(found.near, labels_of_cut(nodes, cut))
+        number = int(labels.max()) + 1
+        if (proposal.k_posterior or {}).get(number, 0.0) >= LEAST_TO_ASK:
+            known.setdefault(number, labels)
+    if n_clusters in known:
+        return known[n_clusters]
     assert proposal.near is not None  # of a single row there is no partition but the candidate
-    return highest_cut(tree_of_merges("ward", *ward_linkage(proposal.near.points)), n_clusters)
+    points = proposal.near.points
+    if n_clusters < answer.max() + 1:
+        return coarser(points, known[min(k for k in known if k > n_clusters)], n_clusters)
+    return finer(points, known[max(k for k in known if k < n_clusters)], n_clusters)
 
 
 def _all_used(context: np.ndarray, n_clusters: int) -> np.ndarray:

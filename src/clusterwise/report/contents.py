@@ -178,7 +178,7 @@ def about_k(estimator: Any, k_posterior: Mapping[int, float]) -> str:
     """Say whether P(K) favours the number of clusters that was taken."""
     likeliest = max(k_posterior, key=lambda k: k_posterior[k])
     taken = int(estimator.n_clusters_)
-    line = "The probability of each number of clusters; the number reported here is in colour."
+    line = "The probability of each number of clusters; the number used in this report is in colour."
     if likeliest == taken:
         return line
     why = estimator._why_other_k(likeliest) if hasattr(estimator, "_why_other_k") else ""
@@ -190,7 +190,7 @@ def summary(estimator: Any, k_posterior: Mapping[int, float] | None) -> str:
     sizes = np.bincount(np.asarray(estimator.labels_), minlength=int(estimator.n_clusters_))
     n_clusters, n_rows = len(sizes), int(sizes.sum())
     if n_clusters == 1:
-        text = f"The {n_rows:,} rows are one cluster: no division of them was better than none."
+        text = f"The {n_rows:,} rows form one cluster: no division into several was better."
     else:
         text = (
             f"The {n_rows:,} rows fall into {n_clusters} clusters. The largest has {sizes.max():,} rows "
@@ -207,8 +207,8 @@ def summary(estimator: Any, k_posterior: Mapping[int, float] | None) -> str:
     n_uncertain = int((np.asarray(estimator.probabilities_) < CERTAIN).sum())
     n_outlying = int((np.asarray(estimator.outlier_scores_) >= OUTLYING).sum())
     if n_clusters > 1:
-        doubtful = "labels are" if n_uncertain > 1 else "label is"
-        text += f" {_count(n_uncertain)} {doubtful} doubtful, and {_count(n_outlying).lower()} "
+        uncertain = "labels are" if n_uncertain > 1 else "label is"
+        text += f" {_count(n_uncertain)} {uncertain} uncertain, and {_count(n_outlying).lower()} "
         text += f"{'rows lie' if n_outlying > 1 else 'row lies'} far from every cluster."
     return text
 
@@ -231,5 +231,5 @@ def headline(estimator: Any, n_columns: int, seconds: float | None) -> list[tupl
     if expected is not None:
         figures.insert(4, (f"{expected:.2f}", "expected adjusted Rand index"))
     if seconds is not None:
-        figures.append((f"{seconds:.2f} s", "to find them"))
+        figures.append((f"{seconds:.2f} s", "run time"))
     return figures

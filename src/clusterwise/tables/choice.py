@@ -63,12 +63,12 @@ def _reason(column: Column, named: bool) -> str | None:
         return "has the same value in every row"
     if column.declared or n_levels <= FEW_LEVELS:
         if len(present) >= FEWEST_ROWS and n_levels > UNIQUE * len(present):
-            return "has a value of its own in nearly every row, like an id"
+            return "has a different value in nearly every row, like an id"
         return None
     if n_levels > UNIQUE * len(present):
         n_words = float(np.mean([len(value.split()) for value in present]))
         return (
-            "holds free text" if n_words >= 2.5 else "has a value of its own in nearly every row, like an id"
+            "holds free text" if n_words >= 2.5 else "has a different value in nearly every row, like an id"
         )
     if n_levels > MOST_LEVELS or n_levels > MOST_LEVELS_SHARE * len(present):
         others = [value for value in present if not _is_number(value)]
@@ -118,7 +118,7 @@ def choose(
     aside: dict[str, str] = {}
     for place, column in enumerate(table.columns):
         if place in dropped or place not in allowed:
-            aside[column.name] = "was not asked for"
+            aside[column.name] = "was not selected"
             continue
         reason = _reason(column, table.named)
         hopeless = column.kind == "other" or (reason is not None and "same value" in reason)
@@ -135,7 +135,7 @@ def sentences(aside: dict[str, str], can_include: bool = True) -> list[str]:
     """One line for each column that was set aside, with the way to force it in where there is one."""
     lines = []
     for name, reason in aside.items():
-        if reason == "was not asked for":
+        if reason == "was not selected":
             continue
         fixed = reason in ("is empty", "holds neither numbers nor words")
         fixed |= "same value" in reason or EMPTY in reason

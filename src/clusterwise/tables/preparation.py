@@ -52,9 +52,10 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     - numbers are brought to a common scale by their quantiles, which a few outlying values do not move;
       skewed columns without negative values become cube roots or logarithms where these are easier to
       describe;
-    - a category weighs like one number; few-valued numbers and categories are spread a little around
-      their values, by an amount that depends on the row alone, so that densities can describe them;
-    - gaps are filled in from the five rows that are most alike;
+    - a categorical column weighs as much as a numeric one; categories, and numbers with few different
+      values, are spread a little around their values, by an amount that depends on the row alone, so that
+      densities can describe them;
+    - missing values are filled in from the five most similar rows;
     - redundant columns share the weight of one;
     - sparse matrices, embeddings and tables of very many columns become principal components.
 
@@ -73,7 +74,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     n_components : int
         Number of components of sparse matrices and embeddings.
     random_state : int
-        Seed of approximate projections and of the choice of rows that gaps are filled in from.
+        Seed of approximate projections and of the choice of rows to fill in missing values from.
 
     Attributes
     ----------
@@ -82,7 +83,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     set_aside_ : dict of str to str
         For each other column why it is not.
     notes_ : list of str
-        What was done, one sentence each: columns set aside, rows that lack much, projections.
+        What was done, one sentence each: columns set aside, rows with many missing values, projections.
     rows_lacking_much_ : ndarray of int
         Rows of ``fit`` without a value in more than half of the columns in use.
     n_features_in_ : int
@@ -212,14 +213,16 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             if column.stray:
                 row, word = column.stray[0]
                 self._remarks.append(
-                    f"words in column {column.name!r} count as gaps: {len(column.stray):,} "
+                    f"words in column {column.name!r} count as missing values: {len(column.stray):,} "
                     f"cell{'s' * (len(column.stray) > 1)} (row {row}: {word[:40]!r})."
                 )
         n_missing = int(missing.sum())
         if n_missing:
             plural = "s" * (n_missing != 1)
             verb = "is" if n_missing == 1 else "are"
-            self._remarks.append(f"{n_missing:,} gap{plural} {verb} filled in from the rows most alike.")
+            self._remarks.append(
+                f"{n_missing:,} missing value{plural} {verb} filled in from the most similar rows."
+            )
         lacking = self.rows_lacking_much_
         if len(lacking):
             shown = ", ".join(map(str, lacking[:5])) + (", ..." if len(lacking) > 5 else "")

@@ -6,14 +6,11 @@ import numpy as np
 
 from clusterwise._compiled import compiled
 from clusterwise.trees.features import Nodes
-from clusterwise.trees.tree import Tree
 
 __all__ = [
     "best_cut",
     "best_overlaps",
-    "cut_into",
     "decisions",
-    "highest_cut",
     "labels_of_cut",
     "values_below",
 ]
@@ -76,50 +73,6 @@ def _take(children: np.ndarray, whole: np.ndarray, reached: np.ndarray, taken: n
                     reached[children[i, side]] = True
 
 
-def cut_into(sizes: np.ndarray, children: np.ndarray, scores: np.ndarray, k: int) -> tuple[float, np.ndarray]:
-    """The k disjoint nodes with the largest sum of size times score, and that sum per row of the root.
-
-    The sum is minus infinity, and there are no nodes, where the v nodes do not hold k disjoint ones.
-    """
-    best, left = _by_number(sizes, children, scores, k)
-    if not np.isfinite(best[0, k]):
-        return -np.inf, np.empty(0, dtype=np.int64)
-    taken, open_nodes = [], [(0, k)]
-    while open_nodes:
-        node, number = open_nodes.pop()
-        share = int(left[node, number])
-        if share < 0:
-            taken.append(node)
-            continue
-        for child, part in zip(children[node], (share, number - share), strict=True):
-            if part > 0:
-                open_nodes.append((int(child), part))
-    return float(best[0, k] / sizes[0]), np.array(sorted(taken))
-
-
-@compiled
-def _by_number(
-    sizes: np.ndarray, children: np.ndarray, scores: np.ndarray, k: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Best sum with j nodes below each node, and how many of the j are below its first child; -1: itself."""
-    v = len(sizes)
-    best = np.full((v, k + 1), -np.inf)
-    left = np.zeros((v, k + 1), dtype=np.int64)
-    for i in range(v - 1, -1, -1):
-        best[i, 0] = 0.0
-        for j in range(1, k + 1):
-            if j == 1:
-                best[i, 1], left[i, 1] = sizes[i] * scores[i], -1
-            for a in range(j + 1):
-                value = 0.0
-                for child, part in ((children[i, 0], a), (children[i, 1], j - a)):
-                    if part > 0:
-                        value += best[child, part] if child >= 0 else -np.inf
-                if value > best[i, j]:
-                    best[i, j], left[i, j] = value, a
-    return best, left
-
-
 def decisions(sizes: np.ndarray, children: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """What the best cut does with v nodes: 1 it is taken, 0 the cut is below it, -1 above it, (v,)."""
     _, whole = _values_and_decisions(sizes, children, scores)
@@ -136,15 +89,6 @@ def labels_of_cut(nodes: Nodes, cut: np.ndarray) -> np.ndarray:
     labels = np.full(nodes.tree.n_rows, -1)
     for label, node in enumerate(nodes.nodes[cut]):
         labels[nodes.tree.rows(int(node))] = label
-    return labels
-
-
-def highest_cut(tree: Tree, k: int) -> np.ndarray:
-    """Labels (m,) of the k parts that the last k - 1 merges have joined."""
-    labels = np.zeros(tree.n_rows, dtype=np.int64)
-    last = len(tree.children) - 1
-    for label in range(1, k):  # from the root down: what is below a part is renamed after it
-        labels[tree.rows(int(tree.children[last + 1 - label, 1]))] = label
     return labels
 
 
