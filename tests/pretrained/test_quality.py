@@ -71,6 +71,7 @@ def test_refined_it_is_close_to_the_oracle(make_golden: ModuleType, cases: list[
 
 
 # Weights trained on few clusters or small sets do not go so far.
+@pytest.mark.filterwarnings("ignore::clusterwise.exceptions.MisfitWarning")
 @pytest.mark.parametrize("name", ["amcp-2d", "chigac-2d", "dac-minimum-loss-2d", "dac-anchored-2d"])
 def test_more_clusters_than_the_paper_trains_on(make_golden: ModuleType, name: str) -> None:
     cases = [draw_case(3000, 12, index) for index in range(5)]
