@@ -56,16 +56,18 @@ def test_revision_is_for_gaussians(close_pair: tuple) -> None:
 
 @pytest.mark.parametrize("filtering", ["minimum-loss", "anchored"])
 def test_revision_is_the_default_without_a_search(filtering: str) -> None:
-    """On overlapping clusters the labels of the passes alone are others."""
-    X = np.random.default_rng(1).normal(size=(400, 2)) + 3.5 * np.repeat(
-        [[0, 0], [1, 0], [0, 4], [3, 3]], 100, axis=0
-    )
-    usual, revised, printed = (
-        DAC(filtering, refine=None, revise=revise, random_state=0).fit_predict(X)
-        for revise in (None, True, False)
-    )
-    np.testing.assert_array_equal(usual, revised)
-    assert adjusted_rand_score(usual, printed) < 1
+    """On some of five data sets of overlapping clusters the labels of the passes alone are others."""
+    agreement = []
+    for seed in range(5):
+        noise = np.random.default_rng(seed).normal(size=(400, 2))
+        X = noise + 2.5 * np.repeat([[0, 0], [1, 0], [0, 4], [3, 3]], 100, axis=0)
+        usual, revised, printed = (
+            DAC(filtering, refine=None, revise=revise, random_state=0).fit_predict(X)
+            for revise in (None, True, False)
+        )
+        np.testing.assert_array_equal(usual, revised)
+        agreement.append(adjusted_rand_score(usual, printed))
+    assert min(agreement) < 1
 
 
 def test_scaling_by_feature(close_pair: tuple) -> None:
