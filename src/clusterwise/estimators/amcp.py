@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from clusterwise.estimators.amortized import AmortizedClusterer, RefineOption
+from clusterwise.exceptions import ClusterwiseError
 from clusterwise.models.amcp_options import Options
 from clusterwise.pretrained import Weights
 
@@ -40,9 +41,9 @@ class AMCP(AmortizedClusterer):
     coupling : bool or None
         Whether the next cluster starts at a row unlike those assigned so far (InterCC in the paper).
     revise : bool or None
-        Whether clusters are split and merged by the bound of the network's own mixture when no row is left.
-        None: yes, unless a search follows, which does the same and more, or the weights have an encoder of
-        their own, for whose scale the thresholds were not chosen.
+        Whether clusters are split and merged when no row is left: a small network, trained with the weights,
+        judges whether two groups of rows are two clusters or one. None: yes if the weights have such a
+        network, unless a search follows, which does the same and more.
     n_draws : int
         Further paths whose starting rows are drawn at random; the best of all is the answer, and memberships
         are averages over what all of them lead to. 0 takes the likeliest path alone, which is quick;
@@ -176,7 +177,13 @@ class AMCP(AmortizedClusterer):
             self.first_cluster,
             self.coupling,
         )
-        revise = self.revise
+        revise, weights = self.revise, self._weights()
+        can_revise = bool(weights.recipe["model"].get("revision", False))
+        if revise and not can_revise:
+            raise ClusterwiseError(
+                f"The weights {weights.name!r} were trained without what revise=True needs; leave it out, or "
+                "train with revision = true in [model]."
+            )
         if revise is None:
-            revise = self._how() != "search" and "encoder" not in self._weights().recipe
+            revise = can_revise and self._how() != "search"
         return {"options": Options(*names, revise=revise)}

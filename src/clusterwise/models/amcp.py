@@ -8,14 +8,15 @@ cluster-wise loop then works on these encodings alone:
    new cluster, started at the seed, and one component for the rest (Eqs 3-7); in torch for training, here,
    and in numpy with all its options for the loop, in ``amcp_mixing``;
 3. the plan's column k says who joins C_k; earlier clusters are revised by their own columns (AMCP*);
-4. when no point is left, clusters are split and merged by the bound of IntraCM (``amcp_revision``).
+4. when no point is left, IntraCM goes on over the data themselves, and a learned judge splits and merges
+   clusters (``amcp_revision``).
 
 Objective (``AMCP.loss``; Eq 11), unrolled over the T steps, at random states of the loop (``amcp_states``)::
 
     - log p(C_k | .)                      cross-entropy of the plan against the true columns
     - w sum_j q_ij log(pi_j p_ij / q_ij)  the bound of IntraCM (Eq 4), the components' width held fixed
     - v log sum_i s_i exp(-loss_i)        the chance that a drawn seed i leads to a right cluster (Eqs 9-10)
-    + what the revision decides by        if the configuration asks for it, see ``amcp_bound``
+    + densities and decisions of step 4   if the configuration asks for them, see ``amcp_reviser``
 
 =====================  ================================================  =================================
 symbol                 meaning                                           here
@@ -53,12 +54,14 @@ Departures from the paper, corrections of it and readings of ours; the largest o
 (9) With a linear f_theta, the default, the M-step has a closed form, in which W cancels: the centre is the
     mean of the encodings under q.
 (10) Splits and merges after the loop are not in the paper; some states of training have two clusters as one.
+    Their mixture is one of the data, as Eq 3 has it, with a covariance for each cluster, which is learned.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -66,12 +69,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clusterwise.models.amcp_bound import decision_loss, drift_loss
 from clusterwise.models.amcp_encoding import NumpyEncoding
+from clusterwise.models.amcp_gaussians import Perceptrons
 from clusterwise.models.amcp_loop import Loop, first_by_k_means, similarity_in_torch, uniform_numbers
 from clusterwise.models.amcp_mixing import NEVER, Encodings, IntraCM
 from clusterwise.models.amcp_options import AMCPConfig, Options
 from clusterwise.models.amcp_path import compiled_inference
+from clusterwise.models.amcp_reviser import Reviser
+from clusterwise.models.amcp_revision import revised
 from clusterwise.models.amcp_states import State, random_state
 from clusterwise.models.base import AmortizedModel, Inference, TrainingTask
 from clusterwise.nn.encoder import SetEncoder
@@ -177,6 +182,7 @@ class AMCP(AmortizedModel):
         if config.e_step == "sinkhorn":
             self.log_epsilon = nn.Parameter(torch.tensor(0.0))
             self.strictness = nn.Parameter(torch.tensor(0.0))  # its logit
+        self.reviser = Reviser() if config.revision else None
         self.register_load_state_dict_pre_hook(_add_fixed_weights)  # type: ignore[no-untyped-call]
         self._in_numpy: NumpyEncoding | None = None
 
@@ -316,12 +322,32 @@ class AMCP(AmortizedModel):
     # -- training --------------------------------------------------------------------------------
 
     def loss(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
-        """Eq 11 at random states of the loop, averaged over points, states and EM steps."""
+        """Eq 11 at random states of the loop, and what the revision learns, as far as there is one."""
+        if self.reviser is None:
+            return self._loop_loss(task, generator)
+        of_revision = self._revision_loss(self.reviser, task, generator)
+        if self.config.trained == "revision":
+            return of_revision
+        return self._loop_loss(task, generator) + of_revision
+
+    def _revision_loss(self, reviser: Reviser, task: TrainingTask, generator: torch.Generator) -> Tensor:
+        """Densities of clusters, and decisions on the way from what the loop finds."""
+        # Half of the data sets: decisions are more expensive than densities.
+        some = slice(math.ceil(len(task.points) / 2))
+        points, labels = task.points[some], task.labels[some]
+        most = 2 * int(task.n_clusters.max()) + 2
+        present = torch.ones_like(labels, dtype=torch.bool)
+        found = self.infer(points, present, max_clusters=most, options=Options(revise=False))
+        of_judge = reviser.judge_loss(points, labels, [one.labels for one in found])
+        return reviser.density_loss(task.points, task.labels, generator) + of_judge
+
+    def _loop_loss(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
+        """Eq 11, averaged over points, states and EM steps."""
         config = self.config
-        once, expected = self.encode(task.points, None)
+        x, expected = self.encode(task.points, None)
         x, labels, n_clusters, expected, raw = (
             t.repeat_interleave(config.n_states, dim=0)
-            for t in (once, task.labels, task.n_clusters, expected, task.points)
+            for t in (x, task.labels, task.n_clusters, expected, task.points)
         )
         state = random_state(labels, n_clusters, generator, raw, config.revising)
         encoded = Encoded.of(x)
@@ -338,13 +364,7 @@ class AMCP(AmortizedModel):
         fresh = (state.columns.gather(1, state.seeds.unsqueeze(1)) == state.k).squeeze(1)
         of_head = (errors * fresh).sum() / fresh.sum().clamp(min=1)
         of_seed = self._seed_loss(encoded, expected, state)
-        loss = of_state.mean() - BOUND_WEIGHT * bound + HEAD_WEIGHT * of_head + SEED_WEIGHT * of_seed
-        if config.of_drift or config.of_decisions:
-            precision, k_max = torch.exp(-2 * self.log_sd), int(task.n_clusters.max())
-            drift, drifted = drift_loss(once, task.labels, k_max, precision, SETTLING_STEPS)
-            decisions = decision_loss(once, task.labels, drifted, task.n_clusters, precision, generator)
-            loss = loss + config.of_drift * drift + config.of_decisions * decisions
-        return loss
+        return of_state.mean() - BOUND_WEIGHT * bound + HEAD_WEIGHT * of_head + SEED_WEIGHT * of_seed
 
     # -- inference -------------------------------------------------------------------------------
 
@@ -371,10 +391,31 @@ class AMCP(AmortizedModel):
         has_encoder = self.config.encoder == "set"
         if has_encoder and self.decoder.kind == "linear" and options.is_usual and points.device.type == "cpu":
             of_sets = self._encoding_in_numpy().of_sets(points.numpy(), present)
-            return [
+            found = [
                 compiled_inference(intra, *of_set, rows, uniform_numbers(seed, n_draws, max_clusters))
                 for of_set, rows, seed in zip(of_sets, present, seeds or [0] * len(points), strict=True)
             ]
+        else:
+            found = self._loops(points, mask, intra, seeds, max_clusters, n_draws)
+        if self.reviser is None or not options.revise:
+            return found
+        learned = self.reviser.compiled()
+        return [
+            one if one.cap_reached else _after_revision(one, of_set, rows, learned, max_clusters)
+            for one, of_set, rows in zip(found, points.cpu().numpy(), present, strict=True)
+        ]
+
+    def _loops(
+        self,
+        points: Tensor,
+        mask: Tensor,
+        intra: IntraCM,
+        seeds: Sequence[int] | None,
+        max_clusters: int,
+        n_draws: int,
+    ) -> list[Inference]:
+        """The cluster-wise loop with any of its options, before the revision."""
+        present, options = mask.cpu().numpy(), intra.options
         x, expected = (t.cpu().numpy() for t in self.encode(points, None if bool(mask.all()) else mask))
         first = first_by_k_means(points, mask).cpu().numpy() if options.first_cluster == "k-means" else None
         found = []
@@ -387,8 +428,6 @@ class AMCP(AmortizedModel):
             encodings = Encodings.of(x[sets], present[sets], intra.precision)
             loop = Loop(intra, encodings, present[sets], expected[sets], numbers)
             loop.run(None if first is None else first[sets])
-            if options.revise:
-                loop.revise()
             found += [loop.inference(b, points.device) for b in range(len(x[sets]))]
         return found
 
@@ -399,14 +438,25 @@ BOUND_WEIGHT = 0.02
 HEAD_WEIGHT = 0.1
 # Weight of the choice of the next seed.
 SEED_WEIGHT = 0.1
-# EM steps from the true clusters that the loss looks at.
-SETTLING_STEPS = 6
 # Losses below this are all the same to it.
 SMALLEST_LOSS = 0.01
 # No loss is larger than that of "never", whatever the head foretells.
 LARGEST_LOG_LOSS = math.log(-NEVER)
 # Points of the data sets whose clusters are generated together; more of them would only take more memory.
 POINTS_AT_A_TIME = 16384
+
+
+def _after_revision(
+    found: Inference, points: np.ndarray, present: np.ndarray, learned: Perceptrons, max_clusters: int
+) -> Inference:
+    """The same with clusters of all paths split and merged; steps stay those of the loop."""
+
+    def of_path(labels: Tensor) -> Tensor:
+        changed = labels.cpu().numpy().astype(np.int64)
+        changed[present] = revised(points[present], changed[present], learned, max_clusters)[0]
+        return torch.from_numpy(changed).to(labels.device)
+
+    return replace(found, labels=of_path(found.labels), draws=tuple(map(of_path, found.draws)))
 
 
 def in_cube(points: Tensor, mask: Tensor | None) -> Tensor:

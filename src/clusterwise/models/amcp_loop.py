@@ -13,7 +13,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from clusterwise.models.amcp_mixing import ABSENT, UNASSIGNED, Encodings, IntraCM, SeedWeights
-from clusterwise.models.amcp_revision import revised
 from clusterwise.models.base import Inference, Step
 from clusterwise.models.paths import drawn_points
 
@@ -154,15 +153,6 @@ class Loop:
             x = self.points.x[0 if self.shared else path]
             self.columns[path] = shared_out(x, self.columns[path])
         self.capped[paths[left]] = True
-
-    def revise(self) -> None:
-        """Split and merge the clusters of all paths that came to an end; see ``amcp_revision``."""
-        for path in np.flatnonzero(~self.capped):
-            x = self.points.x[0 if self.shared else path]
-            present = self.columns[path] != ABSENT
-            columns = self.columns[path, present]
-            found = revised(x[present], columns, self.intra.precision, self.uniform.shape[1])
-            self.columns[path, present] = found
 
     def _step(self, points: Encodings, paths: np.ndarray, k: int) -> np.ndarray:
         """InterCC and IntraCM for cluster number k (from 0) of some paths; return which have points left."""

@@ -30,9 +30,8 @@ class AMCPConfig:
     sinkhorn_iterations: int = 8
     # Share of states in which two clusters are one, see ``random_state``.
     revising: float = field(default=0.25, metadata={"least": 0})
-    # Weights in the loss of what the revision decides by, see ``amcp_bound``.
-    of_drift: float = field(default=0.0, metadata={"least": 0})
-    of_decisions: float = field(default=0.0, metadata={"least": 0})
+    revision: bool = False  # whether clusters can be split and merged at the end, see ``amcp_reviser``
+    trained: Literal["all", "revision"] = "all"  # "revision" leaves all else as it is at the start
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class Options:
         """The same with nothing left to the network."""
         names = ("e_step", "n_em_steps", "proportions", "coupling", "sinkhorn_iterations")
         left = {name: getattr(config, name) for name in names if getattr(self, name) is None}
-        return replace(self, revise=self.revise and config.decoder == "linear", **left)
+        return replace(self, revise=self.revise and config.revision, **left)
 
     @property
     def is_usual(self) -> bool:

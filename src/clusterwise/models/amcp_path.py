@@ -17,7 +17,6 @@ from torch import Tensor
 from clusterwise._compiled import compiled
 from clusterwise.models.amcp_loop import SMALLEST_SQUARE, shared_out
 from clusterwise.models.amcp_mixing import UNASSIGNED, IntraCM, SeedWeights
-from clusterwise.models.amcp_revision import revised
 from clusterwise.models.amcp_steps import e_step, log_shares_of, m_step
 from clusterwise.models.base import Inference, Step
 
@@ -70,8 +69,6 @@ def compiled_inference(
         columns = path.columns
         if columns.min() == UNASSIGNED:
             columns, capped = shared_out(x, columns), capped or row == 0
-        elif intra.options.revise:
-            columns = revised(x, columns, intra.precision, len(uniform))
         name = np.cumsum(np.bincount(columns) > 0) - 1  # of the clusters in use, from 0 on
         labels.append(at_their_places(name[columns]))
         if row == 0:

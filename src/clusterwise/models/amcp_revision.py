@@ -1,220 +1,263 @@
 """What AMCP does when no point is left: clusters that are two are split, and two that are one are merged.
 
-The cluster-wise loop compares a new cluster with the rest, whose density is a constant. Two clusters whose
-encodings are nearer to each other than to that constant become one in the step that finds them, although
-a mixture with a reference for each would tell them apart. So IntraCM goes on with all clusters and no rest,
-and its bound (Eq 4) decides: another reference stays if the bound rises by a price, and one that is worth
-less goes. Compiled, like ``amcp_path``.
+The cluster-wise loop compares a new cluster with the rest, whose density is a constant, and sees encodings
+alone. Two clusters side by side may become one, and points between two go to one of them for good. So IntraCM
+goes on with all clusters and no rest, over the data themselves (``amcp_gaussians``), and a perceptron judges
+whether two groups of points, parts of a cluster or neighbours, are two clusters or one. It was trained on
+groups that this search comes across, where the truth is known (``amcp_reviser``). Compiled.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from clusterwise._compiled import compiled
-from clusterwise.models.amcp_mixing import NEVER
-from clusterwise.models.amcp_steps import e_step, log_shares_of, m_step
+from clusterwise.models.amcp_gaussians import (
+    Context,
+    Mixture,
+    Perceptrons,
+    applied,
+    described,
+    settled,
+    tilt_of,
+)
 
-__all__ = ["MERGE_PRICE", "SPLIT_PRICE", "revised"]
+__all__ = ["N_EVIDENCE", "Decisions", "revised"]
 
-# Nats by which the bound of a data set must rise for one more reference, and those that keep one.
-SPLIT_PRICE, MERGE_PRICE = 20.0, 3.0
-# Both are at least this for each point of the smaller part: a large cluster is never quite round.
-PRICE_PER_POINT = 0.2
-# EM steps after each change, of two parts of a cluster, and steps towards the longest axis of a cluster.
-EM_STEPS, PART_STEPS, AXIS_STEPS = 5, 6, 4
+# EM steps at the start, after each change, of two parts of a cluster, and at the end.
+FIRST_STEPS, EM_STEPS, PART_STEPS, LAST_STEPS = 5, 6, 12, 10
+# Splits and then merges, this many times.
+ROUNDS = 2
 # Fewer points than this are not split.
 FEWEST = 4
+# Neighbours of a cluster that it may be merged with.
+NEIGHBOURS = 2
+# Numbers that the judge sees.
+N_EVIDENCE = 13
+# Decisions of one data set that are kept for training.
+MOST_DECISIONS = 400
+
+
+class Decisions(NamedTuple):
+    """What was to be decided about R pairs of groups, for training."""
+
+    evidence: np.ndarray  # (R, N_EVIDENCE)
+    apart: np.ndarray  # (R,) share of the pairs of points, one of each group, that belong to two clusters
+    n_pairs: np.ndarray  # (R,)
 
 
 def revised(
     x: np.ndarray,
-    columns: np.ndarray,
-    precision: float,
+    labels: np.ndarray,
+    learned: Perceptrons,
     max_clusters: int,
-    split_price: float = SPLIT_PRICE,
-    merge_price: float = MERGE_PRICE,
-    price_per_point: float = PRICE_PER_POINT,
-) -> np.ndarray:
-    """Columns (N,) of encodings (N, D) after splits and merges; all points are assigned before and after."""
-    scaled = np.multiply(x.T, precision, order="C")
-    names = (np.cumsum(np.bincount(columns) > 0) - 1)[columns]
-    found: np.ndarray = _revised(
-        x, scaled, names, precision, max_clusters, split_price, merge_price, price_per_point
-    )
-    return found
+    truth: np.ndarray | None = None,
+    follow_truth: bool = False,
+) -> tuple[np.ndarray, Decisions]:
+    """Labels (N,) of points (N, d) of unit spread after splits and merges, from 0 on.
+
+    With ``truth`` (N,) decisions are kept; ``follow_truth`` decides by it and not by the judge.
+    """
+    x = np.ascontiguousarray(x.T[np.ptp(x, axis=0) > 0], dtype=np.float64)  # not columns that fill up
+    names = (np.cumsum(np.bincount(labels) > 0) - 1)[labels]
+    if len(x) == 0:
+        return names, Decisions(np.empty((0, N_EVIDENCE)), np.empty(0), np.empty(0))
+    known = np.zeros(0, np.int64) if truth is None else truth.astype(np.int64)
+    found, *decisions = _revised(x, names.astype(np.int64), learned, max_clusters, known, follow_truth)
+    return (np.cumsum(np.bincount(found) > 0) - 1)[found], Decisions(*decisions)
 
 
 @compiled
 def _revised(
     x: np.ndarray,
-    scaled: np.ndarray,
-    columns: np.ndarray,
-    precision: float,
+    labels: np.ndarray,
+    learned: Perceptrons,
     max_clusters: int,
-    split_price: float,
-    merge_price: float,
-    price_per_point: float,
-) -> np.ndarray:
-    n, d = x.shape
-    rest = np.empty(n, x.dtype)
-    for i in range(n):
-        rest[i] = 0.5 * np.dot(scaled[:, i].copy(), x[i])
-    k = columns.max() + 1
-    centres, mass = np.zeros((k + 1, d), x.dtype), np.zeros(k + 1, x.dtype)  # the last: no rest
-    for i in range(n):
-        mass[columns[i]] += 1
-        for a in range(d):
-            centres[columns[i], a] += x[i, a]
-    for j in range(k):
-        centres[j] /= max(mass[j], 1)
-    centres, shares, scores, bound = _settled(x, scaled, rest, centres, log_shares_of(mass, n), precision)
-
-    # Splits: of the clusters that were not looked at since they changed, one after the other.
-    looked_at = np.zeros(k + 1, np.bool_)
-    j = 0
-    while j < len(centres) - 1 and len(centres) - 1 < max_clusters:
-        if looked_at[j]:
-            j += 1
-            continue
-        looked_at[j] = True
-        members = np.flatnonzero(_largest(scores) == j)
-        if len(members) < FEWEST:
-            j += 1
-            continue
-        gain, first, second, share = _two_parts(x[members], precision)
-        price = max(split_price, price_per_point * len(members) * min(share, 1 - share))
-        if gain <= price:
-            j += 1
-            continue
-        more, more_shares = np.empty((len(centres) + 1, d), x.dtype), np.empty(len(centres) + 1, x.dtype)
-        more[: len(centres) - 1], more_shares[: len(centres) - 1] = centres[:-1], shares[:-1]
-        more[j], more[-2], more[-1] = first, second, centres[-1]
-        more_shares[j], more_shares[-2] = shares[j] + math.log(share), shares[j] + math.log(1 - share)
-        more_shares[-1] = NEVER
-        more, more_shares, new_scores, new_bound = _settled(x, scaled, rest, more, more_shares, precision)
-        if new_bound - bound > price:
-            centres, shares, scores, bound = more, more_shares, new_scores, new_bound
+    truth: np.ndarray,
+    follow_truth: bool,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    most = MOST_DECISIONS if len(truth) > 0 else 0
+    evidence, apart, n_pairs, n_kept = np.empty((most, N_EVIDENCE)), np.empty(most), np.empty(most), 0
+    mixture, context = settled(x, _plan_of(labels), FIRST_STEPS, learned)
+    for _ in range(ROUNDS):
+        changed = False
+        # Splits: of the clusters that were not looked at since they changed, one after the other.
+        looked_at, j = np.zeros(len(mixture.plan), np.bool_), 0
+        while j < len(mixture.plan) and len(mixture.plan) < max_clusters:
+            members = np.flatnonzero(_largest(mixture.plan) == j)
+            if looked_at[j] or len(members) < FEWEST:
+                j += 1
+                continue
+            looked_at[j] = True
+            seen, parts = _cut(x[:, members], context, learned)
+            if len(parts) == 0:
+                j += 1
+                continue
+            two = _judged(seen, learned) > 0
+            if n_kept < most:
+                group = np.full(len(labels), -1)
+                group[members] = _largest(parts)
+                evidence[n_kept] = seen
+                apart[n_kept], n_pairs[n_kept] = _truly_apart(group, truth)
+                two = apart[n_kept] > 0.5 if follow_truth else two
+                n_kept += 1
+            if not two:
+                j += 1
+                continue
+            more = np.zeros((len(mixture.plan) + 1, len(labels)))
+            more[:-1] = mixture.plan
+            for place, i in enumerate(members):
+                more[-1, i] = mixture.plan[j, i] * parts[1, place]
+                more[j, i] -= more[-1, i]
+            mixture, context = settled(x, more, EM_STEPS, learned)
             looked_at = np.append(looked_at, False)
-            looked_at[j] = looked_at[len(centres) - 2] = False
-            j = 0
-        else:
-            j += 1
-
-    # Merges: the one that costs least, as long as it costs less than a reference is worth.
-    while len(centres) > 2:
-        a, b = _cheapest_pair(centres, shares, precision)
-        fewer, fewer_shares = np.empty((len(centres) - 1, d), x.dtype), np.empty(len(centres) - 1, x.dtype)
-        at = 0
-        for j in range(len(centres)):
-            if j != b:
-                fewer[at], fewer_shares[at] = centres[j], shares[j]
-                if j == a:
-                    of_a, of_b = math.exp(shares[a]), math.exp(shares[b])
-                    total = max(of_a + of_b, 1e-12)
-                    fewer[at] = (of_a * centres[a] + of_b * centres[b]) / total
-                    fewer_shares[at] = math.log(total)
-                at += 1
-        fewer, fewer_shares, new_scores, new_bound = _settled(x, scaled, rest, fewer, fewer_shares, precision)
-        price = max(merge_price, price_per_point * n * math.exp(min(shares[a], shares[b])))
-        if bound - new_bound > price:
+            looked_at[j], j, changed = False, 0, True
+        # Merges: the pair that is most likely one, as long as there is one.
+        while len(mixture.plan) > 1:
+            lowest, first, second = 0.0, -1, -1
+            group = _largest(mixture.plan)
+            for a, b in _neighbours(mixture):
+                members = np.flatnonzero((group == a) | (group == b))
+                in_first = (group[members] == a).sum()
+                if in_first == 0 or in_first == len(members):  # a cluster without points
+                    lowest, first, second = -np.inf, a, b
+                    break
+                both = np.empty((2, len(members)))
+                for place, i in enumerate(members):
+                    of_a, of_b = mixture.plan[a, i], mixture.plan[b, i]
+                    both[0, place] = of_a / (of_a + of_b)
+                    both[1, place] = 1 - both[0, place]
+                seen = _evidence(
+                    x[:, members], described(x[:, members], both, 1, context, learned), context, learned
+                )
+                logit = _judged(seen, learned)
+                if n_kept < most:
+                    evidence[n_kept] = seen
+                    either = np.full(len(labels), -1)
+                    either[members] = group[members] == a
+                    apart[n_kept], n_pairs[n_kept] = _truly_apart(either, truth)
+                    logit = apart[n_kept] - 0.5 if follow_truth else logit
+                    n_kept += 1
+                if logit < lowest:
+                    lowest, first, second = logit, a, b
+            if first < 0:
+                break
+            fewer = np.empty((len(mixture.plan) - 1, len(labels)))
+            fewer[:second], fewer[second:] = mixture.plan[:second], mixture.plan[second + 1 :]
+            fewer[first] += mixture.plan[second]
+            mixture, context = settled(x, fewer, EM_STEPS, learned)
+            changed = True
+        if not changed:
             break
-        centres, shares, scores, bound = fewer, fewer_shares, new_scores, new_bound
-    return _largest(scores)
+    mixture, context = settled(x, mixture.plan, LAST_STEPS, learned)
+    return _largest(mixture.plan), evidence[:n_kept], apart[:n_kept], n_pairs[:n_kept]
 
 
 @compiled
-def _settled(
-    x: np.ndarray,
-    scaled: np.ndarray,
-    rest: np.ndarray,
-    centres: np.ndarray,
-    shares: np.ndarray,
-    precision: float,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Centres, log shares and scores after a few EM steps, and the bound: the sum of log evidences."""
-    scores, plan = e_step(scaled, rest, centres, shares, precision, 0.0)
-    for _ in range(EM_STEPS):
-        centres, shares = m_step(x, plan, centres)
-        scores, plan = e_step(scaled, rest, centres, shares, precision, 0.0)
-    best, bound = _largest(scores), 0.0
-    for i in range(len(x)):
-        bound += scores[best[i], i] - math.log(plan[best[i], i]) - rest[i]
-    return centres, shares, scores, bound
+def _plan_of(labels: np.ndarray) -> np.ndarray:
+    plan = np.zeros((labels.max() + 1, len(labels)))
+    for i, label in enumerate(labels):
+        plan[label, i] = 1.0
+    return plan
 
 
 @compiled
-def _largest(scores: np.ndarray) -> np.ndarray:
-    """The component with the highest score of each point, (N,); never the last, the rest."""
-    best = np.zeros(scores.shape[1], np.int64)
-    for j in range(1, len(scores) - 1):
-        for i in range(scores.shape[1]):
-            if scores[j, i] > scores[best[i], i]:
+def _largest(plan: np.ndarray) -> np.ndarray:
+    """The component with the largest share of each point, (N,)."""
+    best = np.zeros(plan.shape[1], np.int64)
+    for j in range(1, len(plan)):
+        for i in range(plan.shape[1]):
+            if plan[j, i] > plan[best[i], i]:
                 best[i] = j
     return best
 
 
 @compiled
-def _two_parts(x: np.ndarray, precision: float) -> tuple[float, np.ndarray, np.ndarray, float]:
-    """What two references gain over one for the points of a cluster (n, D), and where they are.
+def _cut(x: np.ndarray, context: Context, learned: Perceptrons) -> tuple[np.ndarray, np.ndarray]:
+    """The likeliest two parts of a cluster (d, n): evidence of these, and their plan (2, n); empty if none.
 
-    EM of two parts that begin on both sides of the mean, along the longest axis; the share is the first's.
+    EM begins at cuts across the two longest axes: through the mean, and between a rim and all else, by which
+    a few points far out are found.
     """
-    n, d = x.shape
-    mean = np.zeros(d, x.dtype)
-    for i in range(n):
-        mean += x[i]
-    mean /= n
-    apart = x - mean
-    axis, farthest = apart[0].copy(), -1.0
-    for i in range(n):
-        square = np.dot(apart[i], apart[i])
-        if square > farthest:
-            farthest, axis = square, apart[i].copy()
-    for _ in range(AXIS_STEPS):
-        axis = np.dot(np.dot(apart, axis), apart)
-        axis /= max(math.sqrt(np.dot(axis, axis)), 1e-12)
-    along = np.dot(apart, axis)
-    weights = np.empty(n)  # of the first part
-    for i in range(n):
-        weights[i] = 1.0 if along[i] > 0 else 0.0
-    first, second, share, gain = mean.copy(), mean.copy(), 0.5, 0.0
-    for _ in range(PART_STEPS + 1):
-        mass = weights.sum()
-        if mass < 0.5 or mass > n - 0.5:
-            return 0.0, first, second, 0.5
-        first, second = np.zeros(d, x.dtype), np.zeros(d, x.dtype)
-        for i in range(n):
-            for a in range(d):
-                first[a] += weights[i] * apart[i, a]
-                second[a] += (1 - weights[i]) * apart[i, a]
-        first /= mass
-        second /= n - mass
-        share = mass / n
-        # Relative to the density of the one reference, at the mean.
-        of_first = math.log(share) - 0.5 * precision * np.dot(first, first)
-        of_second = math.log(1 - share) - 0.5 * precision * np.dot(second, second)
-        to_first, to_second, gain = np.dot(apart, first), np.dot(apart, second), 0.0
-        for i in range(n):
-            one, other = of_first + precision * to_first[i], of_second + precision * to_second[i]
-            largest = max(one, other)
-            log_sum = largest + math.log(math.exp(one - largest) + math.exp(other - largest))
-            gain += log_sum
-            weights[i] = math.exp(one - log_sum)
-    return gain, mean + first, mean + second, share
+    d, n = x.shape
+    apart = np.empty_like(x)
+    for a in range(d):
+        apart[a] = x[a] - x[a].mean()
+    squares, axes = np.linalg.eigh(apart @ apart.T / n)
+    best, found, seen = -np.inf, np.zeros((0, n)), np.zeros(N_EVIDENCE)
+    for axis in range(d - 1, max(d - 3, -1), -1):
+        along = np.ascontiguousarray(axes[:, axis]) @ apart
+        for threshold in (0.0, 1.5 * math.sqrt(max(squares[axis], 0.0))):
+            beyond = (along > threshold).astype(np.float64)
+            if beyond.sum() == 0 or beyond.sum() == n:
+                continue
+            parts = described(x, np.stack((1 - beyond, beyond)), PART_STEPS, context, learned)
+            if parts.log_likelihood > best and parts.mass.min() >= 1:
+                best, found = parts.log_likelihood, parts.plan
+                seen = _evidence(x, parts, context, learned)
+    return seen, found
 
 
 @compiled
-def _cheapest_pair(centres: np.ndarray, shares: np.ndarray, precision: float) -> tuple[int, int]:
-    """The two references that are nearest to each other, weighted by what both have: Ward's criterion."""
-    least, a, b = np.inf, 0, 1
-    for i in range(len(centres) - 1):
-        for j in range(i + 1, len(centres) - 1):
-            gap = centres[i] - centres[j]
-            of_i, of_j = math.exp(shares[i]), math.exp(shares[j])
-            cost = np.dot(gap, gap) * of_i * of_j / max(of_i + of_j, 1e-12)
-            if cost < least:
-                least, a, b = cost, i, j
-    return a, b
+def _evidence(x: np.ndarray, parts: Mixture, context: Context, learned: Perceptrons) -> np.ndarray:
+    """What the judge sees (N_EVIDENCE,) of points (d, n) as two parts, compared with one cluster."""
+    one = described(x, np.ones((1, x.shape[1])), 1, context, learned)
+    gain = parts.log_likelihood - one.log_likelihood
+    small, large = (0, 1) if parts.mass[0] < parts.mass[1] else (1, 0)
+    distance = 0.0
+    for a in range(len(x)):
+        variances = math.exp(2 * parts.log_sds[0, a]) + math.exp(2 * parts.log_sds[1, a])
+        distance += (parts.means[0, a] - parts.means[1, a]) ** 2 / variances
+    seen = np.empty(N_EVIDENCE)
+    seen[0] = math.log(1 + max(gain, 0.0)) - 2.5
+    seen[1] = max(min(gain / (parts.mass[small] + 1), 5.0), -1.0)
+    seen[2] = math.log(parts.mass[small] + 1) / 2 - 1.5
+    seen[3] = math.log(parts.mass[large] + 1) / 2 - 2
+    seen[4] = math.log(1 + distance) - 1.5
+    seen[5] = one.log_sds[0].mean() - context.width
+    seen[6] = parts.log_sds[small].mean() - context.width
+    seen[7] = parts.log_sds[large].mean() - context.width
+    seen[8] = context.spread
+    seen[9] = 0.5 * math.log(context.n_clusters)
+    seen[10] = context.tilt
+    seen[11] = tilt_of(one.correlations[0])
+    seen[12] = tilt_of(parts.correlations[large])
+    return seen
+
+
+@compiled
+def _judged(seen: np.ndarray, learned: Perceptrons) -> float:
+    """Above zero for two clusters, below for one."""
+    logit: float = applied(learned.judge, seen.reshape(-1, 1))[0, 0]
+    return logit
+
+
+@compiled
+def _neighbours(mixture: Mixture) -> list[tuple[int, int]]:
+    """Pairs of each cluster with its nearest, by squared distances over sums of variances."""
+    k, d = mixture.means.shape
+    variances = np.exp(2 * mixture.log_sds)
+    near = np.zeros((k, k), np.bool_)
+    for a in range(k):
+        distances = np.full(k, np.inf)
+        for b in range(k):
+            if b != a:
+                gaps = (mixture.means[a] - mixture.means[b]) ** 2 / (variances[a] + variances[b])
+                distances[b] = gaps.sum()
+        for b in np.argsort(distances)[: min(NEIGHBOURS, k - 1)]:
+            near[min(a, b), max(a, b)] = True
+    return [(a, b) for a in range(k) for b in range(a + 1, k) if near[a, b]]
+
+
+@compiled
+def _truly_apart(group: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
+    """Share of pairs of points of the groups 0 and 1 that belong to two clusters, and how many pairs are."""
+    counts = np.zeros((2, truth.max() + 1))
+    for i, own in enumerate(group):
+        if own >= 0:
+            counts[own, truth[i]] += 1
+    n_pairs = counts[0].sum() * counts[1].sum()
+    return 1 - (counts[0] * counts[1]).sum() / max(n_pairs, 1.0), n_pairs
