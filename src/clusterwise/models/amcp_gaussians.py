@@ -1,17 +1,17 @@
 """Clusters as Gaussians of the data, whose widths are learned: IntraCM when no point is left, compiled.
 
-The mixture of Eq 3 over the data themselves, as printed, not over encodings. A reference phi_j is what EM knows
-of cluster j: mass, mean, variances and correlations under the plan. f_theta decodes it into a density. The
-mean stays as it is, the closed form of Eq 7; widths and correlations depend on the other clusters as well,
-since three points say little about a width, and three hundred next to them say much::
+The mixture of Eq 3 over the data themselves, as printed, not over encodings. A reference phi_j is what EM
+knows of cluster j: mass, mean, variances and correlations under the plan. f_theta decodes it into a density.
+The mean stays as it is, the closed form of Eq 7; widths and correlations depend on the other clusters as
+well, since three points say little about a width, and three hundred next to them say much::
 
     log sd_ja = c + g u_ja + b     u_ja   half the log variance along axis a, minus c
     R_j       = r R^_j + (1-r) I   R^_j   correlations under the plan
                                    c      mean of half the log variances of all clusters
                                    g, b, r  from perceptrons, see ``Perceptrons``
 
-Components and features come before points, (K, N) and (d, N), so that loops run along the points. Everything is
-in double precision, for data of unit spread.
+Components and features come before points, (K, N) and (d, N), so that loops run along the points. Everything
+is in double precision, for data of unit spread.
 """
 
 from __future__ import annotations

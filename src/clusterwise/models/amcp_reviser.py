@@ -1,4 +1,4 @@
-"""The learned part of AMCP's revision: perceptrons that decode Gaussians, and one that judges; with their loss.
+"""The learned part of AMCP's revision: perceptrons that decode Gaussians, one that judges, and their loss.
 
 ``amcp_gaussians`` and ``amcp_revision`` say what they are for and run them, compiled. Here they are trained:
 
@@ -133,7 +133,7 @@ def _array(parameter: Tensor) -> np.ndarray:
 
 
 def _moments(points: Tensor, plan: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Means (B, C, d), half log variances, correlations (B, C, d, d) and mass (B, C) under plans (B, C, N)."""
+    """Means (B, C, d), half log variances, correlations (B, C, d, d), mass (B, C) under plans (B, C, N)."""
     mass = plan.sum(2)
     weights = plan / mass.clamp(min=1e-9).unsqueeze(2)
     means = weights @ points

@@ -49,6 +49,15 @@ class Decisions(NamedTuple):
     n_pairs: np.ndarray  # (R,)
 
 
+class Lesson(NamedTuple):
+    """The truth, if it is known, and room for decisions."""
+
+    truth: np.ndarray  # (N,), or empty
+    follow_truth: bool  # whether it decides, and not the judge
+    decisions: Decisions  # of which the first ``n_kept[0]`` are there
+    n_kept: np.ndarray  # (1,)
+
+
 def revised(
     x: np.ndarray,
     labels: np.ndarray,
@@ -62,98 +71,111 @@ def revised(
     With ``truth`` (N,) decisions are kept; ``follow_truth`` decides by it and not by the judge.
     """
     x = np.ascontiguousarray(x.T[np.ptp(x, axis=0) > 0], dtype=np.float64)  # not columns that fill up
-    names = (np.cumsum(np.bincount(labels) > 0) - 1)[labels]
-    if len(x) == 0:
-        return names, Decisions(np.empty((0, N_EVIDENCE)), np.empty(0), np.empty(0))
+    room = 0 if truth is None else MOST_DECISIONS
+    decisions = Decisions(np.empty((room, N_EVIDENCE)), np.empty(room), np.empty(room))
     known = np.zeros(0, np.int64) if truth is None else truth.astype(np.int64)
-    found, *decisions = _revised(x, names.astype(np.int64), learned, max_clusters, known, follow_truth)
-    return (np.cumsum(np.bincount(found) > 0) - 1)[found], Decisions(*decisions)
+    lesson = Lesson(known, follow_truth, decisions, np.zeros(1, np.int64))
+    found = (np.cumsum(np.bincount(labels) > 0) - 1)[labels].astype(np.int64)
+    if len(x) > 0:
+        found = _revised(x, found, learned, max_clusters, lesson)
+    n_kept = lesson.n_kept[0]
+    return (np.cumsum(np.bincount(found) > 0) - 1)[found], Decisions(*(part[:n_kept] for part in decisions))
 
 
 @compiled
 def _revised(
-    x: np.ndarray,
-    labels: np.ndarray,
-    learned: Perceptrons,
-    max_clusters: int,
-    truth: np.ndarray,
-    follow_truth: bool,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    most = MOST_DECISIONS if len(truth) > 0 else 0
-    evidence, apart, n_pairs, n_kept = np.empty((most, N_EVIDENCE)), np.empty(most), np.empty(most), 0
+    x: np.ndarray, labels: np.ndarray, learned: Perceptrons, max_clusters: int, lesson: Lesson
+) -> np.ndarray:
     mixture, context = settled(x, _plan_of(labels), FIRST_STEPS, learned)
     for _ in range(ROUNDS):
-        changed = False
-        # Splits: of the clusters that were not looked at since they changed, one after the other.
-        looked_at, j = np.zeros(len(mixture.plan), np.bool_), 0
-        while j < len(mixture.plan) and len(mixture.plan) < max_clusters:
-            members = np.flatnonzero(_largest(mixture.plan) == j)
-            if looked_at[j] or len(members) < FEWEST:
-                j += 1
-                continue
-            looked_at[j] = True
-            seen, parts = _cut(x[:, members], context, learned)
-            if len(parts) == 0:
-                j += 1
-                continue
-            two = _judged(seen, learned) > 0
-            if n_kept < most:
-                group = np.full(len(labels), -1)
-                group[members] = _largest(parts)
-                evidence[n_kept] = seen
-                apart[n_kept], n_pairs[n_kept] = _truly_apart(group, truth)
-                two = apart[n_kept] > 0.5 if follow_truth else two
-                n_kept += 1
-            if not two:
-                j += 1
-                continue
-            more = np.zeros((len(mixture.plan) + 1, len(labels)))
-            more[:-1] = mixture.plan
-            for place, i in enumerate(members):
-                more[-1, i] = mixture.plan[j, i] * parts[1, place]
-                more[j, i] -= more[-1, i]
-            mixture, context = settled(x, more, EM_STEPS, learned)
-            looked_at = np.append(looked_at, False)
-            looked_at[j], j, changed = False, 0, True
-        # Merges: the pair that is most likely one, as long as there is one.
-        while len(mixture.plan) > 1:
-            lowest, first, second = 0.0, -1, -1
-            group = _largest(mixture.plan)
-            for a, b in _neighbours(mixture):
-                members = np.flatnonzero((group == a) | (group == b))
-                in_first = (group[members] == a).sum()
-                if in_first == 0 or in_first == len(members):  # a cluster without points
-                    lowest, first, second = -np.inf, a, b
-                    break
-                both = np.empty((2, len(members)))
-                for place, i in enumerate(members):
-                    of_a, of_b = mixture.plan[a, i], mixture.plan[b, i]
-                    both[0, place] = of_a / (of_a + of_b)
-                    both[1, place] = 1 - both[0, place]
-                seen = _evidence(
-                    x[:, members], described(x[:, members], both, 1, context, learned), context, learned
-                )
-                logit = _judged(seen, learned)
-                if n_kept < most:
-                    evidence[n_kept] = seen
-                    either = np.full(len(labels), -1)
-                    either[members] = group[members] == a
-                    apart[n_kept], n_pairs[n_kept] = _truly_apart(either, truth)
-                    logit = apart[n_kept] - 0.5 if follow_truth else logit
-                    n_kept += 1
-                if logit < lowest:
-                    lowest, first, second = logit, a, b
-            if first < 0:
-                break
-            fewer = np.empty((len(mixture.plan) - 1, len(labels)))
-            fewer[:second], fewer[second:] = mixture.plan[:second], mixture.plan[second + 1 :]
-            fewer[first] += mixture.plan[second]
-            mixture, context = settled(x, fewer, EM_STEPS, learned)
-            changed = True
-        if not changed:
+        mixture, context, n_splits = _split(x, mixture, context, learned, max_clusters, lesson)
+        mixture, context, n_merges = _merged(x, mixture, context, learned, lesson)
+        if n_splits + n_merges == 0:
             break
     mixture, context = settled(x, mixture.plan, LAST_STEPS, learned)
-    return _largest(mixture.plan), evidence[:n_kept], apart[:n_kept], n_pairs[:n_kept]
+    return _largest(mixture.plan)
+
+
+@compiled
+def _split(
+    x: np.ndarray,
+    mixture: Mixture,
+    context: Context,
+    learned: Perceptrons,
+    max_clusters: int,
+    lesson: Lesson,
+) -> tuple[Mixture, Context, int]:
+    """The mixture after all splits: of clusters that were not looked at since they changed, one by one."""
+    looked_at, j, n_splits = np.zeros(len(mixture.plan), np.bool_), 0, 0
+    while j < len(mixture.plan) and len(mixture.plan) < max_clusters:
+        members = np.flatnonzero(_largest(mixture.plan) == j)
+        if looked_at[j] or len(members) < FEWEST:
+            j += 1
+            continue
+        looked_at[j] = True
+        seen, parts = _cut(x[:, members], context, learned)
+        if len(parts) == 0 or _decided(seen, members, _largest(parts), learned, lesson) <= 0:
+            j += 1
+            continue
+        more = np.zeros((len(mixture.plan) + 1, x.shape[1]))
+        more[:-1] = mixture.plan
+        for place, i in enumerate(members):
+            more[-1, i] = mixture.plan[j, i] * parts[1, place]
+            more[j, i] -= more[-1, i]
+        mixture, context = settled(x, more, EM_STEPS, learned)
+        looked_at = np.append(looked_at, False)
+        looked_at[j], j, n_splits = False, 0, n_splits + 1
+    return mixture, context, n_splits
+
+
+@compiled
+def _merged(
+    x: np.ndarray, mixture: Mixture, context: Context, learned: Perceptrons, lesson: Lesson
+) -> tuple[Mixture, Context, int]:
+    """The mixture after all merges: of the pair that is most likely one, as long as there is such a pair."""
+    n_merges = 0
+    while len(mixture.plan) > 1:
+        lowest, first, second = 0.0, -1, -1
+        group = _largest(mixture.plan)
+        for a, b in _neighbours(mixture):
+            members = np.flatnonzero((group == a) | (group == b))
+            in_second = (group[members] == b).astype(np.int64)
+            if in_second.sum() == 0 or in_second.sum() == len(members):  # a cluster without points
+                lowest, first, second = -np.inf, a, b
+                break
+            both = np.empty((2, len(members)))
+            for place, i in enumerate(members):
+                both[0, place] = mixture.plan[a, i] / (mixture.plan[a, i] + mixture.plan[b, i])
+                both[1, place] = 1 - both[0, place]
+            own = x[:, members]
+            seen = _evidence(own, described(own, both, 1, context, learned), context, learned)
+            logit = _decided(seen, members, in_second, learned, lesson)
+            if logit < lowest:
+                lowest, first, second = logit, a, b
+        if first < 0:
+            break
+        fewer = np.empty((len(mixture.plan) - 1, x.shape[1]))
+        fewer[:second], fewer[second:] = mixture.plan[:second], mixture.plan[second + 1 :]
+        fewer[first] += mixture.plan[second]
+        mixture, context = settled(x, fewer, EM_STEPS, learned)
+        n_merges += 1
+    return mixture, context, n_merges
+
+
+@compiled
+def _decided(
+    seen: np.ndarray, members: np.ndarray, in_second: np.ndarray, learned: Perceptrons, lesson: Lesson
+) -> float:
+    """Above zero for two clusters, below for one: what the judge says of members in two groups (n,)."""
+    logit: float = applied(learned.judge, seen.reshape(-1, 1))[0, 0]
+    at = lesson.n_kept[0]
+    if at < len(lesson.decisions.apart):
+        apart, n_pairs = _truly_apart(in_second, lesson.truth[members])
+        lesson.decisions.evidence[at] = seen
+        lesson.decisions.apart[at], lesson.decisions.n_pairs[at] = apart, n_pairs
+        lesson.n_kept[0] += 1
+        logit = apart - 0.5 if lesson.follow_truth else logit
+    return logit
 
 
 @compiled
@@ -229,16 +251,9 @@ def _evidence(x: np.ndarray, parts: Mixture, context: Context, learned: Perceptr
 
 
 @compiled
-def _judged(seen: np.ndarray, learned: Perceptrons) -> float:
-    """Above zero for two clusters, below for one."""
-    logit: float = applied(learned.judge, seen.reshape(-1, 1))[0, 0]
-    return logit
-
-
-@compiled
 def _neighbours(mixture: Mixture) -> list[tuple[int, int]]:
     """Pairs of each cluster with its nearest, by squared distances over sums of variances."""
-    k, d = mixture.means.shape
+    k = len(mixture.means)
     variances = np.exp(2 * mixture.log_sds)
     near = np.zeros((k, k), np.bool_)
     for a in range(k):
@@ -253,11 +268,10 @@ def _neighbours(mixture: Mixture) -> list[tuple[int, int]]:
 
 
 @compiled
-def _truly_apart(group: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
-    """Share of pairs of points of the groups 0 and 1 that belong to two clusters, and how many pairs are."""
+def _truly_apart(in_second: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
+    """Share of pairs of points of two groups that belong to two clusters, and how many pairs there are."""
     counts = np.zeros((2, truth.max() + 1))
-    for i, own in enumerate(group):
-        if own >= 0:
-            counts[own, truth[i]] += 1
+    for i in range(len(truth)):
+        counts[in_second[i], truth[i]] += 1
     n_pairs = counts[0].sum() * counts[1].sum()
     return 1 - (counts[0] * counts[1]).sum() / max(n_pairs, 1.0), n_pairs
