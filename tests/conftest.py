@@ -26,7 +26,7 @@ TINY_NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "tiny-without-density": ("dac", {"density": "none", "n_decoder_blocks": 1}),
     "tiny-act-st": ("act-st", {"k_max": 3, "n_decoder_blocks": 1}),
-    "tiny-amcp": ("amcp", {"n_coordinates": 8}),
+    "tiny-amcp": ("amcp", {"n_coordinates": 8, "revision": True}),
     "tiny-chigac": ("chigac", {"n_coordinates": 16, "n_hidden": 8, "n_summaries": 2, "n_inner_steps": 2}),
     "tiny-ncp": ("ncp", {"width": 32, "h_size": 16, "u_size": 16, "g_size": 16, "points_per_position": 2}),
 }

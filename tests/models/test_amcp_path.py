@@ -35,7 +35,7 @@ def encodings_of(network: AMCP, n: int, k: int = 6) -> tuple[np.ndarray, np.ndar
     return x.numpy(), expected.numpy()
 
 
-@pytest.mark.parametrize("options", [Options(), Options(update=False, revise=False), Options(n_em_steps=5)])
+@pytest.mark.parametrize("options", [Options(), Options(update=False), Options(n_em_steps=5)])
 @pytest.mark.parametrize("cap", [100, 2])
 def test_agreement_with_numpy(network: AMCP, options: Options, cap: int) -> None:
     x, expected = encodings_of(network, 200)
@@ -43,8 +43,6 @@ def test_agreement_with_numpy(network: AMCP, options: Options, cap: int) -> None
     intra = IntraCM(network, options)
     loop = Loop(intra, Encodings.of(x, present, intra.precision), present, expected, numbers)
     loop.run(None)
-    if options.revise:
-        loop.revise()
     slow = loop.inference(0, CPU)
     quick = compiled_inference(intra, x[0], expected[0], present[0], numbers)
     assert quick.cap_reached == slow.cap_reached
