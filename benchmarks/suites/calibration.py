@@ -1,15 +1,15 @@
 """Are ``k_posterior_`` and ``membership_`` honest? Over many data sets whose truth is known."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-import clusterwise
-from benchmarks.ours import FAMILIES, weights_identity
+from benchmarks.ours import FAMILIES, ours
 from benchmarks.page import NOTHING, mean, sets
-from benchmarks.suite import Case, Data, Method, Outcome, Suite
+from benchmarks.suite import Case, Data, Suite
 from benchmarks.suites.mixtures import CRP_SCALES, DAC_SIZES, SIZES, draw_crp, draw_mog
 from benchmarks.summary import Rows
 from benchmarks.synthetic import Word, drawn, generator_of
@@ -39,23 +39,15 @@ def _table(index: int) -> Case:
     return Case(found.points, index, (found.labels,))
 
 
-def with_probabilities(name: str, case: Case, **options: Any) -> Outcome:
-    """An estimator whose ``more`` are its probabilities."""
-    model = getattr(clusterwise, name)(random_state=case.seed, **options).fit(case.points)
-    found = {"k": model.k_posterior_, "confidence": model.probabilities_}
-    return Outcome(model.labels_, more=lambda: found)
+def probabilities(model: Any, case: Case) -> dict[str, Any]:
+    return {"k": model.k_posterior_, "confidence": model.probabilities_}
 
 
-def _own(name: str, estimator: str, identity: Callable[[], str] | None = None, **options: Any) -> Method:
-    build = partial(partial, with_probabilities, estimator, **options)
-    return Method(name, build, "ours", identity=identity, group="ours")
-
-
+WITH_THEM: dict[str, Any] = {"density": False, "more": probabilities}
 METHODS = (
-    *(_own(one.name, one.estimator, partial(weights_identity, one.weights), **one.options)
-      for one in map(FAMILIES.__getitem__, ("AMCP", "CHiGac", "DAC (anchored)", "ACT-ST"))),
-    *(_own(name, name) for name in ("GaussianSearch", "Clusterer")),
-)  # fmt: skip
+    *(FAMILIES[name].entry(name, **WITH_THEM) for name in ("AMCP", "CHiGac", "DAC (anchored)", "ACT-ST")),
+    *(replace(ours(name, **WITH_THEM), group="networks") for name in ("GaussianSearch", "Clusterer")),
+)
 
 
 def scored(case: Case, labels: np.ndarray, more: Mapping[str, Any]) -> dict[str, object]:
