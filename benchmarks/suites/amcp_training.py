@@ -63,7 +63,7 @@ ENTRIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @lru_cache(maxsize=16)  # entries that differ in the loop alone share a network
-def _weights(steps: int, options: tuple[tuple[str, Any], ...]) -> Weights:
+def weights_of(steps: int, options: tuple[tuple[str, Any], ...]) -> Weights:
     recipe = {
         "name": "amcp-trained",
         "method": "amcp",
@@ -83,7 +83,7 @@ def _weights(steps: int, options: tuple[tuple[str, Any], ...]) -> Weights:
 def trained(steps: int, name: str) -> Run:
     """Train the network of an entry, then cluster by it alone."""
     options, loop = ENTRIES[name]
-    return estimator("AMCP", _weights(steps, tuple(sorted(options.items()))), refine=None, **loop)
+    return estimator("AMCP", weights_of(steps, tuple(sorted(options.items()))), refine=None, **loop)
 
 
 def amcp_training(quick: bool) -> Suite:

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
@@ -27,7 +27,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import clusterwise
 from benchmarks.page import NOTHING, by_data, markdown_table, median, ratio, significant
-from benchmarks.processes import peak_memory_mb
+from benchmarks.processes import peak_memory_mb, timed
 from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
 from benchmarks.summary import Cell, Rows
 
@@ -69,7 +69,7 @@ class Clock:
     """What one run has taken, from ``start`` to ``stop``; of dask's workers, too, if there is a client."""
 
     def __init__(self, client: Any) -> None:
-        self._client, self._spent = client, Counter[str]()
+        self._client, self.spent = client, defaultdict[str, float](float)
 
     def _of_workers(self, function: Callable[[], float]) -> list[float]:
         return [] if self._client is None else list(self._client.run(function).values())
@@ -79,28 +79,15 @@ class Clock:
 
     def start(self) -> None:
         """Forget what was before."""
-        self._spent.clear()
+        self.spent.clear()
         self._cpu, self._seconds = self._cpu_now(), time.perf_counter()
 
     def stop(self) -> dict[str, float]:
         """Seconds, those of fits of the sample and of passes over all rows, CPU seconds, memory in MB."""
         seconds, cpu = time.perf_counter() - self._seconds, self._cpu_now() - self._cpu
-        spent = {name: self._spent[name] for name in ("sample", "passes", "rounds")}
+        spent = {name: self.spent[name] for name in ("sample", "passes", "rounds")}
         of_workers = max(self._of_workers(peak_memory_mb), default=0.0)
         return {"seconds": seconds, "cpu": cpu, "peak": peak_memory_mb(), "worker_peak": of_workers, **spent}
-
-    def timed(self, kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function, with its time written down as that of the sample, or of a pass."""
-
-        def measured(*arguments: Any) -> Any:
-            started = time.perf_counter()
-            try:
-                return function(*arguments)
-            finally:
-                self._spent[kind] += time.perf_counter() - started  # type: ignore[assignment]
-                self._spent["rounds"] += kind == "sample"
-
-        return measured
 
     def watch(self) -> None:
         """Write down the time of all fits of samples, and of all passes, from now on."""
@@ -109,11 +96,15 @@ class Clock:
         fit_batches = pipelined.fit_batches
 
         def watched(source: Any, read: Any, fit: Any, *more: Any) -> Any:
-            return fit_batches(source, read, self.timed("sample", fit), *more)
+            def counted(*arguments: Any) -> Any:
+                self.spent["rounds"] += 1
+                return fit(*arguments)
+
+            return fit_batches(source, read, timed(self.spent, "sample", counted), *more)
 
         pipelined.fit_batches = watched
         for name in ("survey", "_review"):
-            setattr(batches, name, self.timed("passes", getattr(batches, name)))
+            setattr(batches, name, timed(self.spent, "passes", getattr(batches, name)))
 
 
 def _batches(folder: Path) -> Iterator[np.ndarray]:
@@ -166,7 +157,7 @@ def main(method: str, n: int, d: int, seed: int = 0) -> None:
             clock.start()
             model, labels_of_parts = fitted(method, folder, seed)
             tables = (pyarrow.table({"label": labels.astype(np.int32)}) for labels in labels_of_parts)
-            clock.timed("passes", write_batches)(out, tables, 0)
+            timed(clock.spent, "passes", write_batches)(out, tables, 0)
         measured = clock.stop()
         labels = parquet.read_table(out).column("label").to_numpy()
     if method == REFERENCE:

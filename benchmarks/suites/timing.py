@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -26,6 +27,7 @@ from benchmarks.page import (
     span,
 )  # fmt: skip
 from benchmarks.peers import PEERS, REFERENCES
+from benchmarks.processes import timed
 from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
 from benchmarks.suites.mixtures import CHIGAC, METHODS, MOG, NETWORKS, slow_methods
 from benchmarks.summary import Cell, Rows
@@ -39,25 +41,20 @@ SPEED_SETS = {**MOG, "(200, 4)": CHIGAC["(200, 4)"]}
 
 def stage_seconds(estimator: Any, points: np.ndarray) -> dict[str, float]:
     """Seconds of one ``fit`` on points (n, d) by stages, and of the rest: checks, attributes, warnings."""
-    pipeline, seconds = estimator._pipeline(), dict.fromkeys(STAGES, 0.0)
-
-    def timed(stage: str, *args: Any, **options: Any) -> Any:
-        started = time.perf_counter()
-        result = getattr(pipeline, stage)(*args, **options)
-        seconds[stage] += time.perf_counter() - started
-        return result
+    pipeline, spent = estimator._pipeline(), defaultdict[str, float](float)
 
     class Timed:
         def __getattr__(self, name: str) -> Any:
-            return partial(timed, name) if name in STAGES else getattr(pipeline, name)
+            found = getattr(pipeline, name)
+            return timed(spent, name, found) if name in STAGES else found
 
     estimator._pipeline = Timed
-    started = time.perf_counter()
     try:
-        estimator.fit(points)
+        timed(spent, REST, estimator.fit)(points)
     finally:
         del estimator._pipeline  # which the class has, too
-    return seconds | {REST: time.perf_counter() - started - sum(seconds.values())}
+    seconds = {name: spent[name] for name in STAGES}
+    return seconds | {REST: spent[REST] - sum(seconds.values())}
 
 
 def by_stages(name: str) -> Run:
