@@ -122,16 +122,6 @@ class ThisProcess:
         """Nothing to end."""
 
 
-def limit_cpu(seconds: float) -> None:
-    """Let the system end this process after this many more seconds of CPU time, where it can."""
-    if resource is None:  # the runner's wall clock remains
-        return
-    most = resource.RLIM_INFINITY
-    soft = most if math.isinf(seconds) else math.ceil(time.process_time() + seconds)
-    resource.setrlimit(resource.RLIMIT_CPU, (soft, most))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
 def _leave_with(parent: Any) -> None:
     parent.join()
     os._exit(0)  # whatever the method is doing
@@ -151,7 +141,11 @@ def _serve(connection: Any) -> None:
         except Exception as error:  # a method that cannot be imported here
             connection.send(Reply(one_line(error)))
             continue
-        limit_cpu(limit)
+        if resource is not None:  # else the runner's wall clock remains
+            most = resource.RLIM_INFINITY
+            soft = most if math.isinf(limit) else math.ceil(time.process_time() + limit)
+            resource.setrlimit(resource.RLIMIT_CPU, (soft, most))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         connection.send(methods.run(method, case, limit))
 
 

@@ -151,12 +151,8 @@ def run_suite(
 ) -> Path:
     """Measure a suite; write its rows to ``NAME.csv`` in ``out`` and return its page, ``NAME.md``.
 
-    Rows that are there already are kept, so that a killed run goes on where it stopped and methods may be
-    measured one after the other; errors are tried again. A quick run has files of its own, ``NAME.quick.*``.
-    ``methods`` are the only ones to measure, ``sets`` the most data sets of each kind. ``redo`` forgets the
-    rows of these methods first; ``stale`` replaces rows of other code, weights or libraries, one by one.
-    ``here`` runs methods in this process, for a debugger. ``write`` gets a line of text now and then;
-    ``suite`` stands in for the one called ``name``.
+    Rows that are there already are kept, so that a killed run goes on where it stopped; errors are tried
+    again. Options are those of the command; ``suite`` stands in for the one called ``name``.
     """
     whole = find_suite(name, quick) if suite is None else suite
     chosen = _narrowed(whole, methods, sets)

@@ -65,46 +65,22 @@ def folder_of(n: int, d: int) -> Path:
     return folder
 
 
-class Clock:
-    """What one run has taken, from ``start`` to ``stop``; of dask's workers, too, if there is a client."""
+def watch(spent: defaultdict[str, float]) -> None:
+    """Write down the time of all fits of samples, their number, and the time of all passes, from now on."""
+    pipelined: Any = import_module("clusterwise.estimators.pipelined")
+    batches: Any = import_module("clusterwise.pipeline.batches")
+    fit_batches = pipelined.fit_batches
 
-    def __init__(self, client: Any) -> None:
-        self._client, self.spent = client, defaultdict[str, float](float)
+    def watched(source: Any, read: Any, fit: Any, *more: Any) -> Any:
+        def counted(*arguments: Any) -> Any:
+            spent["rounds"] += 1
+            return fit(*arguments)
 
-    def _of_workers(self, function: Callable[[], float]) -> list[float]:
-        return [] if self._client is None else list(self._client.run(function).values())
+        return fit_batches(source, read, timed(spent, "sample", counted), *more)
 
-    def _cpu_now(self) -> float:
-        return time.process_time() + sum(self._of_workers(time.process_time))
-
-    def start(self) -> None:
-        """Forget what was before."""
-        self.spent.clear()
-        self._cpu, self._seconds = self._cpu_now(), time.perf_counter()
-
-    def stop(self) -> dict[str, float]:
-        """Seconds, those of fits of the sample and of passes over all rows, CPU seconds, memory in MB."""
-        seconds, cpu = time.perf_counter() - self._seconds, self._cpu_now() - self._cpu
-        spent = {name: self.spent[name] for name in ("sample", "passes", "rounds")}
-        of_workers = max(self._of_workers(peak_memory_mb), default=0.0)
-        return {"seconds": seconds, "cpu": cpu, "peak": peak_memory_mb(), "worker_peak": of_workers, **spent}
-
-    def watch(self) -> None:
-        """Write down the time of all fits of samples, and of all passes, from now on."""
-        pipelined: Any = import_module("clusterwise.estimators.pipelined")
-        batches: Any = import_module("clusterwise.pipeline.batches")
-        fit_batches = pipelined.fit_batches
-
-        def watched(source: Any, read: Any, fit: Any, *more: Any) -> Any:
-            def counted(*arguments: Any) -> Any:
-                self.spent["rounds"] += 1
-                return fit(*arguments)
-
-            return fit_batches(source, read, timed(self.spent, "sample", counted), *more)
-
-        pipelined.fit_batches = watched
-        for name in ("survey", "_review"):
-            setattr(batches, name, timed(self.spent, "passes", getattr(batches, name)))
+    pipelined.fit_batches = watched
+    for name in ("survey", "_review"):
+        setattr(batches, name, timed(spent, "passes", getattr(batches, name)))
 
 
 def _batches(folder: Path) -> Iterator[np.ndarray]:
@@ -150,15 +126,24 @@ def main(method: str, n: int, d: int, seed: int = 0) -> None:
 
             cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)  # type: ignore[no-untyped-call]
             client = stack.enter_context(Client(stack.enter_context(cluster)))  # type: ignore[no-untyped-call]
-        clock = Clock(client)
+
+        def over_all(total: Callable[[list[float]], float], figure: Callable[[], float]) -> float:
+            """Of all workers."""
+            return total([0.0] if client is None else list(client.run(figure).values()))
+
+        spent = defaultdict[str, float](float)
         if method != REFERENCE:
-            clock.watch()
+            watch(spent)
         for folder in (folder_of(SMALL, d), folder_of(n, d)):
-            clock.start()
+            spent.clear()
+            cpu, started = time.process_time() + over_all(sum, time.process_time), time.perf_counter()
             model, labels_of_parts = fitted(method, folder, seed)
             tables = (pyarrow.table({"label": labels.astype(np.int32)}) for labels in labels_of_parts)
-            timed(clock.spent, "passes", write_batches)(out, tables, 0)
-        measured = clock.stop()
+            timed(spent, "passes", write_batches)(out, tables, 0)
+        measured = {"sample": 0.0, "passes": 0.0, "rounds": 0.0, **spent}
+        measured["seconds"] = time.perf_counter() - started
+        measured["cpu"] = time.process_time() + over_all(sum, time.process_time) - cpu
+        measured |= {"peak": peak_memory_mb(), "worker_peak": over_all(max, peak_memory_mb)}
         labels = parquet.read_table(out).column("label").to_numpy()
     if method == REFERENCE:
         measured["passes"] = measured["seconds"]  # it does nothing else
