@@ -70,7 +70,7 @@ def estimator(
             model.set_params(random_state=case.seed).fit(case.points)
         warned = {"warned": int(len(caught) > 0)}
         score = (lambda: float(model.score(case.points))) if density else None
-        return Outcome(model.labels_, score, lambda: {**warned, **(more(model, case) if more else {})})
+        return Outcome(model.labels_, score, lambda true: {**warned, **(more(model, true) if more else {})})
 
     return run
 

@@ -83,20 +83,20 @@ def timed(spent: defaultdict[str, float], kind: str, function: Callable[..., Any
     return measured
 
 
-def measure(run: Run, case: Case) -> Reply:
+def measure(run: Run, case: Case, sees_truth: bool = False) -> Reply:
     """Run a method on one data set. Time and memory are those of the partition, not of what comes after."""
     peak_memory_mb(reset=True)
     start, cpu = time.perf_counter(), time.process_time()
     try:
         with warnings.catch_warnings(action="ignore"):  # no convergence, say: the result counts all the same
-            outcome = run(case)
+            outcome = run(case if sees_truth else case.blind())
             seconds, cpu, peak = time.perf_counter() - start, time.process_time() - cpu, peak_memory_mb()
             labels = np.asarray(outcome.labels)
             n, got = len(case.points), f"shape {labels.shape} of {labels.dtype}"
             if labels.shape != (n,) or not np.issubdtype(labels.dtype, np.integer):
                 raise ValueError(f"labels must be {n} integers; got {got}")
             density = math.nan if outcome.log_likelihood is None else float(outcome.log_likelihood())
-            more = {} if outcome.more is None else dict(outcome.more())
+            more = {} if outcome.more is None else dict(outcome.more(case))
     except Exception as error:  # whatever a method raises is its result
         return Reply(one_line(error), seconds=time.perf_counter() - start, peak_memory_mb=peak_memory_mb())
     seconds = seconds if outcome.seconds is None else outcome.seconds
@@ -116,7 +116,7 @@ class ThisProcess:
             except Exception as error:
                 self._runs[method.name] = Reply(one_line(error))
         run = self._runs[method.name]
-        return run if isinstance(run, Reply) else measure(run, case if method.sees_truth else case.blind())
+        return run if isinstance(run, Reply) else measure(run, case, method.sees_truth)
 
     def close(self) -> None:
         """Nothing to end."""

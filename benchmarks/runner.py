@@ -76,11 +76,10 @@ def _cells(suite: Suite, case: Case, reply: Reply) -> dict[str, object]:
         return cells
     try:
         figures = {name: score(name, case, reply.labels, reply.log_likelihood) for name in suite.metrics}
-        more = reply.more if suite.score is None else suite.score(case, reply.labels, reply.more)
     except Exception as error:
         return cells | {"status": one_line(error)}
-    cells |= {name: f"{value:.8g}" for name, value in figures.items()}
-    return cells | {name: f"{v:.8g}" if isinstance(v, float) else v for name, v in more.items()}
+    further = {**figures, **reply.more}
+    return cells | {name: f"{v:.8g}" if isinstance(v, float) else v for name, v in further.items()}
 
 
 def _measure(

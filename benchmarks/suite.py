@@ -53,7 +53,7 @@ class Outcome:
     labels: np.ndarray  # (n,) integers
     # The next two are called after the clock has stopped.
     log_likelihood: Callable[[], float] | None = None  # mean log density per point
-    more: Callable[[], Mapping[str, Any]] | None = None  # whatever else the suite's ``score`` wants
+    more: Callable[[Case], Mapping[str, Any]] | None = None  # further cells, from the case with its truth
     seconds: float | None = None  # a method's own clock, where the time of the whole call is not meant
 
 
@@ -100,8 +100,7 @@ class Suite:
     # Rows and the path of the page -> parts of the page, in place of these tables.
     report: Callable[[Rows, Path], Sequence[str]] | None = None
     metrics: tuple[str, ...] = ("ARI", "k error")  # of ``benchmarks.scores``
-    columns: tuple[str, ...] = ()  # names of further cells, which ``score`` makes
-    score: Callable[[Case, np.ndarray, Mapping[str, Any]], Mapping[str, object]] | None = None
+    columns: tuple[str, ...] = ()  # names of further cells, of those that an outcome has
     time_limit: float = 120.0  # seconds of CPU time for one method on one data set
     patience: int = 5  # time-outs in a row before a method is spared the other data sets of a kind
 

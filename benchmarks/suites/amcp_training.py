@@ -1,8 +1,7 @@
-"""AMCP as printed, with our changes one at a time, and without one of its ideas: every entry is trained.
+"""AMCP as printed, with our changes one at a time, and without one of its ideas.
 
-`amcp-ablations` changes the loop of one trained network. Here each entry has a network of its own, small and
-trained for the same number of steps on the same data with the same seed, so that what is compared is what the
-choice is worth to a network that was trained with it.
+`amcp-ablations` changes the loop of one trained network. Here each entry has a small network of its own,
+which was trained with the choice, for the same number of steps on the same data with the same seed.
 """
 
 import tempfile

@@ -1,8 +1,6 @@
 """Training on labelled examples: unseen classes, or unseen rows of the same classes, beside controls.
 
-Networks are trained by ``benchmarks.labelled_weights``, and everything that was chosen, was chosen on
-training classes that were held out. No method sees a label of a test set; those marked "true k" are told how
-many classes there are.
+Whatever was chosen, was chosen on training classes that were held out.
 """
 
 from collections.abc import Callable, Mapping, Sequence

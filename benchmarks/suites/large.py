@@ -1,9 +1,7 @@
 """More rows than memory: time, memory and labels of files read in batches, and of two dask workers.
 
-Every run is a process of its own, ``python -m benchmarks.suites.large METHOD ROWS FEATURES SEED``. Files are
-made once and kept in the system's folder for temporary files. Before the clock starts the method labels a
-small folder, with dask on the same workers, so that imports and the loading of compiled code are not part of
-what is measured. It prints one line of JSON; what labels are worth is looked at after the clock has stopped.
+Every run is a process of its own, ``python -m benchmarks.suites.large METHOD ROWS FEATURES SEED``, which
+prints one line of JSON. Files are made once and kept in the system's folder for temporary files.
 """
 
 import contextlib
@@ -165,7 +163,7 @@ def in_a_process(method: str, n: int, d: int) -> Run:
         line = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1]
         found: dict[str, Any] = json.loads(line)
         labels = np.zeros(len(case.points), dtype=np.int64)  # the true ones were looked at over there
-        return Outcome(labels, more=lambda: found, seconds=float(found["seconds"]))
+        return Outcome(labels, more=lambda case: found, seconds=float(found["seconds"]))
 
     return run
 

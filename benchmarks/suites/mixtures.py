@@ -1,8 +1,4 @@
-"""Mixtures whose truth is known: test sets of DAC, AMCP and CHiGac, other scales, bent clusters, ablations.
-
-Each network has the same rows: alone first, then its controls, then with the search that ``fit`` does by
-default; ``GaussianSearch`` is the search alone.
-"""
+"""Mixtures of known truth: test sets of DAC, AMCP and CHiGac, other scales, bent clusters, ablations."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

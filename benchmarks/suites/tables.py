@@ -1,7 +1,4 @@
-"""Data sets with k hidden: batteries of shapes, tables, single cells, texts and learned features.
-
-Every method sees the same points, and none is told the number of clusters but those in a block of their own.
-"""
+"""Data sets with k hidden: batteries of shapes, tables, single cells, texts and learned features."""
 
 import math
 import statistics

@@ -53,7 +53,7 @@ def by_stages(name: str) -> Run:
 
     def run(case: Case) -> Outcome:
         seconds = stage_seconds(model, case.points)
-        return Outcome(model.labels_, more=lambda: seconds, seconds=sum(seconds.values()))
+        return Outcome(model.labels_, more=lambda case: seconds, seconds=sum(seconds.values()))
 
     return run
 

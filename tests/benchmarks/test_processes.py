@@ -55,7 +55,8 @@ def test_what_comes_after_the_partition_is_not_timed() -> None:
         order.append("density")
         return -3.0
 
-    def more() -> dict[str, int]:
+    def more(true: Case) -> dict[str, int]:
+        assert true is case
         order.append("more")
         return {"chains": 2}
 
