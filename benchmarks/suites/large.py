@@ -52,8 +52,7 @@ def folder_of(n: int, d: int) -> Path:
     labels = []
     # At least two files, so that two workers have something to do; of the small folder each gets some.
     n_files = 8 if n == SMALL else max(2, n // ROWS_OF_FILE)
-    sizes = [len(part) for part in np.array_split(np.arange(n), n_files)]
-    for number, size in enumerate(sizes):
+    for number, size in enumerate(map(len, np.array_split(np.arange(n), n_files))):
         of_file = rng.choice(N_CLUSTERS, size, p=shares / shares.sum())
         points = (centres[of_file] + rng.normal(size=(size, d))).astype(np.float32)
         table = pyarrow.table({f"x{j}": column for j, column in enumerate(points.T)})
