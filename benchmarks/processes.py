@@ -213,13 +213,15 @@ class Processes:
         worker = self._workers.get(name)
         if worker is None or not worker.alive:
             worker = self._workers[name] = _Worker(method.threads)
-        if method.warm_up and method.name not in worker.warm:
+        if not method.fresh and method.name not in worker.warm:
             reply = worker.run(method, case.head(*WARM_UP), math.inf, START_LIMIT)
             if not worker.alive:
                 return reply
             worker.warm.add(method.name)  # other failures show again
         of_all_threads = limit * (method.threads or os.cpu_count() or 1)
         reply = worker.run(method, case, of_all_threads, PATIENCE * limit)
+        if method.fresh:
+            worker.close()
         return replace(reply, cpu_seconds=limit) if reply.status == "timeout" else reply
 
     def close(self) -> None:

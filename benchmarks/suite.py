@@ -76,7 +76,7 @@ class Method:
     identity: Callable[[], str] | None = None  # what else decides its result, such as a weights file
     group: str | None = None  # methods of one group share a process, which takes seconds to start
     threads: int | None = 1  # of numerical libraries; None leaves the number to them
-    warm_up: bool = True  # a first call, on a few points, before those that are timed
+    fresh: bool = False  # a new process for each data set, and no first call on a few points in it
     max_points: int | None = None  # larger data sets are skipped
     time_limit: float | None = None  # seconds of CPU time, if less than the suite's
     max_sets: int | None = None  # measured on the first data sets of each kind only

@@ -1,17 +1,11 @@
 """More rows than memory: time, memory and labels of files read in batches, and of two dask workers.
 
-Every run is a process of its own, ``python -m benchmarks.suites.large METHOD ROWS FEATURES SEED``, which
-prints one line of JSON. Files are made once and kept in the system's folder for temporary files.
+Every run is a process of its own. Files are made once and kept in the system's folder for temporary files.
 """
 
 import contextlib
-import json
-import os
-import subprocess
-import sys
 import tempfile
 import time
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -62,6 +56,12 @@ def folder_of(n: int, d: int) -> Path:
     return folder
 
 
+def with_files(n: int, d: int, index: int) -> Case:
+    """A case that says nothing: its files are there, and read by the method's process alone."""
+    folder_of(n, d)
+    return Case(np.zeros((1, 1)), index)
+
+
 def watch(spent: defaultdict[str, float]) -> None:
     """Write down the time of all fits of samples, their number, and the time of all passes, from now on."""
     pipelined: Any = import_module("clusterwise.estimators.pipelined")
@@ -108,61 +108,49 @@ def fitted(method: str, folder: Path, seed: int) -> tuple[Any, Iterator[np.ndarr
     return model, (labels.compute() for labels in [model.labels_])
 
 
-def main(method: str, n: int, d: int, seed: int = 0) -> None:
+def read_in_batches(method: str, n: int, d: int) -> Run:
+    """One method on one folder; before the clock starts it labels a small one, so that all is loaded."""
     import pyarrow
     from pyarrow import parquet
 
     from clusterwise.datasets.writing import write_batches
 
-    warnings.simplefilter("ignore")
-    with contextlib.ExitStack() as stack:
-        out = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "labels.parquet"
-        client = None
-        if method.endswith(", dask"):
-            from distributed import Client, LocalCluster
-
-            cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)  # type: ignore[no-untyped-call]
-            client = stack.enter_context(Client(stack.enter_context(cluster)))  # type: ignore[no-untyped-call]
-
-        def over_all(total: Callable[[list[float]], float], figure: Callable[[], float]) -> float:
-            """Of all workers."""
-            return total([0.0] if client is None else list(client.run(figure).values()))
-
-        spent = defaultdict[str, float](float)
-        if method != REFERENCE:
-            watch(spent)
-        for folder in (folder_of(SMALL, d), folder_of(n, d)):
-            spent.clear()
-            cpu, started = time.process_time() + over_all(sum, time.process_time), time.perf_counter()
-            model, labels_of_parts = fitted(method, folder, seed)
-            tables = (pyarrow.table({"label": labels.astype(np.int32)}) for labels in labels_of_parts)
-            timed(spent, "passes", write_batches)(out, tables, 0)
-        measured = {"sample": 0.0, "passes": 0.0, "rounds": 0.0, **spent}
-        measured["seconds"] = time.perf_counter() - started
-        measured["cpu"] = time.process_time() + over_all(sum, time.process_time) - cpu
-        measured |= {"peak": peak_memory_mb(), "worker_peak": over_all(max, peak_memory_mb)}
-        labels = parquet.read_table(out).column("label").to_numpy()
-    if method == REFERENCE:
-        measured["passes"] = measured["seconds"]  # it does nothing else
-    if hasattr(model, "convergence_"):
-        measured["r_hat"] = model.convergence_.r_hat["log_joint"]
-    digest = np.dot(labels.astype(np.uint64) + 1, np.arange(len(labels), dtype=np.uint64))
-    ari = adjusted_rand_score(np.load(folder.with_suffix(".npy")), labels)
-    measured |= {"k": len(np.unique(labels)), "ARI": float(ari), "digest": int(digest)}
-    print(json.dumps(measured), flush=True)
-    os._exit(0)  # clusters of dask may take long to say good-bye
-
-
-def in_a_process(method: str, n: int, d: int) -> Run:
-    """One method on one folder, in a process that does nothing else."""
-
     def run(case: Case) -> Outcome:
-        folder_of(n, d)
-        command = [sys.executable, "-m", "benchmarks.suites.large", method, str(n), str(d), str(case.seed)]
-        line = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1]
-        found: dict[str, Any] = json.loads(line)
-        labels = np.zeros(len(case.points), dtype=np.int64)  # the true ones were looked at over there
-        return Outcome(labels, more=lambda case: found, seconds=float(found["seconds"]))
+        with contextlib.ExitStack() as stack:
+            out = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "labels.parquet"
+            client = None
+            if method.endswith(", dask"):
+                from distributed import Client, LocalCluster
+
+                cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)  # type: ignore[no-untyped-call]
+                client = stack.enter_context(Client(stack.enter_context(cluster)))  # type: ignore[no-untyped-call]
+
+            def over_all(total: Callable[[list[float]], float], figure: Callable[[], float]) -> float:
+                """Of all workers."""
+                return total([0.0] if client is None else list(client.run(figure).values()))
+
+            spent = defaultdict[str, float](float)
+            if method != REFERENCE:
+                watch(spent)
+            for folder in (folder_of(SMALL, d), folder_of(n, d)):
+                spent.clear()
+                cpu, started = time.process_time() + over_all(sum, time.process_time), time.perf_counter()
+                model, labels_of_parts = fitted(method, folder, case.seed)
+                tables = (pyarrow.table({"label": labels.astype(np.int32)}) for labels in labels_of_parts)
+                timed(spent, "passes", write_batches)(out, tables, 0)
+            found: dict[str, Any] = {"sample": 0.0, "passes": 0.0, "rounds": 0.0, **spent}
+            seconds = time.perf_counter() - started
+            found["cpu"] = time.process_time() + over_all(sum, time.process_time) - cpu
+            found |= {"peak": peak_memory_mb(), "worker_peak": over_all(max, peak_memory_mb)}
+            labels = parquet.read_table(out).column("label").to_numpy()
+        if method == REFERENCE:
+            found["passes"] = seconds  # it does nothing else
+        if hasattr(model, "convergence_"):
+            found["r_hat"] = model.convergence_.r_hat["log_joint"]
+        digest = np.dot(labels.astype(np.uint64) + 1, np.arange(len(labels), dtype=np.uint64))
+        ari = adjusted_rand_score(np.load(folder.with_suffix(".npy")), labels)
+        found |= {"k": len(np.unique(labels)), "ARI": float(ari), "digest": int(digest)}
+        return Outcome(np.zeros(len(case.points), dtype=np.int64), more=lambda case: found, seconds=seconds)
 
     return run
 
@@ -218,16 +206,10 @@ def large(quick: bool) -> Suite:
     data, methods = [], []
     for kind, (n, d, names) in plan.items():
         runs = 3 if d == 16 and n <= 1_000_000 and not quick else 1
-        own = [
-            Method(
-                f"{name}, {kind}", partial(in_a_process, name, n, d), "peer" if name == REFERENCE else "ours",
-                threads=None, warm_up=False,
-            )
-            for name in names
-        ]  # fmt: skip
-        # The files are known to the process alone.
-        data.append(Data(kind, partial(Case, np.zeros((1, 1))), runs, tuple(one.name for one in own)))
-        methods += own
+        data.append(Data(kind, partial(with_files, n, d), runs, tuple(f"{name}, {kind}" for name in names)))
+        for name in names:
+            own = partial(Method, f"{name}, {kind}", partial(read_in_batches, name, n, d))
+            methods.append(own("peer" if name == REFERENCE else "ours", threads=None, fresh=True))
 
     def report(rows: Rows, page: Path) -> list[str]:
         header = ["method", "exponent of seconds", "of seconds for all rows", "most memory over least"]
@@ -238,6 +220,3 @@ def large(quick: bool) -> Suite:
 
 
 SUITES = {"large": large}
-
-if __name__ == "__main__":
-    main(sys.argv[1], *map(int, sys.argv[2:]))
