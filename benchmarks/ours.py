@@ -7,6 +7,7 @@ network, and of no network at all (``GaussianSearch``), is what a trained one ha
 
 import hashlib
 import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any, Literal
 
 import clusterwise
 from benchmarks.suite import BenchmarkError, Case, Method, Outcome, Run
-from clusterwise.pretrained import list_weights, weights_path
+from clusterwise.pretrained import Weights, list_weights, weights_path
 from clusterwise.pretrained import untrained as without_training
 
 ALL_ROWS: dict[str, Any] = {"max_network_points": 10_000}
@@ -28,11 +29,10 @@ def find_weights(weights: str | Path) -> str | Path:
     """
     if weights in list_weights() or Path(weights).is_file():
         return weights
-    from benchmarks.labelled_weights import RUNS, path_of, weights_of
+    from benchmarks.labelled_weights import RUNS, trained_weights
 
     if weights in RUNS:
-        weights_of(str(weights))
-        return path_of(str(weights))
+        return trained_weights(str(weights))
     path = WEIGHTS / f"{weights}.safetensors"
     if not path.is_file():
         raise BenchmarkError(f"There are no weights {weights}, neither shipped nor in {WEIGHTS}; train them.")
@@ -45,12 +45,21 @@ def weights_identity(weights: str | Path, trained: bool = True) -> str:
     return f"{Path(weights).stem} {digest[:8]}{'' if trained else ', untrained'}"
 
 
-def estimator(name: str, weights: str | Path | None = None, trained: bool = True, **options: Any) -> Run:
+def estimator(
+    name: str,
+    weights: str | Path | Weights | None = None,
+    trained: bool = True,
+    density: bool = True,
+    more: Callable[[Any, Case], Mapping[str, Any]] | None = None,
+    **options: Any,
+) -> Run:
     """One of our estimators, with weights that are read once; untrained ones have the same shape.
 
-    Whether ``fit`` warned is told after the clock has stopped.
+    After the clock has stopped it tells the density of the points, whether ``fit`` warned, and ``more``.
     """
-    if weights is not None:
+    if isinstance(weights, Weights):
+        options["weights"] = weights
+    elif weights is not None:
         found = find_weights(weights)
         options["weights"] = found if trained else without_training(found, seed=0)
     model = getattr(clusterwise, name)(**options)
@@ -60,7 +69,8 @@ def estimator(name: str, weights: str | Path | None = None, trained: bool = True
             warnings.simplefilter("always")  # chains that did not converge: their result counts all the same
             model.set_params(random_state=case.seed).fit(case.points)
         warned = {"warned": int(len(caught) > 0)}
-        return Outcome(model.labels_, lambda: float(model.score(case.points)), lambda: warned)
+        score = (lambda: float(model.score(case.points))) if density else None
+        return Outcome(model.labels_, score, lambda true: {**warned, **(more(model, true) if more else {})})
 
     return run
 
@@ -122,5 +132,5 @@ FAMILIES = {
 FLOWS = Family("DAC with flows", "DAC", "dac-warped-2d")  # for bent clusters
 # The shipped weights of DAC were trained on more clusters than in the paper; these were not.
 DAC_SMALL = Family("DAC (minimum-loss, trained on k <= 4)", "DAC", "dac-minimum-loss-2d-k4", MINIMUM_LOSS)
-_rows = [row for family in (*FAMILIES.values(), DAC_SMALL) for row in family.entries()]
+_rows = [row for family in (*FAMILIES.values(), FLOWS, DAC_SMALL) for row in family.entries()]
 OURS = {row.name: row for row in (*_rows, *map(ours, ("Clusterer", "GaussianSearch", "DPMixture")))}

@@ -125,19 +125,21 @@ def by_data(rows: Rows, columns: Mapping[str, Cell]) -> list[str]:
 
 
 @cache
+def git(*words: str) -> str | None:
+    """What git says of this checkout; None if it does not know, or is not there."""
+    command = ["git", "-C", str(ROOT), *words]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
 def commit() -> str:
     """The last commit that changed the code, with a plus sign if the code differs from it, or "unknown"."""
     # Networks for two features are named in the version of each row that they stand behind.
     code = ("--", "src", "benchmarks/*.py", ":(exclude)src/clusterwise/pretrained/*-2d.*")
-
-    def git(*words: str) -> str:
-        return subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True, check=True).stdout
-
-    try:
-        changed = git("status", "--porcelain", *code)
-        return git("log", "-1", "--format=%h", "--abbrev=9", *code).strip() + ("+" if changed.strip() else "")
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
+    last, changed = git("log", "-1", "--format=%h", "--abbrev=9", *code), git("status", "--porcelain", *code)
+    return "unknown" if last is None else last + ("+" if changed else "")
 
 
 def introduction(name: str) -> tuple[str, str]:

@@ -23,7 +23,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 from sklearn.cluster import HDBSCAN, KMeans
 from sklearn.metrics import silhouette_score
 from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
@@ -31,9 +30,6 @@ from sklearn.neighbors import KNeighborsClassifier, kneighbors_graph
 
 from benchmarks.scores import n_clusters
 from benchmarks.suite import Case, Method, Outcome
-from clusterwise.priors.base import Components
-from clusterwise.priors.correlated import CorrelatedComponents
-from clusterwise.priors.gaussians import GaussianComponents
 
 SILHOUETTE_ROWS = 2_000  # of a silhouette, which takes all pairs of rows
 
@@ -64,11 +60,10 @@ def bayesian_mixture(case: Case, n_components: int = 20, max_iter: int = 1000, f
     def log_likelihood() -> float:
         # Its own `score` is an expectation of log densities over the posterior, a little lower than
         # the log density of the mixture that it reports.
-        components, root = (
-            (CorrelatedComponents, np.linalg.cholesky) if full else (GaussianComponents, np.sqrt)
-        )
-        found: Components = components(model.weights_, model.means_, root(model.covariances_))
-        return float(logsumexp(found.log_joint(case.points), axis=1).mean())
+        found = GaussianMixture(n, covariance_type=kind)
+        found.weights_, found.means_ = model.weights_, model.means_
+        found.precisions_cholesky_ = model.precisions_cholesky_
+        return float(found.score(case.points))
 
     return Outcome(model.fit_predict(case.points), log_likelihood)
 

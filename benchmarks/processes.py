@@ -11,7 +11,8 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -69,63 +70,56 @@ def peak_memory_mb(reset: bool = False) -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
 
 
-def measure(run: Run, case: Case) -> Reply:
+def timed(spent: defaultdict[str, float], kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, with its seconds added to those that were ``spent`` on a kind of work."""
+
+    def measured(*arguments: Any, **options: Any) -> Any:
+        started = time.perf_counter()
+        try:
+            return function(*arguments, **options)
+        finally:
+            spent[kind] += time.perf_counter() - started
+
+    return measured
+
+
+def measure(run: Run, case: Case, sees_truth: bool = False) -> Reply:
     """Run a method on one data set. Time and memory are those of the partition, not of what comes after."""
     peak_memory_mb(reset=True)
     start, cpu = time.perf_counter(), time.process_time()
     try:
         with warnings.catch_warnings(action="ignore"):  # no convergence, say: the result counts all the same
-            outcome = run(case)
+            outcome = run(case if sees_truth else case.blind())
             seconds, cpu, peak = time.perf_counter() - start, time.process_time() - cpu, peak_memory_mb()
             labels = np.asarray(outcome.labels)
             n, got = len(case.points), f"shape {labels.shape} of {labels.dtype}"
             if labels.shape != (n,) or not np.issubdtype(labels.dtype, np.integer):
                 raise ValueError(f"labels must be {n} integers; got {got}")
             density = math.nan if outcome.log_likelihood is None else float(outcome.log_likelihood())
-            more = {} if outcome.more is None else dict(outcome.more())
+            more = {} if outcome.more is None else dict(outcome.more(case))
     except Exception as error:  # whatever a method raises is its result
         return Reply(one_line(error), seconds=time.perf_counter() - start, peak_memory_mb=peak_memory_mb())
     seconds = seconds if outcome.seconds is None else outcome.seconds
     return Reply("ok", labels, density, more, seconds, cpu, peak)
 
 
-def _answer(runs: dict[str, Run], question: Method | str, case: Case) -> Reply:
-    """Build a method, or run the one of this name."""
-    if isinstance(question, str):
-        return measure(runs[question], case)
-    try:
-        runs[question.name] = question.build()
-    except Exception as error:
-        return Reply(one_line(error))
-    if question.warm_up:
-        measure(runs[question.name], case)  # a failure shows again on a real data set
-    return Reply("ok")
-
-
 class ThisProcess:
-    """Methods in the runner's own process, for debuggers and tests: no time limit, a crash is a crash."""
+    """Methods in this process; in the runner's own, for debuggers and tests: no limit, a crash is a crash."""
 
     def __init__(self) -> None:
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[str, Run | Reply] = {}  # or why a method cannot be built
 
     def run(self, method: Method, case: Case, limit: float) -> Reply:
-        shown, reply = case if method.sees_truth else case.blind(), Reply("ok")
         if method.name not in self._runs:
-            reply = _answer(self._runs, replace(method, warm_up=False), shown)
-        return _answer(self._runs, method.name, shown) if reply.status == "ok" else reply
+            try:
+                self._runs[method.name] = method.build()
+            except Exception as error:
+                self._runs[method.name] = Reply(one_line(error))
+        run = self._runs[method.name]
+        return run if isinstance(run, Reply) else measure(run, case, method.sees_truth)
 
     def close(self) -> None:
         """Nothing to end."""
-
-
-def limit_cpu(seconds: float) -> None:
-    """Let the system end this process after this many more seconds of CPU time, where it can."""
-    if resource is None:  # the runner's wall clock remains
-        return
-    most = resource.RLIM_INFINITY
-    soft = most if math.isinf(seconds) else math.ceil(time.process_time() + seconds)
-    resource.setrlimit(resource.RLIMIT_CPU, (soft, most))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def _leave_with(parent: Any) -> None:
@@ -138,17 +132,21 @@ def _serve(connection: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the runner, which then ends us
     threading.Thread(target=_leave_with, args=(multiprocessing.parent_process(),), daemon=True).start()
     warnings.simplefilter("ignore")
-    runs: dict[str, Run] = {}
+    methods = ThisProcess()
     while True:
         try:
-            question, case, limit = connection.recv()
+            method, case, limit = connection.recv()
         except EOFError:
             return
         except Exception as error:  # a method that cannot be imported here
             connection.send(Reply(one_line(error)))
             continue
-        limit_cpu(limit)
-        connection.send(_answer(runs, question, case))
+        if resource is not None:  # else the runner's wall clock remains
+            most = resource.RLIM_INFINITY
+            soft = most if math.isinf(limit) else math.ceil(time.process_time() + limit)
+            resource.setrlimit(resource.RLIMIT_CPU, (soft, most))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        connection.send(methods.run(method, case, limit))
 
 
 @contextlib.contextmanager
@@ -170,18 +168,18 @@ class _Worker:
 
     def __init__(self, threads: int | None) -> None:
         context = multiprocessing.get_context("spawn")
-        self.alive, self.built = True, set[str]()  # names of the methods that the process knows
+        self.alive, self.warm = True, set[str]()  # names of the methods that ran in the process
         self._connection, other = context.Pipe()
         self._process = context.Process(target=_serve, args=(other,))
         with limited_threads(threads):
             self._process.start()
         other.close()  # so that its end is noticed here
 
-    def ask(self, question: Method | str, case: Case, limit: float, wall_limit: float) -> Reply:
+    def run(self, method: Method, case: Case, limit: float, wall_limit: float) -> Reply:
         """Send a question and wait for the answer; without one the process is ended."""
         begin = time.perf_counter()
         with contextlib.suppress(OSError, EOFError):  # it died by itself, or at its limit of CPU time
-            self._connection.send((question, case, limit))
+            self._connection.send((method, case, limit))
             if self._connection.poll(wall_limit):
                 return self._connection.recv()
         seconds = time.perf_counter() - begin
@@ -203,29 +201,27 @@ class Processes:
 
     def __init__(self) -> None:
         self._workers: dict[str, _Worker] = {}
-        self._broken: dict[str, Reply] = {}  # methods that cannot be built, and why
+        self._kept: dict[str, Reply] = {}  # by methods that cannot travel
 
     def run(self, method: Method, case: Case, limit: float) -> Reply:
         """Run a method on one data set within ``limit`` seconds of CPU time; never raises."""
-        if method.name in self._broken:
-            return self._broken[method.name]
         try:
             pickle.dumps(method)
         except Exception as error:  # a lambda, an open file: pickle raises what it likes
-            return self._broken.setdefault(method.name, Reply(one_line(error)))
-        name, shown = method.group or method.name, case if method.sees_truth else case.blind()
+            return self._kept.setdefault(method.name, Reply(one_line(error)))
+        name = method.group or method.name
         worker = self._workers.get(name)
         if worker is None or not worker.alive:
             worker = self._workers[name] = _Worker(method.threads)
-        if method.name not in worker.built:
-            reply = worker.ask(method, shown.head(*WARM_UP), math.inf, START_LIMIT)
-            if worker.alive and reply.status != "ok":  # it answered: building would fail again
-                self._broken[method.name] = reply
-            if reply.status != "ok":
+        if not method.fresh and method.name not in worker.warm:
+            reply = worker.run(method, case.head(*WARM_UP), math.inf, START_LIMIT)
+            if not worker.alive:
                 return reply
-            worker.built.add(method.name)
+            worker.warm.add(method.name)  # other failures show again
         of_all_threads = limit * (method.threads or os.cpu_count() or 1)
-        reply = worker.ask(method.name, shown, of_all_threads, PATIENCE * limit)
+        reply = worker.run(method, case, of_all_threads, PATIENCE * limit)
+        if method.fresh:
+            worker.close()
         return replace(reply, cpu_seconds=limit) if reply.status == "timeout" else reply
 
     def close(self) -> None:

@@ -76,11 +76,10 @@ def _cells(suite: Suite, case: Case, reply: Reply) -> dict[str, object]:
         return cells
     try:
         figures = {name: score(name, case, reply.labels, reply.log_likelihood) for name in suite.metrics}
-        more = reply.more if suite.score is None else suite.score(case, reply.labels, reply.more)
     except Exception as error:
         return cells | {"status": one_line(error)}
-    cells |= {name: f"{value:.8g}" for name, value in figures.items()}
-    return cells | {name: f"{v:.8g}" if isinstance(v, float) else v for name, v in more.items()}
+    further = {**figures, **reply.more}
+    return cells | {name: f"{v:.8g}" if isinstance(v, float) else v for name, v in further.items()}
 
 
 def _measure(
@@ -151,12 +150,8 @@ def run_suite(
 ) -> Path:
     """Measure a suite; write its rows to ``NAME.csv`` in ``out`` and return its page, ``NAME.md``.
 
-    Rows that are there already are kept, so that a killed run goes on where it stopped and methods may be
-    measured one after the other; errors are tried again. A quick run has files of its own, ``NAME.quick.*``.
-    ``methods`` are the only ones to measure, ``sets`` the most data sets of each kind. ``redo`` forgets the
-    rows of these methods first; ``stale`` replaces rows of other code, weights or libraries, one by one.
-    ``here`` runs methods in this process, for a debugger. ``write`` gets a line of text now and then;
-    ``suite`` stands in for the one called ``name``.
+    Rows that are there already are kept, so that a killed run goes on where it stopped; errors are tried
+    again. Options are those of the command; ``suite`` stands in for the one called ``name``.
     """
     whole = find_suite(name, quick) if suite is None else suite
     chosen = _narrowed(whole, methods, sets)

@@ -1,23 +1,13 @@
 """Which results are old, incomplete or missing, and how long measuring again would take."""
 
 import re
-import subprocess
-from functools import cache
 from pathlib import Path
 
-from benchmarks.page import ROOT, markdown_table
+from benchmarks.page import git, markdown_table
 from benchmarks.runner import is_current, version_of
 from benchmarks.store import Store
 from benchmarks.suite import find_suite, suite_names
 from benchmarks.summary import describe
-
-
-@cache
-def _age(commit: str) -> int | None:
-    """How many commits have changed the package since; None if the commit is not known here."""
-    command = ["git", "-C", str(ROOT), "rev-list", "--count", f"{commit}..HEAD", "--", "src"]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
-    return int(found.stdout) if found.returncode == 0 else None
 
 
 def _line(name: str, out: Path) -> tuple[list[str], float]:
@@ -38,8 +28,11 @@ def _line(name: str, out: Path) -> tuple[list[str], float]:
         elif lacking + stale and not any(row["status"].startswith("skipped") for row in rows):
             unknown = True
     found_in = (re.search(r"\((?:rows of )?(\w+)", row["version"]) for row in stored.values())
-    ages = [_age(commit) for commit in sorted({found[1] for found in found_in if found})]
-    oldest = str(max(filter(None, ages), default=0)) if ages and None not in ages else "?" if stored else ""
+    commits = sorted({found[1] for found in found_in if found})
+    # How many commits have changed the package since; None for a commit that is not known here.
+    ages = [git("rev-list", "--count", f"{commit}..HEAD", "--", "src") for commit in commits]
+    known = [int(age) for age in ages if age is not None]
+    oldest = str(max(known)) if known and len(known) == len(ages) else "?" if stored else ""
     estimate = f"{'more than ' if unknown else ''}{minutes:.1f}"
     return [name, str(len(stored)), str(missing), str(old), oldest, estimate], minutes
 

@@ -53,7 +53,7 @@ class Outcome:
     labels: np.ndarray  # (n,) integers
     # The next two are called after the clock has stopped.
     log_likelihood: Callable[[], float] | None = None  # mean log density per point
-    more: Callable[[], Mapping[str, Any]] | None = None  # whatever else the suite's ``score`` wants
+    more: Callable[[Case], Mapping[str, Any]] | None = None  # further cells, from the case with its truth
     seconds: float | None = None  # a method's own clock, where the time of the whole call is not meant
 
 
@@ -76,7 +76,7 @@ class Method:
     identity: Callable[[], str] | None = None  # what else decides its result, such as a weights file
     group: str | None = None  # methods of one group share a process, which takes seconds to start
     threads: int | None = 1  # of numerical libraries; None leaves the number to them
-    warm_up: bool = True  # a first call, on a few points, before those that are timed
+    fresh: bool = False  # a new process for each data set, and no first call on a few points in it
     max_points: int | None = None  # larger data sets are skipped
     time_limit: float | None = None  # seconds of CPU time, if less than the suite's
     max_sets: int | None = None  # measured on the first data sets of each kind only
@@ -100,8 +100,7 @@ class Suite:
     # Rows and the path of the page -> parts of the page, in place of these tables.
     report: Callable[[Rows, Path], Sequence[str]] | None = None
     metrics: tuple[str, ...] = ("ARI", "k error")  # of ``benchmarks.scores``
-    columns: tuple[str, ...] = ()  # names of further cells, which ``score`` makes
-    score: Callable[[Case, np.ndarray, Mapping[str, Any]], Mapping[str, object]] | None = None
+    columns: tuple[str, ...] = ()  # names of further cells, of those that an outcome has
     time_limit: float = 120.0  # seconds of CPU time for one method on one data set
     patience: int = 5  # time-outs in a row before a method is spared the other data sets of a kind
 

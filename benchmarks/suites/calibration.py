@@ -1,15 +1,15 @@
 """Are ``k_posterior_`` and ``membership_`` honest? Over many data sets whose truth is known."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-import clusterwise
-from benchmarks.ours import FAMILIES, weights_identity
+from benchmarks.ours import FAMILIES, ours
 from benchmarks.page import NOTHING, mean, sets
-from benchmarks.suite import Case, Data, Method, Outcome, Suite
+from benchmarks.suite import Case, Data, Suite
 from benchmarks.suites.mixtures import CRP_SCALES, DAC_SIZES, SIZES, draw_crp, draw_mog
 from benchmarks.summary import Rows
 from benchmarks.synthetic import Word, drawn, generator_of
@@ -39,31 +39,13 @@ def _table(index: int) -> Case:
     return Case(found.points, index, (found.labels,))
 
 
-def with_probabilities(name: str, case: Case, **options: Any) -> Outcome:
-    """An estimator whose ``more`` are its probabilities."""
-    model = getattr(clusterwise, name)(random_state=case.seed, **options).fit(case.points)
-    found = {"k": model.k_posterior_, "confidence": model.probabilities_}
-    return Outcome(model.labels_, more=lambda: found)
-
-
-def _own(name: str, estimator: str, identity: Callable[[], str] | None = None, **options: Any) -> Method:
-    build = partial(partial, with_probabilities, estimator, **options)
-    return Method(name, build, "ours", identity=identity, group="ours")
-
-
-METHODS = (
-    *(_own(one.name, one.estimator, partial(weights_identity, one.weights), **one.options)
-      for one in map(FAMILIES.__getitem__, ("AMCP", "CHiGac", "DAC (anchored)", "ACT-ST"))),
-    *(_own(name, name) for name in ("GaussianSearch", "Clusterer")),
-)  # fmt: skip
-
-
-def scored(case: Case, labels: np.ndarray, more: Mapping[str, Any]) -> dict[str, object]:
+def scored(model: Any, case: Case) -> dict[str, float]:
+    """What the probabilities of an estimator are worth."""
     (true,) = case.references
     kept = true >= 0  # without noise
     true = true[kept]
-    right, confidence = matched_points(true, labels[kept]), np.asarray(more["confidence"])[kept]
-    k, posterior = len(np.unique(true)), more["k"]
+    right, confidence = matched_points(true, model.labels_[kept]), model.probabilities_[kept]
+    k, posterior = len(np.unique(true)), model.k_posterior_
     top = min(posterior, key=lambda one: (-posterior[one], one))
     return {
         "true k on top": float(top == k),
@@ -73,6 +55,13 @@ def scored(case: Case, labels: np.ndarray, more: Mapping[str, Any]) -> dict[str,
         "confidence": float(confidence.mean()),
         "ECE of points": expected_calibration_error(confidence, right),
     }
+
+
+SCORED: dict[str, Any] = {"density": False, "more": scored}
+METHODS = (
+    *(FAMILIES[name].entry(name, **SCORED) for name in ("AMCP", "CHiGac", "DAC (anchored)", "ACT-ST")),
+    *(replace(ours(name, **SCORED), group="networks") for name in ("GaussianSearch", "Clusterer")),
+)
 
 
 def k_error(rows: Rows, everything: Rows) -> str:
@@ -91,7 +80,7 @@ def calibration(quick: bool) -> Suite:
     data = [Data(name, draw, n_sets) for name, draw in zip(DRAWS, draws, strict=True)]
     data.append(Data("tables of the training prior", _table, 60 * n_sets, ("Clusterer",)))
     table = {"sets": sets, **{name: mean(name, 3) for name in COLUMNS}, "ECE of k": k_error}
-    return Suite(data, METHODS, table, metrics=("k", "true k"), columns=COLUMNS, score=scored)
+    return Suite(data, METHODS, table, metrics=("k", "true k"), columns=COLUMNS)
 
 
 SUITES = {"calibration": calibration}

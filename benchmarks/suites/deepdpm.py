@@ -1,7 +1,4 @@
-"""DeepDPM and Dirichlet-process mixtures on the features of DeepDPM's paper, and parts of DeepDPM taken away.
-
-The data do not come with the repository: see ``benchmarks.data``.
-"""
+"""DeepDPM and Dirichlet-process mixtures on the features of DeepDPM's paper, and parts of it taken away."""
 
 from dataclasses import replace
 from functools import partial

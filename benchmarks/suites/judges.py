@@ -14,7 +14,7 @@ import clusterwise
 from benchmarks.ours import ours
 from benchmarks.scores import score
 from benchmarks.suite import Case, Method, Outcome, Run, Suite
-from benchmarks.suites.tables import SECONDS, battery_of, data_sets, figures_by_battery
+from benchmarks.suites.tables import PATIENCE, SECONDS, battery_of, data_sets, figures_by_battery
 from benchmarks.summary import Rows
 from clusterwise.components.niw import sum_by_label
 from clusterwise.judging.candidates import ORIGINS, filled
@@ -167,7 +167,7 @@ def report(rows: Rows, page: Path) -> list[str]:
 def judges(quick: bool) -> Suite:
     data = [one for one in data_sets(quick) if battery_of(one.name) not in ("texts", "features")]
     metrics = ("ARI", "k", "true k", "k error", "right k")
-    return Suite(data, methods(), report=report, metrics=metrics, patience=1_000_000)
+    return Suite(data, methods(), report=report, metrics=metrics, patience=PATIENCE)
 
 
 SUITES = {"judges": judges}

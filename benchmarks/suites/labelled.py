@@ -1,8 +1,6 @@
 """Training on labelled examples: unseen classes, or unseen rows of the same classes, beside controls.
 
-Networks are trained by ``benchmarks.labelled_weights``, and everything that was chosen, was chosen on
-training classes that were held out. No method sees a label of a test set; those marked "true k" are told how
-many classes there are.
+Whatever was chosen, was chosen on training classes that were held out.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-import clusterwise
-from benchmarks.labelled_weights import labelled_rows, weights_of
-from benchmarks.ours import estimator, find_weights, ours
+from benchmarks.labelled_weights import RUNS, labelled_rows, weights_of
+from benchmarks.ours import estimator, ours
 from benchmarks.page import mean, median, sets, share
 from benchmarks.peers import PEERS, REFERENCES
-from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
+from benchmarks.suite import Case, Data, Method, Run, Suite
 from clusterwise.models.encoded import EncodedModel
 from clusterwise.pipeline.encoded import EncodedSpace
 from clusterwise.pipeline.images import image_clusters
+from clusterwise.pretrained import get_weights
 
 METRICS = ("NMI (arithmetic)", "ARI", "accuracy", "k error", "right k", "k")
 FIGURES = {
@@ -67,12 +65,6 @@ def classes_of(name: str, n: int, fewest: int, most: int, index: int) -> Case:
     return _case(name, index, rng.permutation(np.concatenate(rows)))
 
 
-def labels_only(name: str, weights: str, trained: bool = True, **options: Any) -> Run:
-    """One of our estimators with weights of a run, or with its network and encoder untrained."""
-    run = estimator(name, weights, trained, **options)
-    return lambda case: replace(run(case), log_likelihood=None)
-
-
 def on_encoded(build: Callable[[], Run], weights: str) -> Run:
     """Any method on what the encoder of some weights makes of the rows."""
     model = weights_of(weights).model
@@ -81,29 +73,20 @@ def on_encoded(build: Callable[[], Run], weights: str) -> Run:
     return lambda case: run(replace(case, points=space.apply(case.points)))
 
 
-def drawing(weights: str, trained: bool = True, **options: Any) -> Run:
-    """DAC with a decoder: also how likely its clusters make the images, and how likely one context does."""
-    found: Any = weights_of(weights) if trained else clusterwise.pretrained.untrained(find_weights(weights))
-    model = clusterwise.DAC(weights=found, **options)
-
-    def run(case: Case) -> Outcome:
-        model.set_params(random_state=case.seed).fit(case.points)
-
-        def likelihoods() -> Mapping[str, float]:
-            features, n_pixels = model._prepared.features, case.points.shape[1]
-            together, first = np.zeros(len(features), int), model._clusters.select(np.zeros(1, int))
-            one = image_clusters(found.model.network, features, together, first)
-            density = replace(one, proportions=np.ones(1)).log_density(case.points).mean()
-            values = model.score(case.points) / n_pixels, float(density) / n_pixels
-            return dict(zip(LIKELIHOODS, values, strict=True))
-
-        return Outcome(model.labels_, more=likelihoods)
-
-    return run
+def likelihoods(model: Any, case: Case) -> dict[str, float]:
+    """How likely the clusters of DAC with a decoder make the images, and how likely one context does."""
+    features, n_pixels = model._prepared.features, case.points.shape[1]
+    together, first = np.zeros(len(features), int), model._clusters.select(np.zeros(1, int))
+    decoder: Any = get_weights(model.weights).model
+    one = image_clusters(decoder.network, features, together, first)
+    density = replace(one, proportions=np.ones(1)).log_density(case.points).mean()
+    values = model.score(case.points) / n_pixels, float(density) / n_pixels
+    return dict(zip(LIKELIHOODS, values, strict=True))
 
 
-def network(name: str, build: Callable[..., Run], controls: int = 2) -> list[Method]:
+def network(name: str, model: str, weights: str, controls: int = 2, **options: Any) -> list[Method]:
     """As ``fit`` does it by default, the network alone, and as many of both without training."""
+    build = partial(estimator, model, weights, density=False, **options)
     untrained = partial(build, trained=False)
     rows = [
         Method(name, build, "ours"),
@@ -127,8 +110,7 @@ RIVALS = (TOLD[0], REFERENCES["Ward (true k)"], *FREE, replace(SEARCH, kind="pee
 
 def amcp_and_dac(amcp: str, dac: str | None = None) -> list[Method]:
     """AMCP with its controls, DAC, and the search without a network."""
-    rows = network("AMCP", partial(labels_only, "AMCP", amcp))
-    rows += network("DAC", partial(labels_only, "DAC", dac), 0) if dac else []
+    rows = network("AMCP", "AMCP", amcp) + (network("DAC", "DAC", dac, 0) if dac else [])
     return [*rows, replace(encoded(SEARCH, amcp), kind="control")]
 
 
@@ -152,57 +134,41 @@ def _suite(
     return suite
 
 
+def _on_classes(
+    title: str, data: str, sizes: tuple[int, int, int], n_sets: int, free: Sequence[Method] = FREE
+) -> Callable[[bool], Suite]:
+    """Some classes of data that networks were trained on."""
+    own = {run.method: name for name, run in RUNS.items() if run.data == data}
+    first = own.get("amcp") or own["chigac"]
+    methods = amcp_and_dac(first, own.get("dac")) if "amcp" in own else network("CHiGac", "CHiGac", first)
+    draws = {title: partial(classes_of, data, *sizes)}
+    return _suite(draws, n_sets, methods + peers(first, own.get("metric"), free))
+
+
+CHARACTERS, DECODER = "amcp-characters", partial(network, "DAC with a decoder", "DAC", more=likelihoods)
 SUITES = {
     "all-characters": _suite(  # more clusters than any network was trained on
         {"659 characters at once": partial(_case, "omniglot", rows=slice(None))}, 1,
-        network("AMCP", partial(labels_only, "AMCP", "amcp-characters", max_clusters=1000), 1)
-        + [encoded(method, "amcp-characters") for method in (TOLD[0], *FREE)],
+        network("AMCP", "AMCP", CHARACTERS, 1, max_clusters=1000)
+        + [encoded(method, CHARACTERS) for method in (TOLD[0], *FREE)],
     ),
     "characters": _suite(
         {"20 alphabets": alphabet}, 20,
-        amcp_and_dac("amcp-characters", "omniglot-dac") + peers("amcp-characters", "omniglot-metric"),
+        amcp_and_dac(CHARACTERS, "omniglot-dac") + peers(CHARACTERS, "omniglot-metric"),
     ),
-    "odd-digits": _suite(
-        {"MNIST, odd digits": partial(classes_of, "mnist", 1000, 1, 5)}, 20,
-        amcp_and_dac("mnist-amcp", "mnist-dac") + peers("mnist-amcp", "mnist-metric"),
-    ),
-    "unseen-objects": _suite(
-        {"Tiny-ImageNet features, (300, 12)": partial(classes_of, "tiny-imagenet", 300, 12, 12)}, 30,
-        amcp_and_dac("tiny-imagenet-amcp", "tiny-imagenet-dac")
-        + peers("tiny-imagenet-amcp", "tiny-imagenet-metric"),
-    ),
-    "unseen-letters": _suite(
-        {"Letters of a table": partial(classes_of, "letter", 600, 2, 6)}, 12,
-        amcp_and_dac("letter-amcp", "letter-dac") + peers("letter-amcp", free=MIXTURES),
-    ),
-    "unseen-cells": _suite(
-        {"Cells of the human kidney": partial(classes_of, "kidney", 600, 2, 4)}, 12,
-        amcp_and_dac("kidney-amcp") + peers("kidney-amcp", free=MIXTURES),
-    ),
-    "cifar": _suite(
-        {"CIFAR-10 features, five classes to five": partial(classes_of, "cifar", 1000, 1, 5)}, 10,
-        amcp_and_dac("cifar-amcp", "cifar-dac") + peers("cifar-amcp", "cifar-metric"),
-    ),
-    "topics": _suite(
-        {"Reuters, four topics": partial(classes_of, "reuters", 1000, 4, 4)}, 10,
-        network("CHiGac", partial(labels_only, "CHiGac", "reuters-chigac"))
-        + peers("reuters-chigac", "reuters-metric"),
-    ),
-    "activities": _suite(
-        {"Six activities by accelerometer": partial(classes_of, "activities", 1000, 6, 6)}, 10,
-        network("CHiGac", partial(labels_only, "CHiGac", "activities-chigac"))
-        + peers("activities-chigac", "activities-metric"),
-    ),
+    "odd-digits": _on_classes("MNIST, odd digits", "mnist", (1000, 1, 5), 20),
+    "unseen-objects": _on_classes("Tiny-ImageNet features, (300, 12)", "tiny-imagenet", (300, 12, 12), 30),
+    "unseen-letters": _on_classes("Letters of a table", "letter", (600, 2, 6), 12, MIXTURES),
+    "unseen-cells": _on_classes("Cells of the human kidney", "kidney", (600, 2, 4), 12, MIXTURES),
+    "cifar": _on_classes("CIFAR-10 features, five classes to five", "cifar", (1000, 1, 5), 10),
+    "topics": _on_classes("Reuters, four topics", "reuters", (1000, 4, 4), 10),
+    "activities": _on_classes("Six activities by accelerometer", "activities", (1000, 6, 6), 10),
     "clothes": _suite(
         {"Fashion-MNIST, five classes to five": partial(classes_of, "clothes", 1000, 1, 4)}, 10,
-        network("DAC with a decoder", partial(drawing, "clothes-dac"), 1)
-        + peers("clothes-dac", "clothes-metric"),
-        *LIKELIHOODS,
+        DECODER("clothes-dac", 1) + peers("clothes-dac", "clothes-metric"), *LIKELIHOODS,
     ),
     "statistician": _suite(
         {f"up to {k_max} characters": partial(some_characters, k_max) for k_max in (4, 12)}, 20,
-        network("DAC with a decoder", partial(drawing, "omniglot-statistician"), 1)
-        + peers("omniglot-statistician"),
-        *LIKELIHOODS,
+        DECODER("omniglot-statistician", 1) + peers("omniglot-statistician"), *LIKELIHOODS,
     ),
 }  # fmt: skip

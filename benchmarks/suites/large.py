@@ -1,20 +1,12 @@
 """More rows than memory: time, memory and labels of files read in batches, and of two dask workers.
 
-Every run is a process of its own, ``python -m benchmarks.suites.large METHOD ROWS FEATURES SEED``. Files are
-made once and kept in the system's folder for temporary files. Before the clock starts the method labels a
-small folder, with dask on the same workers, so that imports and the loading of compiled code are not part of
-what is measured. It prints one line of JSON; what labels are worth is looked at after the clock has stopped.
+Every run is a process of its own. Files are made once and kept in the system's folder for temporary files.
 """
 
 import contextlib
-import json
-import os
-import subprocess
-import sys
 import tempfile
 import time
-import warnings
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
@@ -27,7 +19,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import clusterwise
 from benchmarks.page import NOTHING, by_data, markdown_table, median, ratio, significant
-from benchmarks.processes import peak_memory_mb
+from benchmarks.processes import peak_memory_mb, timed
 from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
 from benchmarks.summary import Cell, Rows
 
@@ -54,8 +46,7 @@ def folder_of(n: int, d: int) -> Path:
     labels = []
     # At least two files, so that two workers have something to do; of the small folder each gets some.
     n_files = 8 if n == SMALL else max(2, n // ROWS_OF_FILE)
-    sizes = [len(part) for part in np.array_split(np.arange(n), n_files)]
-    for number, size in enumerate(sizes):
+    for number, size in enumerate(map(len, np.array_split(np.arange(n), n_files))):
         of_file = rng.choice(N_CLUSTERS, size, p=shares / shares.sum())
         points = (centres[of_file] + rng.normal(size=(size, d))).astype(np.float32)
         table = pyarrow.table({f"x{j}": column for j, column in enumerate(points.T)})
@@ -65,55 +56,28 @@ def folder_of(n: int, d: int) -> Path:
     return folder
 
 
-class Clock:
-    """What one run has taken, from ``start`` to ``stop``; of dask's workers, too, if there is a client."""
+def with_files(n: int, d: int, index: int) -> Case:
+    """A case that says nothing: its files are there, and read by the method's process alone."""
+    folder_of(n, d)
+    return Case(np.zeros((1, 1)), index)
 
-    def __init__(self, client: Any) -> None:
-        self._client, self._spent = client, Counter[str]()
 
-    def _of_workers(self, function: Callable[[], float]) -> list[float]:
-        return [] if self._client is None else list(self._client.run(function).values())
+def watch(spent: defaultdict[str, float]) -> None:
+    """Write down the time of all fits of samples, their number, and the time of all passes, from now on."""
+    pipelined: Any = import_module("clusterwise.estimators.pipelined")
+    batches: Any = import_module("clusterwise.pipeline.batches")
+    fit_batches = pipelined.fit_batches
 
-    def _cpu_now(self) -> float:
-        return time.process_time() + sum(self._of_workers(time.process_time))
+    def watched(source: Any, read: Any, fit: Any, *more: Any) -> Any:
+        def counted(*arguments: Any) -> Any:
+            spent["rounds"] += 1
+            return fit(*arguments)
 
-    def start(self) -> None:
-        """Forget what was before."""
-        self._spent.clear()
-        self._cpu, self._seconds = self._cpu_now(), time.perf_counter()
+        return fit_batches(source, read, timed(spent, "sample", counted), *more)
 
-    def stop(self) -> dict[str, float]:
-        """Seconds, those of fits of the sample and of passes over all rows, CPU seconds, memory in MB."""
-        seconds, cpu = time.perf_counter() - self._seconds, self._cpu_now() - self._cpu
-        spent = {name: self._spent[name] for name in ("sample", "passes", "rounds")}
-        of_workers = max(self._of_workers(peak_memory_mb), default=0.0)
-        return {"seconds": seconds, "cpu": cpu, "peak": peak_memory_mb(), "worker_peak": of_workers, **spent}
-
-    def timed(self, kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function, with its time written down as that of the sample, or of a pass."""
-
-        def measured(*arguments: Any) -> Any:
-            started = time.perf_counter()
-            try:
-                return function(*arguments)
-            finally:
-                self._spent[kind] += time.perf_counter() - started  # type: ignore[assignment]
-                self._spent["rounds"] += kind == "sample"
-
-        return measured
-
-    def watch(self) -> None:
-        """Write down the time of all fits of samples, and of all passes, from now on."""
-        pipelined: Any = import_module("clusterwise.estimators.pipelined")
-        batches: Any = import_module("clusterwise.pipeline.batches")
-        fit_batches = pipelined.fit_batches
-
-        def watched(source: Any, read: Any, fit: Any, *more: Any) -> Any:
-            return fit_batches(source, read, self.timed("sample", fit), *more)
-
-        pipelined.fit_batches = watched
-        for name in ("survey", "_review"):
-            setattr(batches, name, self.timed("passes", getattr(batches, name)))
+    pipelined.fit_batches = watched
+    for name in ("survey", "_review"):
+        setattr(batches, name, timed(spent, "passes", getattr(batches, name)))
 
 
 def _batches(folder: Path) -> Iterator[np.ndarray]:
@@ -144,52 +108,49 @@ def fitted(method: str, folder: Path, seed: int) -> tuple[Any, Iterator[np.ndarr
     return model, (labels.compute() for labels in [model.labels_])
 
 
-def main(method: str, n: int, d: int, seed: int = 0) -> None:
+def read_in_batches(method: str, n: int, d: int) -> Run:
+    """One method on one folder; before the clock starts it labels a small one, so that all is loaded."""
     import pyarrow
     from pyarrow import parquet
 
     from clusterwise.datasets.writing import write_batches
 
-    warnings.simplefilter("ignore")
-    with contextlib.ExitStack() as stack:
-        out = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "labels.parquet"
-        client = None
-        if method.endswith(", dask"):
-            from distributed import Client, LocalCluster
-
-            cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)  # type: ignore[no-untyped-call]
-            client = stack.enter_context(Client(stack.enter_context(cluster)))  # type: ignore[no-untyped-call]
-        clock = Clock(client)
-        if method != REFERENCE:
-            clock.watch()
-        for folder in (folder_of(SMALL, d), folder_of(n, d)):
-            clock.start()
-            model, labels_of_parts = fitted(method, folder, seed)
-            tables = (pyarrow.table({"label": labels.astype(np.int32)}) for labels in labels_of_parts)
-            clock.timed("passes", write_batches)(out, tables, 0)
-        measured = clock.stop()
-        labels = parquet.read_table(out).column("label").to_numpy()
-    if method == REFERENCE:
-        measured["passes"] = measured["seconds"]  # it does nothing else
-    if hasattr(model, "convergence_"):
-        measured["r_hat"] = model.convergence_.r_hat["log_joint"]
-    digest = np.dot(labels.astype(np.uint64) + 1, np.arange(len(labels), dtype=np.uint64))
-    ari = adjusted_rand_score(np.load(folder.with_suffix(".npy")), labels)
-    measured |= {"k": len(np.unique(labels)), "ARI": float(ari), "digest": int(digest)}
-    print(json.dumps(measured), flush=True)
-    os._exit(0)  # clusters of dask may take long to say good-bye
-
-
-def in_a_process(method: str, n: int, d: int) -> Run:
-    """One method on one folder, in a process that does nothing else."""
-
     def run(case: Case) -> Outcome:
-        folder_of(n, d)
-        command = [sys.executable, "-m", "benchmarks.suites.large", method, str(n), str(d), str(case.seed)]
-        line = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1]
-        found: dict[str, Any] = json.loads(line)
-        labels = np.zeros(len(case.points), dtype=np.int64)  # the true ones were looked at over there
-        return Outcome(labels, more=lambda: found, seconds=float(found["seconds"]))
+        with contextlib.ExitStack() as stack:
+            out = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "labels.parquet"
+            client = None
+            if method.endswith(", dask"):
+                from distributed import Client, LocalCluster
+
+                cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)  # type: ignore[no-untyped-call]
+                client = stack.enter_context(Client(stack.enter_context(cluster)))  # type: ignore[no-untyped-call]
+
+            def over_all(total: Callable[[list[float]], float], figure: Callable[[], float]) -> float:
+                """Of all workers."""
+                return total([0.0] if client is None else list(client.run(figure).values()))
+
+            spent = defaultdict[str, float](float)
+            if method != REFERENCE:
+                watch(spent)
+            for folder in (folder_of(SMALL, d), folder_of(n, d)):
+                spent.clear()
+                cpu, started = time.process_time() + over_all(sum, time.process_time), time.perf_counter()
+                model, labels_of_parts = fitted(method, folder, case.seed)
+                tables = (pyarrow.table({"label": labels.astype(np.int32)}) for labels in labels_of_parts)
+                timed(spent, "passes", write_batches)(out, tables, 0)
+            found: dict[str, Any] = {"sample": 0.0, "passes": 0.0, "rounds": 0.0, **spent}
+            seconds = time.perf_counter() - started
+            found["cpu"] = time.process_time() + over_all(sum, time.process_time) - cpu
+            found |= {"peak": peak_memory_mb(), "worker_peak": over_all(max, peak_memory_mb)}
+            labels = parquet.read_table(out).column("label").to_numpy()
+        if method == REFERENCE:
+            found["passes"] = seconds  # it does nothing else
+        if hasattr(model, "convergence_"):
+            found["r_hat"] = model.convergence_.r_hat["log_joint"]
+        digest = np.dot(labels.astype(np.uint64) + 1, np.arange(len(labels), dtype=np.uint64))
+        ari = adjusted_rand_score(np.load(folder.with_suffix(".npy")), labels)
+        found |= {"k": len(np.unique(labels)), "ARI": float(ari), "digest": int(digest)}
+        return Outcome(np.zeros(len(case.points), dtype=np.int64), more=lambda case: found, seconds=seconds)
 
     return run
 
@@ -245,16 +206,10 @@ def large(quick: bool) -> Suite:
     data, methods = [], []
     for kind, (n, d, names) in plan.items():
         runs = 3 if d == 16 and n <= 1_000_000 and not quick else 1
-        own = [
-            Method(
-                f"{name}, {kind}", partial(in_a_process, name, n, d), "peer" if name == REFERENCE else "ours",
-                threads=None, warm_up=False,
-            )
-            for name in names
-        ]  # fmt: skip
-        # The files are known to the process alone.
-        data.append(Data(kind, partial(Case, np.zeros((1, 1))), runs, tuple(one.name for one in own)))
-        methods += own
+        data.append(Data(kind, partial(with_files, n, d), runs, tuple(f"{name}, {kind}" for name in names)))
+        for name in names:
+            own = partial(Method, f"{name}, {kind}", partial(read_in_batches, name, n, d))
+            methods.append(own("peer" if name == REFERENCE else "ours", threads=None, fresh=True))
 
     def report(rows: Rows, page: Path) -> list[str]:
         header = ["method", "exponent of seconds", "of seconds for all rows", "most memory over least"]
@@ -265,6 +220,3 @@ def large(quick: bool) -> Suite:
 
 
 SUITES = {"large": large}
-
-if __name__ == "__main__":
-    main(sys.argv[1], *map(int, sys.argv[2:]))

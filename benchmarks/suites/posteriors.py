@@ -1,9 +1,4 @@
-"""NCP's posterior over partitions compared with that of a Markov chain, on small CRP mixtures.
-
-The data come from NCP's own generative model. A DPMixture that is told the model (alpha, the spread of the
-means, the width of the clusters) samples the true posterior, up to Monte-Carlo error. NCP does not know the
-scale of the data, and neither does a DPMixture that infers its hyper-parameters: it stands beside NCP.
-"""
+"""NCP's posterior over partitions compared with that of a Markov chain, on small CRP mixtures."""
 
 from collections.abc import Mapping
 from functools import lru_cache, partial
@@ -89,22 +84,19 @@ def compared(method: str, case: Case, weights: str = WEIGHTS) -> Outcome:
         options = {"weights": find_weights(weights), "refine": None, "random_state": case.seed}
         found = posterior_of("NCP", case.points, N_PARTITIONS, **options)
 
-    def more() -> dict[str, Any]:
+    def more(case: Case) -> dict[str, float]:
         one, other = truth()[:2] if method == "known" else (found, truth()[2])
         pairs = float(np.abs(one.pairs - other.pairs).mean())
-        return {"posterior": found, "TV": total_variation(one.k, other.k), "pairs": pairs}
+        return {"TV": total_variation(one.k, other.k), "pairs": pairs, **scored(case, found)}
 
     return Outcome(found.labels, more=more)
 
 
-def scored(case: Case, labels: np.ndarray, more: Mapping[str, Any]) -> dict[str, object]:
-    """Cells of a row: distances from the true posterior, and from the partition that was drawn."""
+def scored(case: Case, found: Posterior) -> dict[str, float]:
+    """How far a posterior is from the partition that was drawn."""
     (true,) = case.references
-    found: Posterior = more["posterior"]
     together = (true[:, None] == true)[np.triu_indices(len(true), 1)]
     return {
-        "TV": more["TV"],
-        "pairs": more["pairs"],
         "P(true K)": float(found.k.get(len(np.unique(true)), 0.0)),
         "Brier of pairs": float(np.square(found.pairs - together).mean()),
         "mean K": float(sum(k * p for k, p in found.k.items())),
@@ -121,7 +113,7 @@ def posteriors(quick: bool) -> Suite:
     prior = ChineseRestaurantMixture(alpha=ALPHA, mean_sd=MEAN_SD, sd=SD)
     draws = {n: partial(drawn, partial(prior.draw_set, n_points=n), Word.POSTERIORS, n) for n in SIZES}
     data = [Data(f"{n} points", draw, 2 if quick else 12) for n, draw in draws.items()]
-    return Suite(data, methods, FIGURES, metrics=("k", "true k"), columns=COLUMNS, score=scored)
+    return Suite(data, methods, FIGURES, metrics=("k", "true k"), columns=COLUMNS)
 
 
 SUITES = {"posteriors": posteriors}

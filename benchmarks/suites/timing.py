@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -12,20 +13,11 @@ from typing import Any
 import numpy as np
 
 import clusterwise
+from benchmarks import page
 from benchmarks.ours import ours, with_search
-from benchmarks.page import (
-    NOTHING,
-    markdown_table,
-    mean,
-    median,
-    method_table,
-    percent,
-    ratio,
-    sets,
-    significant,
-    span,
-)  # fmt: skip
+from benchmarks.page import NOTHING, significant
 from benchmarks.peers import PEERS, REFERENCES
+from benchmarks.processes import timed
 from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
 from benchmarks.suites.mixtures import CHIGAC, METHODS, MOG, NETWORKS, slow_methods
 from benchmarks.summary import Cell, Rows
@@ -39,25 +31,20 @@ SPEED_SETS = {**MOG, "(200, 4)": CHIGAC["(200, 4)"]}
 
 def stage_seconds(estimator: Any, points: np.ndarray) -> dict[str, float]:
     """Seconds of one ``fit`` on points (n, d) by stages, and of the rest: checks, attributes, warnings."""
-    pipeline, seconds = estimator._pipeline(), dict.fromkeys(STAGES, 0.0)
-
-    def timed(stage: str, *args: Any, **options: Any) -> Any:
-        started = time.perf_counter()
-        result = getattr(pipeline, stage)(*args, **options)
-        seconds[stage] += time.perf_counter() - started
-        return result
+    pipeline, spent = estimator._pipeline(), defaultdict[str, float](float)
 
     class Timed:
         def __getattr__(self, name: str) -> Any:
-            return partial(timed, name) if name in STAGES else getattr(pipeline, name)
+            found = getattr(pipeline, name)
+            return timed(spent, name, found) if name in STAGES else found
 
     estimator._pipeline = Timed
-    started = time.perf_counter()
     try:
-        estimator.fit(points)
+        timed(spent, REST, estimator.fit)(points)
     finally:
         del estimator._pipeline  # which the class has, too
-    return seconds | {REST: time.perf_counter() - started - sum(seconds.values())}
+    seconds = {name: spent[name] for name in STAGES}
+    return seconds | {REST: spent[REST] - sum(seconds.values())}
 
 
 def by_stages(name: str) -> Run:
@@ -66,7 +53,7 @@ def by_stages(name: str) -> Run:
 
     def run(case: Case) -> Outcome:
         seconds = stage_seconds(model, case.points)
-        return Outcome(model.labels_, more=lambda: seconds, seconds=sum(seconds.values()))
+        return Outcome(model.labels_, more=lambda case: seconds, seconds=sum(seconds.values()))
 
     return run
 
@@ -107,26 +94,26 @@ def speed(quick: bool) -> Suite:
     together.append(own(STAGED, partial(by_stages, "AMCP")))
     together += [own(BATCH_NAME(of), partial(batched, of, n_sets), max_sets=3) for of in SPEED_SETS]
     data = [Data(of, draw, n_sets, (*names, STAGED, BATCH_NAME(of))) for of, draw in SPEED_SETS.items()]
-    on_each = ratio("seconds", REFERENCE, inverse=True)
+    on_each = page.ratio("seconds", REFERENCE, inverse=True)
     columns: dict[str, Cell] = {
-        "sets": sets,
-        "median ms": median("seconds", scale=1e3),
-        "10 % to 90 %": span("seconds", scale=1e3),
+        "sets": page.sets,
+        "median ms": page.median("seconds", scale=1e3),
+        "10 % to 90 %": page.span("seconds", scale=1e3),
         "times less, medians": partial(_times_less, np.median),
         "times less, in total": partial(_times_less, np.mean),
         "times less, median ratio": lambda rows, all_: NOTHING if _of_batch(rows) else on_each(rows, all_),
     }
 
-    def report(rows: Rows, page: Path) -> list[str]:
+    def report(rows: Rows, path: Path) -> list[str]:
         parts = []
         for setting in rows.names("data"):
             of = rows.of(data=setting)
             stages = {name: of.of(method=STAGED).describe(name).median for name in (*STAGES, REST)}
             whole = sum(stages.values())
-            lines = [[name, significant(1e3 * one), percent(one / whole)] for name, one in stages.items()]
-            parts += [f"## {setting}", method_table(of, (*names, BATCH_NAME(setting)), columns)]
+            lines = [[name, significant(1e3 * t), page.percent(t / whole)] for name, t in stages.items()]
+            parts += [f"## {setting}", page.method_table(of, (*names, BATCH_NAME(setting)), columns)]
             parts.append(f"Where the time of {BATCHED} goes, medians:")
-            parts.append(markdown_table(["stage", "median ms", "share"], lines))
+            parts.append(page.markdown_table(["stage", "median ms", "share"], lines))
         return parts
 
     return Suite(data, together, report=report, metrics=("ARI", "k"), columns=(*STAGES, REST))
@@ -150,10 +137,10 @@ def table_speed(quick: bool) -> Suite:
 
     def times_peer(rows: Rows, everything: Rows) -> str:
         (peer,) = set(everything.names("method")) & {sweep.name, batches.name}
-        return ratio("cpu_seconds", peer)(rows, everything)
+        return page.ratio("cpu_seconds", peer)(rows, everything)
 
-    seconds = median("cpu_seconds")
-    columns = {"sets": sets, "median s": seconds, "times the peer": times_peer, "ARI": mean("ARI")}
+    seconds = page.median("cpu_seconds")
+    columns = {"sets": page.sets, "median s": seconds, "times the peer": times_peer, "ARI": page.mean("ARI")}
     return Suite(data, methods, columns, metrics=("ARI", "k"), time_limit=300.0)
 
 
@@ -223,7 +210,7 @@ def busy(quick: bool) -> Suite:
         Data(f"{n:,} rows in the plane", in_the_plane, n_sets),
         Data(f"{n:,} rows, ten features", wide, n_sets, of_tables),
     ]
-    columns = {"median seconds": median("seconds"), "times": _times_quiet}
+    columns = {"median seconds": page.median("seconds"), "times": _times_quiet}
     return Suite(data, methods, columns, metrics=("ARI", "k"), time_limit=300.0)
 
 

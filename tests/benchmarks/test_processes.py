@@ -55,7 +55,8 @@ def test_what_comes_after_the_partition_is_not_timed() -> None:
         order.append("density")
         return -3.0
 
-    def more() -> dict[str, int]:
+    def more(true: Case) -> dict[str, int]:
+        assert true is case
         order.append("more")
         return {"chains": 2}
 
@@ -97,6 +98,24 @@ def test_a_process_that_does_nothing_is_ended_by_the_wall_clock(monkeypatch: pyt
     finally:
         running.close()
     assert (reply.status, reply.cpu_seconds) == ("timeout", 1.0)
+
+
+def telling_its_process() -> Run:
+    return lambda case: Outcome(np.zeros(len(case.points), dtype=int), more=lambda true: {"pid": os.getpid()})
+
+
+def test_a_fresh_method_has_a_process_for_each_data_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    running = Processes()
+    build = importlib.import_module("test_processes").telling_its_process
+    try:
+        for fresh in (True, False):
+            method = Method(f"fresh {fresh}", build, fresh=fresh)
+            replies = [running.run(method, Case(np.zeros((3, 2))), 60.0) for _ in range(2)]
+            assert [reply.status for reply in replies] == ["ok", "ok"]
+            assert (replies[0].more["pid"] != replies[1].more["pid"]) == fresh
+    finally:
+        running.close()
 
 
 def test_memory_in_use_shows_in_the_peak() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -36,8 +37,12 @@ def test_honest_and_too_sure_are_told_apart() -> None:
 
 def test_cells_of_labels_that_are_half_right() -> None:
     case = Case(np.zeros((4, 2)), 0, (np.array([0, 0, 1, 1]),))
-    more = {"k": {1: 0.25, 2: 0.25, 3: 0.5}, "confidence": np.array([1.0, 1.0, 0.5, 0.5])}
-    cells = scored(case, np.array([0, 0, 1, 2]), more)
+    model = SimpleNamespace(
+        labels_=np.array([0, 0, 1, 2]),
+        k_posterior_={1: 0.25, 2: 0.25, 3: 0.5},
+        probabilities_=np.array([1.0, 1.0, 0.5, 0.5]),
+    )
+    cells = scored(model, case)
     assert cells["true k on top"] == 0.0
     assert (cells["P(top k)"], cells["P(true k)"]) == (0.5, 0.25)
     assert (cells["points right"], cells["confidence"]) == (0.75, 0.75)

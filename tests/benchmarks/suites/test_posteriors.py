@@ -61,9 +61,7 @@ def test_figures_of_posteriors_that_are_right_and_wrong() -> None:
     right = Posterior(labels, {2: 1.0}, np.array([1.0, 0.0, 0.0]))
     wrong = Posterior(np.arange(3), {3: 1.0}, np.zeros(3))
     case = Case(np.zeros((3, 2)), 0, (labels,))
-    of_right, of_wrong = (
-        scored(case, labels, {"posterior": one, "TV": 0.0, "pairs": 0.0}) for one in (right, wrong)
-    )
+    of_right, of_wrong = (scored(case, one) for one in (right, wrong))
     assert (of_right["P(true K)"], of_right["Brier of pairs"], of_right["mean K"]) == (1.0, 0.0, 2.0)
     assert (of_wrong["P(true K)"], of_wrong["Brier of pairs"]) == (0.0, pytest.approx(1 / 3))
     assert total_variation({1: 0.25, 2: 0.75}, {1: 0.5, 2: 0.5}) == 0.25

@@ -89,7 +89,8 @@ def test_stages_add_up_and_the_fit_is_the_same() -> None:
     assert 0.5 * whole < sum(seconds.values()) <= whole
     np.testing.assert_array_equal(model.labels_, expected)
     assert "_pipeline" not in vars(model)
-    outcome = by_stages("AMCP")(Case(points))
+    case = Case(points)
+    outcome = by_stages("AMCP")(case)
     np.testing.assert_array_equal(outcome.labels, expected)
     assert outcome.more is not None
-    assert list(outcome.more()) == [*STAGES, REST]
+    assert list(outcome.more(case)) == [*STAGES, REST]
