@@ -1,5 +1,6 @@
 """Mixtures of known truth: test sets of DAC, AMCP and CHiGac, other scales, bent clusters, ablations."""
 
+import copy
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -9,10 +10,23 @@ from typing import Any
 import numpy as np
 
 from benchmarks.comparison import Comparison
-from benchmarks.ours import ALL_ROWS, FAMILIES, OURS, alone, ours, untrained, untrained_alone, with_search
+from benchmarks.ours import (
+    ALL_ROWS,
+    FAMILIES,
+    OURS,
+    alone,
+    estimator,
+    ours,
+    untrained,
+    untrained_alone,
+    weights_identity,
+    with_search,
+)
 from benchmarks.peers import PEERS, REFERENCES
-from benchmarks.suite import Case, Data, Method, Suite
+from benchmarks.suite import Case, Data, Method, Run, Suite
 from benchmarks.synthetic import Word, drawn
+from clusterwise.pretrained import get_weights
+from clusterwise.pretrained import untrained as without_training
 from clusterwise.priors.base import LabelledSet
 from clusterwise.priors.correlated import CorrelatedGaussians
 from clusterwise.priors.crp import ChineseRestaurantMixture
@@ -52,7 +66,22 @@ _as_printed = [
     *(_ncp(name, None, n_orders=n, **LIKELIEST) for name, n in ORDERS.items()),
     _chigac(AS_PRINTED, None, stop="empty", recentre=0, **ALL_ROWS),
 ]
-METHODS = PEERS | REFERENCES | OURS | {method.name: method for method in _as_printed}
+
+
+def half_trained(revision: bool) -> Run:
+    """AMCP alone with a trained revision and an untrained loop, or the other way round."""
+    parts = [copy.deepcopy(weights("amcp-2d")) for weights in (without_training, get_weights)]
+    own, other = parts if revision else reversed(parts)
+    own.model.reviser = other.model.reviser
+    return estimator("AMCP", own, refine=None)
+
+
+HALVES = ("AMCP, untrained loop, trained revision", "AMCP, trained loop, untrained revision")
+_halves = [
+    Method(name, partial(half_trained, place == 0), "control", identity=partial(weights_identity, "amcp-2d"))
+    for place, name in enumerate(HALVES)
+]
+METHODS = PEERS | REFERENCES | OURS | {method.name: method for method in (*_as_printed, *_halves)}
 
 
 def _rows(name: str) -> tuple[str, ...]:
@@ -190,7 +219,7 @@ ON_MOG = tuple(alone(name) for name in ("AMCP", "DAC (minimum-loss)", "DAC (anch
 CONTROLS = tuple(untrained_alone(name) for name in ("AMCP", "DAC (anchored)", "ACT-ST", "CHiGac"))
 SHORT: dict[str, Any] = dict.fromkeys(("metrics", "headline"), ("ARI", "k error", "accuracy"))
 ALONE = [
-    *(Data(name, draw, 1000, ("oracle", *ON_MOG, *CONTROLS[:3])) for name, draw in MOG.items()),
+    *(Data(name, draw, 1000, ("oracle", *ON_MOG, *HALVES, *CONTROLS[:3])) for name, draw in MOG.items()),
     *(
         Data(f"CHiGac's {name}", draw, 1000, ("oracle", alone("AMCP"), alone("CHiGac"), CONTROLS[3]))
         for name, draw in CHIGAC.items()
@@ -198,8 +227,8 @@ ALONE = [
 ]
 SUITES = {
     "networks": _suite(
-        ALONE, 1000, ("oracle", *ON_MOG, alone("CHiGac"), *CONTROLS),
-        dict.fromkeys(CONTROLS, 20) | {alone("NCP"): 100}, reference=alone("AMCP"), **SHORT,
+        ALONE, 1000, ("oracle", *ON_MOG, alone("CHiGac"), *HALVES, *CONTROLS),
+        dict.fromkeys((HALVES[1], *CONTROLS), 20) | {alone("NCP"): 100}, reference=alone("AMCP"), **SHORT,
     ),
     "mog": _suite(MOG, 100, (*TABLE, *FURTHER, "Clusterer"), slow_methods(10, 25)),
     "crp": _suite(
