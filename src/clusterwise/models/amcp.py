@@ -61,22 +61,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from clusterwise.models.amcp_encoding import NumpyEncoding
-from clusterwise.models.amcp_gaussians import Perceptrons
-from clusterwise.models.amcp_loop import Loop, first_by_k_means, similarity_in_torch, uniform_numbers
-from clusterwise.models.amcp_mixing import NEVER, Encodings, IntraCM
+from clusterwise.models.amcp_loop import first_by_k_means, loops, similarity_in_torch, uniform_numbers
+from clusterwise.models.amcp_mixing import NEVER, IntraCM
 from clusterwise.models.amcp_options import AMCPConfig, Options
 from clusterwise.models.amcp_path import compiled_inference
 from clusterwise.models.amcp_reviser import Reviser
-from clusterwise.models.amcp_revision import revised
 from clusterwise.models.amcp_states import State, random_state
 from clusterwise.models.base import AmortizedModel, Inference, TrainingTask
 from clusterwise.nn.encoder import SetEncoder
@@ -396,40 +392,12 @@ class AMCP(AmortizedModel):
                 for of_set, rows, seed in zip(of_sets, present, seeds or [0] * len(points), strict=True)
             ]
         else:
-            found = self._loops(points, mask, intra, seeds, max_clusters, n_draws)
+            encoded = self.encode(points, None if bool(mask.all()) else mask)
+            first = first_by_k_means(points, mask) if options.first_cluster == "k-means" else None
+            found = loops(intra, *encoded, present, first, seeds, max_clusters, n_draws)
         if self.reviser is None or not options.revise:
             return found
-        learned = self.reviser.compiled()
-        return [
-            one if one.cap_reached else _after_revision(one, of_set, rows, learned, max_clusters)
-            for one, of_set, rows in zip(found, points.cpu().numpy(), present, strict=True)
-        ]
-
-    def _loops(
-        self,
-        points: Tensor,
-        mask: Tensor,
-        intra: IntraCM,
-        seeds: Sequence[int] | None,
-        max_clusters: int,
-        n_draws: int,
-    ) -> list[Inference]:
-        """The cluster-wise loop with any of its options, before the revision."""
-        present, options = mask.cpu().numpy(), intra.options
-        x, expected = (t.cpu().numpy() for t in self.encode(points, None if bool(mask.all()) else mask))
-        first = first_by_k_means(points, mask).cpu().numpy() if options.first_cluster == "k-means" else None
-        found = []
-        # Together go the paths through one data set or, if there is one path each, several data sets.
-        at_a_time = 1 if n_draws > 0 else max(1, POINTS_AT_A_TIME // max(1, points.shape[1]))
-        for start in range(0, len(points), at_a_time):
-            sets = slice(start, start + at_a_time)
-            numbers = uniform_numbers(seeds[start] if seeds else 0, n_draws, max_clusters)
-            numbers = numbers if n_draws > 0 else np.repeat(numbers, len(x[sets]), axis=0)
-            encodings = Encodings.of(x[sets], present[sets], intra.precision)
-            loop = Loop(intra, encodings, present[sets], expected[sets], numbers)
-            loop.run(None if first is None else first[sets])
-            found += [loop.inference(b, points.device) for b in range(len(x[sets]))]
-        return found
+        return self.reviser.of_all(found, points.cpu().numpy(), present, max_clusters)
 
 
 # Weight of the bound per coordinate; the cross-entropy does the work, this keeps encodings compact.
@@ -442,21 +410,6 @@ SEED_WEIGHT = 0.1
 SMALLEST_LOSS = 0.01
 # No loss is larger than that of "never", whatever the head foretells.
 LARGEST_LOG_LOSS = math.log(-NEVER)
-# Points of the data sets whose clusters are generated together; more of them would only take more memory.
-POINTS_AT_A_TIME = 16384
-
-
-def _after_revision(
-    found: Inference, points: np.ndarray, present: np.ndarray, learned: Perceptrons, max_clusters: int
-) -> Inference:
-    """The same with clusters of all paths split and merged; steps stay those of the loop."""
-
-    def of_path(labels: Tensor) -> Tensor:
-        changed = labels.cpu().numpy().astype(np.int64)
-        changed[present] = revised(points[present], changed[present], learned, max_clusters)[0]
-        return torch.from_numpy(changed).to(labels.device)
-
-    return replace(found, labels=of_path(found.labels), draws=tuple(map(of_path, found.draws)))
 
 
 def in_cube(points: Tensor, mask: Tensor | None) -> Tensor:

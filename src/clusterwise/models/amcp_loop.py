@@ -7,6 +7,8 @@ cluster by k-means as printed, and the loop itself for many paths at once, in nu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -19,6 +21,7 @@ from clusterwise.models.paths import drawn_points
 __all__ = [
     "Loop",
     "first_by_k_means",
+    "loops",
     "seed_logits",
     "shared_out",
     "similarity_in_torch",
@@ -28,6 +31,8 @@ __all__ = [
 
 # Projections nearer to the middle of the cube than rounding tells count as this near.
 SMALLEST_SQUARE = 1e-6
+# Points of the data sets whose clusters are generated together; more of them would only take more memory.
+POINTS_AT_A_TIME = 16384
 
 
 def similarity_to_assigned(plan: np.ndarray, centres: np.ndarray, assigned: np.ndarray) -> np.ndarray:
@@ -207,3 +212,32 @@ class Loop:
             for members, probabilities, seed in self.steps[b]
         )
         return Inference(found[0], steps, None, bool(self.capped[paths][0]), tuple(found[1:]))
+
+
+def loops(
+    intra: IntraCM,
+    encodings: Tensor,
+    log_seed_loss: Tensor,
+    present: np.ndarray,
+    first: Tensor | None,
+    seeds: Sequence[int] | None,
+    max_clusters: int,
+    n_draws: int,
+) -> list[Inference]:
+    """What the loop says about B data sets, with any of its options.
+
+    ``encodings`` are (B, N, D), all else (B, N); ``first`` is a cluster found otherwise.
+    """
+    x, expected = encodings.cpu().numpy(), log_seed_loss.cpu().numpy()
+    found = []
+    # Together go the paths through one data set or, if there is one path each, several data sets.
+    at_a_time = 1 if n_draws > 0 else max(1, POINTS_AT_A_TIME // max(1, x.shape[1]))
+    for start in range(0, len(x), at_a_time):
+        sets = slice(start, start + at_a_time)
+        numbers = uniform_numbers(seeds[start] if seeds else 0, n_draws, max_clusters)
+        numbers = numbers if n_draws > 0 else np.repeat(numbers, len(x[sets]), axis=0)
+        points = Encodings.of(x[sets], present[sets], intra.precision)
+        loop = Loop(intra, points, present[sets], expected[sets], numbers)
+        loop.run(None if first is None else first[sets].cpu().numpy())
+        found += [loop.inference(b, encodings.device) for b in range(len(x[sets]))]
+    return found

@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -26,6 +27,7 @@ from clusterwise.models.amcp_gaussians import (
     Perceptrons,
 )
 from clusterwise.models.amcp_revision import N_EVIDENCE, revised
+from clusterwise.models.base import Inference
 
 __all__ = ["Reviser", "examples", "log_likelihood"]
 
@@ -64,6 +66,28 @@ class Reviser(nn.Module):
         """The same for compiled code, with the parameters of now."""
         parts = (self.widths, self.tilts, self.judge)
         return Perceptrons(*(Perceptron(*(_array(p) for p in part.parameters())) for part in parts))
+
+    def of_all(
+        self, found: Sequence[Inference], points: np.ndarray, present: np.ndarray, max_clusters: int
+    ) -> list[Inference]:
+        """What is found in B data sets (B, N, d) after the revision of all paths; steps stay the loop's."""
+        learned = self.compiled()
+
+        def after(labels: Tensor, of_set: np.ndarray, rows: np.ndarray) -> Tensor:
+            changed = labels.cpu().numpy().astype(np.int64)
+            changed[rows] = revised(of_set[rows], changed[rows], learned, max_clusters)[0]
+            return torch.from_numpy(changed).to(labels.device)
+
+        return [
+            one
+            if one.cap_reached
+            else replace(
+                one,
+                labels=after(one.labels, *of_set),
+                draws=tuple(after(labels, *of_set) for labels in one.draws),
+            )
+            for one, of_set in zip(found, zip(points, present, strict=True), strict=True)
+        ]
 
     def log_sds(self, half_logs: Tensor, mass: Tensor, context: Tensor) -> Tensor:
         """Log widths (B, C, d) of clusters with these half log variances; ``context`` is (B, 4)."""
