@@ -92,3 +92,20 @@ def test_any_number_of_draws(weights: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert turns.labels.shape == whole.labels.shape
     np.testing.assert_array_equal(turns.labels[:10], whole.labels[:10])
     assert len(np.unique(turns.labels, axis=0)) > len(np.unique(turns.labels[:10], axis=0))
+
+
+def test_revision_is_the_default_without_a_search(close_pair: np.ndarray) -> None:
+    usual, revised, printed, searched = (
+        cw.AMCP(refine=refine, revise=revise, random_state=0).fit(close_pair)
+        for refine, revise in ((None, None), (None, True), (None, False), ("search", None))
+    )
+    np.testing.assert_array_equal(usual.labels_, revised.labels_)
+    np.testing.assert_array_equal(usual.steps_[0].members, printed.steps_[0].members)
+    assert adjusted_rand_score(usual.labels_, searched.labels_) > 0.9
+
+
+def test_revision_needs_weights_that_have_learned_it(close_pair: np.ndarray) -> None:
+    weights = Path(__file__).parents[2] / "benchmarks" / "weights" / "amcp-2d-second.safetensors"
+    cw.AMCP(weights=weights, refine=None).fit(close_pair)  # by default there is none
+    with pytest.raises(ValueError, match="leave it out"):
+        cw.AMCP(weights=weights, revise=True).fit(close_pair)

@@ -75,3 +75,12 @@ def test_the_loss_is_the_same_for_the_same_seed(seed: int) -> None:
         reviser.density_loss(task.points, task.labels, torch.Generator().manual_seed(seed)) for _ in range(2)
     )
     assert torch.equal(one, other)
+
+
+def test_clusters_that_are_nearly_a_point_have_a_likelihood() -> None:
+    """Rounding in single precision made correlations larger than one of them."""
+    task = drawn(2)
+    points = task.points.clone()
+    points[task.labels == 0] = points[0, 0] + 1e-3 * points[task.labels == 0]
+    loss = Reviser().density_loss(points, task.labels, torch.Generator().manual_seed(0))
+    assert torch.isfinite(loss)

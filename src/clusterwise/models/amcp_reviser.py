@@ -158,14 +158,15 @@ def _array(parameter: Tensor) -> np.ndarray:
 
 def _moments(points: Tensor, plan: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Means (B, C, d), half log variances, correlations (B, C, d, d), mass (B, C) under plans (B, C, N)."""
-    mass = plan.sum(2)
-    weights = plan / mass.clamp(min=1e-9).unsqueeze(2)
-    means = weights @ points
-    products = (points.unsqueeze(3) * points.unsqueeze(2)).flatten(2)  # (B, N, d * d)
-    d = points.shape[2]
+    # In double precision: a cluster may be a thousand times narrower than the data.
+    mass, x, d = plan.sum(2), points.double(), points.shape[2]
+    weights = plan.double() / mass.clamp(min=1e-9).unsqueeze(2)
+    means = weights @ x
+    products = (x.unsqueeze(3) * x.unsqueeze(2)).flatten(2)  # (B, N, d * d)
     covariances = (weights @ products).unflatten(2, (d, d)) - means.unsqueeze(3) * means.unsqueeze(2)
     half_logs = 0.5 * torch.log(covariances.diagonal(dim1=2, dim2=3).clamp(min=0) + LEAST_VARIANCE)
-    return means, half_logs, covariances * torch.exp(-half_logs.unsqueeze(3) - half_logs.unsqueeze(2)), mass
+    correlations = covariances * torch.exp(-half_logs.unsqueeze(3) - half_logs.unsqueeze(2))
+    return means.to(points), half_logs.to(points), correlations.to(points), mass
 
 
 def _tilts(correlations: Tensor) -> Tensor:
