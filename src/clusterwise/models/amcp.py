@@ -384,20 +384,23 @@ class AMCP(AmortizedModel):
         """Partition B data sets; one path takes the likeliest seeds, ``n_draws`` more draw them (Eq 10)."""
         options = (options or Options()).of_network(self.config)
         present, intra = mask.cpu().numpy(), IntraCM(self, options)
+        numbers = [uniform_numbers(seed, n_draws, max_clusters) for seed in seeds or [0] * len(points)]
         has_encoder = self.config.encoder == "set"
         if has_encoder and self.decoder.kind == "linear" and options.is_usual and points.device.type == "cpu":
             of_sets = self._encoding_in_numpy().of_sets(points.numpy(), present)
             found = [
-                compiled_inference(intra, *of_set, rows, uniform_numbers(seed, n_draws, max_clusters))
-                for of_set, rows, seed in zip(of_sets, present, seeds or [0] * len(points), strict=True)
+                compiled_inference(intra, *of_set, rows, of_paths)
+                for of_set, rows, of_paths in zip(of_sets, present, numbers, strict=True)
             ]
         else:
             encoded = self.encode(points, None if bool(mask.all()) else mask)
             first = first_by_k_means(points, mask) if options.first_cluster == "k-means" else None
-            found = loops(intra, *encoded, present, first, seeds, max_clusters, n_draws)
+            found = loops(intra, *encoded, present, first, numbers)
         if self.reviser is None or not options.revise:
             return found
-        return self.reviser.of_all(found, points.cpu().numpy(), present, max_clusters)
+        # The last number of a path chooses no seed, unless the loop comes to its cap.
+        of_judge = [of_paths[1:, -1] for of_paths in numbers]
+        return self.reviser.of_all(found, points.cpu().numpy(), present, of_judge, max_clusters)
 
 
 # Weight of the bound per coordinate; the cross-entropy does the work, this keeps encodings compact.

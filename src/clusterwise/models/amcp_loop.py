@@ -220,24 +220,22 @@ def loops(
     log_seed_loss: Tensor,
     present: np.ndarray,
     first: Tensor | None,
-    seeds: Sequence[int] | None,
-    max_clusters: int,
-    n_draws: int,
+    uniform: Sequence[np.ndarray],
 ) -> list[Inference]:
     """What the loop says about B data sets, with any of its options.
 
-    ``encodings`` are (B, N, D), all else (B, N); ``first`` is a cluster found otherwise.
+    ``encodings`` are (B, N, D), ``uniform`` (P, steps) of each data set, all else (B, N); ``first`` is a
+    cluster found otherwise.
     """
     x, expected = encodings.cpu().numpy(), log_seed_loss.cpu().numpy()
     found = []
     # Together go the paths through one data set or, if there is one path each, several data sets.
-    at_a_time = 1 if n_draws > 0 else max(1, POINTS_AT_A_TIME // max(1, x.shape[1]))
+    single = all(len(numbers) == 1 for numbers in uniform)
+    at_a_time = max(1, POINTS_AT_A_TIME // max(1, x.shape[1])) if single else 1
     for start in range(0, len(x), at_a_time):
         sets = slice(start, start + at_a_time)
-        numbers = uniform_numbers(seeds[start] if seeds else 0, n_draws, max_clusters)
-        numbers = numbers if n_draws > 0 else np.repeat(numbers, len(x[sets]), axis=0)
         points = Encodings.of(x[sets], present[sets], intra.precision)
-        loop = Loop(intra, points, present[sets], expected[sets], numbers)
+        loop = Loop(intra, points, present[sets], expected[sets], np.concatenate(uniform[sets]))
         loop.run(None if first is None else first[sets].cpu().numpy())
         found += [loop.inference(b, encodings.device) for b in range(len(x[sets]))]
     return found

@@ -68,14 +68,26 @@ class Reviser(nn.Module):
         return Perceptrons(*(Perceptron(*(_array(p) for p in part.parameters())) for part in parts))
 
     def of_all(
-        self, found: Sequence[Inference], points: np.ndarray, present: np.ndarray, max_clusters: int
+        self,
+        found: Sequence[Inference],
+        points: np.ndarray,
+        present: np.ndarray,
+        uniform: Sequence[np.ndarray],
+        max_clusters: int,
     ) -> list[Inference]:
-        """What is found in B data sets (B, N, d) after the revision of all paths; steps stay the loop's."""
+        """What is found in B data sets (B, N, d) after the revision of all paths; steps stay the loop's.
+
+        A drawn path has a number of ``uniform`` (draws,) of its data set, and takes two groups for two
+        clusters if their probability of being two is larger; the first path, if it is larger than one half.
+        """
         learned = self.compiled()
 
-        def after(labels: Tensor, of_set: np.ndarray, rows: np.ndarray) -> Tensor:
+        def after(labels: Tensor, of_set: np.ndarray, rows: np.ndarray, number: float = 0.5) -> Tensor:
+            least_logit = np.log(max(number, 1e-9)) - np.log(max(1 - number, 1e-9))
+            judge = learned.judge._replace(third_bias=learned.judge.third_bias - least_logit)
             changed = labels.cpu().numpy().astype(np.int64)
-            changed[rows] = revised(of_set[rows], changed[rows], learned, max_clusters)[0]
+            of_path = revised(of_set[rows], changed[rows], learned._replace(judge=judge), max_clusters)
+            changed[rows] = of_path[0]
             return torch.from_numpy(changed).to(labels.device)
 
         return [
@@ -84,9 +96,9 @@ class Reviser(nn.Module):
             else replace(
                 one,
                 labels=after(one.labels, *of_set),
-                draws=tuple(after(labels, *of_set) for labels in one.draws),
+                draws=tuple(after(labels, *of_set, u) for labels, u in zip(one.draws, numbers, strict=True)),
             )
-            for one, of_set in zip(found, zip(points, present, strict=True), strict=True)
+            for one, numbers, of_set in zip(found, uniform, zip(points, present, strict=True), strict=True)
         ]
 
     def log_sds(self, half_logs: Tensor, mass: Tensor, context: Tensor) -> Tensor:
