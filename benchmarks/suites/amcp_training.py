@@ -57,7 +57,7 @@ ENTRIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "as shipped, but Sinkhorn": ({**REVISING, "e_step": "sinkhorn"}, {}),
     "as shipped, trained without InterCC": ({**REVISING, "coupling": False}, {}),
     "as shipped, InterCC taken out afterwards": (REVISING, {"coupling": False}),
-    "as shipped, but no update": (REVISING, {"update": False, "revise": False}),
+    "as shipped, but no update": (REVISING, {"update": False}),
 }
 
 

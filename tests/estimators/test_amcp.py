@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -115,3 +116,14 @@ def test_revision_needs_weights_that_have_learned_it(close_pair: np.ndarray) -> 
     cw.AMCP(weights=weights, refine=None).fit(close_pair)  # by default there is none
     with pytest.raises(ValueError, match="leave it out"):
         cw.AMCP(weights=weights, revise=True).fit(close_pair)
+
+
+def test_the_right_cap_does_no_harm() -> None:
+    """The loop may come to its cap with points left over; the revision has them in their clusters again."""
+    truth = np.repeat(range(3), 60)
+    for seed in range(8):
+        X = 0.5 * np.random.default_rng(seed).normal(size=(180, 2)) + 4 * truth[:, None]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = cw.AMCP(refine=None, max_clusters=3, random_state=0).fit_predict(X)
+        assert adjusted_rand_score(truth, found) == 1

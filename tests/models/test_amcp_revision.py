@@ -38,19 +38,19 @@ def clusters(sizes: tuple[int, ...], apart: float = 8.0, seed: int = 0) -> tuple
 @pytest.mark.parametrize("sizes", [(40, 40), (60, 15), (30, 30, 30), (200, 6)])
 def test_two_clusters_in_one_are_split(sizes: tuple[int, ...]) -> None:
     x, labels = clusters(sizes)
-    found, _ = revised(x, np.maximum(labels - 1, 0), JUDGE, 20)
+    found, *_ = revised(x, np.maximum(labels - 1, 0), JUDGE, 20)
     assert adjusted_rand_score(labels, found) == 1
 
 
 def test_a_cluster_in_several_is_merged() -> None:
     x, labels = clusters((50, 40))
-    found, _ = revised(x, np.where(labels == 0, np.arange(len(labels)) % 3, 3), JUDGE, 20)
+    found, *_ = revised(x, np.where(labels == 0, np.arange(len(labels)) % 3, 3), JUDGE, 20)
     assert adjusted_rand_score(labels, found) == 1
 
 
 def test_what_is_right_stays() -> None:
     x, labels = clusters((50, 6, 30))
-    found, _ = revised(x, 2 * labels, JUDGE, 20)  # names may have gaps
+    found, *_ = revised(x, 2 * labels, JUDGE, 20)  # names may have gaps
     np.testing.assert_array_equal(found, labels)
 
 
@@ -71,7 +71,26 @@ def test_the_order_of_rows_does_not_matter() -> None:
 def test_no_more_clusters_than_allowed() -> None:
     x, labels = clusters((30,) * 6)
     always = PLAIN._replace(judge=constant(N_EVIDENCE, 1.0))
-    assert revised(x, np.zeros_like(labels), always, 3)[0].max() + 1 <= 3
+    for start in (np.zeros_like(labels), labels):
+        assert len(np.unique(revised(x, start, always, 6).labels)) <= 6
+        assert revised(x, start, always, 6).capped
+    assert not revised(x, labels, JUDGE, 6).capped
+
+
+def test_no_split_is_tried_for_ever() -> None:
+    """A judge that always says two would otherwise go on with parts that lose all their points."""
+    x, labels = clusters((5,) * 30, apart=8.0)
+    always = PLAIN._replace(judge=constant(N_EVIDENCE, 1.0))
+    found = revised(x, labels, always, 1000, labels)
+    assert len(found.decisions.apart) < 400
+    assert len(np.unique(found.labels)) == found.labels.max() + 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_reflection_changes_nothing(seed: int) -> None:
+    x, labels = clusters((60, 5, 30), apart=4.0, seed=seed)
+    one, other = (revised(sign * x, np.zeros_like(labels), JUDGE, 20).labels for sign in (1, -1))
+    assert adjusted_rand_score(one, other) == 1
 
 
 def test_one_point_equal_points_and_constant_columns() -> None:
@@ -79,21 +98,22 @@ def test_one_point_equal_points_and_constant_columns() -> None:
         np.testing.assert_array_equal(revised(np.full((n, 2), 0.5), np.zeros(n, int), JUDGE, 5)[0], 0)
     x, labels = clusters((30, 30))
     x[:, 1] = 0
-    found, _ = revised(x, np.zeros_like(labels), JUDGE, 20)
+    found, *_ = revised(x, np.zeros_like(labels), JUDGE, 20)
     assert adjusted_rand_score(labels, found) == 1
 
 
 def test_the_truth_can_decide_and_is_kept() -> None:
     x, labels = clusters((50, 40, 30), apart=6.0)
     never = PLAIN._replace(judge=constant(N_EVIDENCE, -1.0))
-    found, decisions = revised(x, np.zeros_like(labels), never, 20, labels, follow_truth=True)
+    found, _, decisions = revised(x, np.zeros_like(labels), never, 20, labels, follow_truth=True)
     assert adjusted_rand_score(labels, found) > 0.95
     assert len(decisions.evidence) == len(decisions.apart) == len(decisions.n_pairs) > 0
-    assert {decisions.apart.min() < 0.5, decisions.apart.max() > 0.5} == {True}
+    assert decisions.apart.min() < 0.5
+    assert decisions.apart.max() > 0.5
     # The first decision is about all points: cut in two, most pairs of both parts are of two clusters.
     assert decisions.n_pairs[0] <= 60 * 60
     assert decisions.apart[0] > 0.5
-    alone, _ = revised(x, np.zeros_like(labels), never, 20, labels)
+    alone, *_ = revised(x, np.zeros_like(labels), never, 20, labels)
     assert alone.max() == 0  # kept, but the judge decides
 
 

@@ -21,8 +21,8 @@ class AMCP(AmortizedClusterer):
 
     A trained encoder looks at the whole data set once. Clusters are then generated one by one on the
     stored encodings: the next one starts at a row unlike those assigned so far, a few EM steps
-    decide which rows belong to it, and earlier clusters are revised. ``refine`` says what happens to this
-    partition.
+    decide which rows belong to it, and earlier clusters are revised. ``revise`` and ``refine`` say what
+    happens to this partition.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class AMCP(AmortizedClusterer):
     revise : bool or None
         Whether clusters are split and merged when no row is left: a small network, trained with the weights,
         judges whether two groups of rows are two clusters or one. None: yes if the weights have such a
-        network, unless a search follows, which does the same and more.
+        network, unless a search follows, which splits and merges by evidence.
     n_draws : int
         Further paths whose starting rows are drawn at random; the best of all is the answer, and memberships
         are averages over what all of them lead to. 0 takes the likeliest path alone, which is quick;
@@ -56,8 +56,8 @@ class AMCP(AmortizedClusterer):
         did better with something else. "search": its clusters are fitted as Gaussians with any
         covariance, which split and merge as long as the evidence of the mixture grows. "em": they are fitted,
         but neither split nor merged. "cut", with weights that were trained on labels: a cut through Ward's
-        tree of the encodings, by a rule that was learned on classes held out. None: the network's own answer
-        as it is; new rows, and rows that the network did not see, go to its clusters as Gaussians.
+        tree of the encodings, by a rule that was learned on classes held out. None: the network's own answer,
+        revised; new rows, and rows that the network did not see, go to its clusters as Gaussians.
     projection : {"pca"} or None
         What to do when X has another number of features than the weights take: None raises an error,
         "pca" projects on the first principal components (or pads with zeros).
@@ -97,7 +97,7 @@ class AMCP(AmortizedClusterer):
         Probability of each number of clusters: the evidences of all mixtures that the drawn paths lead to.
         With ``refine=None`` they are shares of the drawn paths.
     steps_ : tuple of ClusteringStep
-        The steps of the likeliest path in their order.
+        The steps of the likeliest path in their order, before any revision.
     network_labels_ : ndarray of shape (n,)
         The network's own partition, before refining; -1 for rows that it was not shown.
     weights_name_ : str

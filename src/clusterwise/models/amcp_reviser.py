@@ -80,26 +80,19 @@ class Reviser(nn.Module):
         A drawn path has a number of ``uniform`` (draws,) of its data set, and takes two groups for two
         clusters if their probability of being two is larger; the first path, if it is larger than one half.
         """
-        learned = self.compiled()
-
-        def after(labels: Tensor, of_set: np.ndarray, rows: np.ndarray, number: float = 0.5) -> Tensor:
-            least_logit = np.log(max(number, 1e-9)) - np.log(max(1 - number, 1e-9))
-            judge = learned.judge._replace(third_bias=learned.judge.third_bias - least_logit)
-            changed = labels.cpu().numpy().astype(np.int64)
-            of_path = revised(of_set[rows], changed[rows], learned._replace(judge=judge), max_clusters)
-            changed[rows] = of_path[0]
-            return torch.from_numpy(changed).to(labels.device)
-
-        return [
-            one
-            if one.cap_reached
-            else replace(
-                one,
-                labels=after(one.labels, *of_set),
-                draws=tuple(after(labels, *of_set, u) for labels, u in zip(one.draws, numbers, strict=True)),
-            )
-            for one, numbers, of_set in zip(found, uniform, zip(points, present, strict=True), strict=True)
-        ]
+        learned, revisions = self.compiled(), []
+        for one, numbers, of_set, rows in zip(found, uniform, points, present, strict=True):
+            paths, capped = [], []
+            for labels, number in zip((one.labels, *one.draws), (0.5, *numbers), strict=True):
+                least_logit = np.log(max(number, 1e-9)) - np.log(max(1 - number, 1e-9))
+                judge = learned.judge._replace(third_bias=learned.judge.third_bias - least_logit)
+                changed = labels.cpu().numpy().astype(np.int64)
+                own = learned._replace(judge=judge)
+                changed[rows], at_cap, _ = revised(of_set[rows], changed[rows], own, max_clusters)
+                paths.append(torch.from_numpy(changed).to(labels.device))
+                capped.append(at_cap)
+            revisions.append(replace(one, labels=paths[0], draws=tuple(paths[1:]), cap_reached=capped[0]))
+        return revisions
 
     def log_sds(self, half_logs: Tensor, mass: Tensor, context: Tensor) -> Tensor:
         """Log widths (B, C, d) of clusters with these half log variances; ``context`` is (B, 4)."""
@@ -150,7 +143,7 @@ class Reviser(nn.Module):
             sizes = np.bincount(truth)
             most = 2 * int((sizes > 0).sum()) + 2
             follow = place % 2 == 0
-            _, decisions = revised(x.numpy(), start.numpy(), learned, most, truth, follow_truth=follow)
+            decisions = revised(x.numpy(), start.numpy(), learned, most, truth, follow).decisions
             share = np.minimum(decisions.n_pairs / np.square(sizes).sum(), 1) + LEAST_WEIGHT
             evidence.append(decisions.evidence)
             weights.append(share * np.abs(2 * decisions.apart - 1))

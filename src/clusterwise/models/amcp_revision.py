@@ -25,12 +25,14 @@ from clusterwise.models.amcp_gaussians import (
     tilt_of,
 )
 
-__all__ = ["N_EVIDENCE", "Decisions", "revised"]
+__all__ = ["N_EVIDENCE", "Decisions", "Revised", "revised"]
 
 # EM steps at the start, after each change, of two parts of a cluster, and at the end.
 FIRST_STEPS, EM_STEPS, PART_STEPS, LAST_STEPS = 5, 6, 12, 10
 # Splits and then merges, this many times.
 ROUNDS = 2
+# Times that all clusters that changed are looked at again, at most.
+MOST_SWEEPS = 20
 # Fewer points than this are not split.
 FEWEST = 4
 # Neighbours of a cluster that it may be merged with.
@@ -49,6 +51,14 @@ class Decisions(NamedTuple):
     n_pairs: np.ndarray  # (R,)
 
 
+class Revised(NamedTuple):
+    """What comes out."""
+
+    labels: np.ndarray  # (N,), from 0 on
+    capped: bool  # whether a cluster stayed one because there were enough
+    decisions: Decisions
+
+
 class Lesson(NamedTuple):
     """The truth, if it is known, and room for decisions."""
 
@@ -65,8 +75,8 @@ def revised(
     max_clusters: int,
     truth: np.ndarray | None = None,
     follow_truth: bool = False,
-) -> tuple[np.ndarray, Decisions]:
-    """Labels (N,) of points (N, d) of unit spread after splits and merges, from 0 on.
+) -> Revised:
+    """Clusters of points (N, d) of unit spread after splits and merges of those in ``labels`` (N,).
 
     With ``truth`` (N,) decisions are kept; ``follow_truth`` decides by it and not by the judge.
     """
@@ -76,24 +86,27 @@ def revised(
     known = np.zeros(0, np.int64) if truth is None else truth.astype(np.int64)
     lesson = Lesson(known, follow_truth, decisions, np.zeros(1, np.int64))
     found = (np.cumsum(np.bincount(labels) > 0) - 1)[labels].astype(np.int64)
+    capped = False
     if len(x) > 0:
-        found = _revised(x, found, learned, max_clusters, lesson)
+        found, capped = _revised(x, found, learned, max_clusters, lesson)
     n_kept = lesson.n_kept[0]
-    return (np.cumsum(np.bincount(found) > 0) - 1)[found], Decisions(*(part[:n_kept] for part in decisions))
+    names = np.cumsum(np.bincount(found) > 0) - 1
+    return Revised(names[found], bool(capped), Decisions(*(part[:n_kept] for part in decisions)))
 
 
 @compiled
 def _revised(
     x: np.ndarray, labels: np.ndarray, learned: Perceptrons, max_clusters: int, lesson: Lesson
-) -> np.ndarray:
+) -> tuple[np.ndarray, bool]:
     mixture, context = settled(x, _plan_of(labels), FIRST_STEPS, learned)
+    capped = False
     for _ in range(ROUNDS):
-        mixture, context, n_splits = _split(x, mixture, context, learned, max_clusters, lesson)
+        mixture, context, n_splits, capped = _split(x, mixture, context, learned, max_clusters, lesson)
         mixture, context, n_merges = _merged(x, mixture, context, learned, lesson)
         if n_splits + n_merges == 0:
             break
     mixture, context = settled(x, mixture.plan, LAST_STEPS, learned)
-    return _largest(mixture.plan)
+    return _largest(mixture.plan), capped
 
 
 @compiled
@@ -104,28 +117,44 @@ def _split(
     learned: Perceptrons,
     max_clusters: int,
     lesson: Lesson,
-) -> tuple[Mixture, Context, int]:
-    """The mixture after all splits: of clusters that were not looked at since they changed, one by one."""
-    looked_at, j, n_splits = np.zeros(len(mixture.plan), np.bool_), 0, 0
-    while j < len(mixture.plan) and len(mixture.plan) < max_clusters:
-        members = np.flatnonzero(_largest(mixture.plan) == j)
-        if looked_at[j] or len(members) < FEWEST:
-            j += 1
-            continue
-        looked_at[j] = True
-        seen, parts = _cut(x[:, members], context, learned)
-        if len(parts) == 0 or _decided(seen, members, _largest(parts), learned, lesson) <= 0:
-            j += 1
-            continue
-        more = np.zeros((len(mixture.plan) + 1, x.shape[1]))
-        more[:-1] = mixture.plan
-        for place, i in enumerate(members):
-            more[-1, i] = mixture.plan[j, i] * parts[1, place]
-            more[j, i] -= more[-1, i]
-        mixture, context = settled(x, more, EM_STEPS, learned)
-        looked_at = np.append(looked_at, False)
-        looked_at[j], j, n_splits = False, 0, n_splits + 1
-    return mixture, context, n_splits
+) -> tuple[Mixture, Context, int, bool]:
+    """The mixture after all splits, how many there were, and whether there would have been more.
+
+    Clusters that changed are looked at again when all have settled.
+    """
+    changed, n_splits, capped = np.ones(len(mixture.plan), np.bool_), 0, False
+    for _ in range(MOST_SWEEPS):
+        group, plan, capped = _largest(mixture.plan), mixture.plan, False
+        again, origin = np.zeros(len(plan), np.bool_), np.arange(len(plan))
+        for j in np.flatnonzero(changed):
+            members = np.flatnonzero(group == j)
+            if len(members) < FEWEST:
+                continue
+            seen, parts = _cut(x[:, members], context, learned)
+            if len(parts) == 0 or _decided(seen, members, _largest(parts), learned, lesson) <= 0:
+                continue
+            if len(plan) >= max_clusters:
+                capped = True
+                continue
+            second = np.zeros((1, plan.shape[1]))
+            for place, i in enumerate(members):
+                second[0, i] = plan[j, i] * parts[1, place]
+            plan = np.concatenate((plan, second))
+            plan[j] -= second[0]
+            again, origin = np.append(again, True), np.append(origin, j)
+            again[j] = True
+        if len(plan) == len(mixture.plan):
+            break
+        mixture, context = settled(x, plan, EM_STEPS, learned)
+        # A split that leaves a part without points was none, and must not be tried again and again.
+        used = np.bincount(_largest(mixture.plan), minlength=len(plan)) > 0
+        for part, whole in enumerate(origin):
+            if not (used[part] and used[whole]):
+                again[part] = again[whole] = False
+        if not used.all():
+            mixture, context = settled(x, mixture.plan[used], 1, learned)
+        changed, n_splits = again[used], n_splits + 1
+    return mixture, context, n_splits, capped
 
 
 @compiled
@@ -148,7 +177,8 @@ def _merged(
                 both[0, place] = mixture.plan[a, i] / (mixture.plan[a, i] + mixture.plan[b, i])
                 both[1, place] = 1 - both[0, place]
             own = x[:, members]
-            seen = _evidence(own, described(own, both, 1, context, learned), context, learned)
+            one = described(own, np.ones((1, len(members))), 1, context, learned)
+            seen = _evidence(one, described(own, both, 1, context, learned), context)
             logit = _decided(seen, members, in_second, learned, lesson)
             if logit < lowest:
                 lowest, first, second = logit, a, b
@@ -168,14 +198,15 @@ def _decided(
 ) -> float:
     """Above zero for two clusters, below for one: what the judge says of members in two groups (n,)."""
     logit: float = applied(learned.judge, seen.reshape(-1, 1))[0, 0]
+    if len(lesson.truth) == 0:
+        return logit
+    apart, n_pairs = _truly_apart(in_second, lesson.truth[members])
     at = lesson.n_kept[0]
     if at < len(lesson.decisions.apart):
-        apart, n_pairs = _truly_apart(in_second, lesson.truth[members])
         lesson.decisions.evidence[at] = seen
         lesson.decisions.apart[at], lesson.decisions.n_pairs[at] = apart, n_pairs
         lesson.n_kept[0] += 1
-        logit = apart - 0.5 if lesson.follow_truth else logit
-    return logit
+    return apart - 0.5 if lesson.follow_truth else logit
 
 
 @compiled
@@ -201,36 +232,38 @@ def _largest(plan: np.ndarray) -> np.ndarray:
 def _cut(x: np.ndarray, context: Context, learned: Perceptrons) -> tuple[np.ndarray, np.ndarray]:
     """The likeliest two parts of a cluster (d, n): evidence of these, and their plan (2, n); empty if none.
 
-    EM begins at cuts across the two longest axes: through the mean, and between a rim and all else, by which
-    a few points far out are found.
+    EM begins at cuts across the two longest axes: through the mean, and between either rim and all else, by
+    which a few points far out are found.
     """
     d, n = x.shape
     apart = np.empty_like(x)
     for a in range(d):
         apart[a] = x[a] - x[a].mean()
     squares, axes = np.linalg.eigh(apart @ apart.T / n)
-    best, found, seen = -np.inf, np.zeros((0, n)), np.zeros(N_EVIDENCE)
+    one = described(x, np.ones((1, n)), 1, context, learned)
+    best, found = one, False
     for axis in range(d - 1, max(d - 3, -1), -1):
         along = np.ascontiguousarray(axes[:, axis]) @ apart
-        for threshold in (0.0, 1.5 * math.sqrt(max(squares[axis], 0.0))):
+        rim = 1.5 * math.sqrt(max(squares[axis], 0.0))
+        for threshold in (0.0, rim, -rim):
             beyond = (along > threshold).astype(np.float64)
             if beyond.sum() == 0 or beyond.sum() == n:
                 continue
             parts = described(x, np.stack((1 - beyond, beyond)), PART_STEPS, context, learned)
-            if parts.log_likelihood > best and parts.mass.min() >= 1:
-                best, found = parts.log_likelihood, parts.plan
-                seen = _evidence(x, parts, context, learned)
-    return seen, found
+            if parts.mass.min() >= 1 and (not found or parts.log_likelihood > best.log_likelihood):
+                best, found = parts, True
+    if not found:
+        return np.zeros(N_EVIDENCE), np.zeros((0, n))
+    return _evidence(one, best, context), best.plan
 
 
 @compiled
-def _evidence(x: np.ndarray, parts: Mixture, context: Context, learned: Perceptrons) -> np.ndarray:
-    """What the judge sees (N_EVIDENCE,) of points (d, n) as two parts, compared with one cluster."""
-    one = described(x, np.ones((1, x.shape[1])), 1, context, learned)
+def _evidence(one: Mixture, parts: Mixture, context: Context) -> np.ndarray:
+    """What the judge sees (N_EVIDENCE,) of points as two parts, compared with one cluster."""
     gain = parts.log_likelihood - one.log_likelihood
     small, large = (0, 1) if parts.mass[0] < parts.mass[1] else (1, 0)
     distance = 0.0
-    for a in range(len(x)):
+    for a in range(one.means.shape[1]):
         variances = math.exp(2 * parts.log_sds[0, a]) + math.exp(2 * parts.log_sds[1, a])
         distance += (parts.means[0, a] - parts.means[1, a]) ** 2 / variances
     seen = np.empty(N_EVIDENCE)
