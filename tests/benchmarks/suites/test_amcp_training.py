@@ -23,7 +23,7 @@ def choices(name: str) -> dict[str, object]:
 def test_a_rung_changes_one_thing(lower: str, upper: str) -> None:
     one, other = choices(lower), choices(upper)
     changed = {key for key in one | other if one.get(key) != other.get(key)}
-    # The last rung is revision: a part of the network, of the states in training and of what follows the loop.
+    # The last rung is revision: a part of the network, of the states in training, and after the loop.
     assert len(changed) == 1 or (upper == FULL and changed == {"revise", "revising", "revision"})
 
 
