@@ -78,7 +78,7 @@ proportions_, network_labels_, weights_name_, cap_reached_, n_network_points_
         self,
         *,
         stop: Literal["learned", "empty"] = "learned",
-        recentre: int = 2,
+        recentre: int = 5,
         n_draws: int = 0,
         weights: str | Path | Weights | None = None,
         refine: RefineOption | None = "auto",
