@@ -136,8 +136,9 @@ def git(*words: str) -> str | None:
 
 def commit() -> str:
     """The last commit that changed the code, with a plus sign if the code differs from it, or "unknown"."""
-    # Networks for two features are named in the version of each row that they stand behind.
-    code = ("--", "src", "benchmarks/*.py", ":(exclude)src/clusterwise/pretrained/*-2d.*")
+    # What shows results does not change them; networks for two features are named in each row's version.
+    without = ("pretrained/*-2d.*", "cli", "report", "plotting", "interop")
+    code = ("--", "src", "benchmarks/*.py", *(f":(exclude)src/clusterwise/{one}" for one in without))
     last, changed = git("log", "-1", "--format=%h", "--abbrev=9", *code), git("status", "--porcelain", *code)
     return "unknown" if last is None else last + ("+" if changed else "")
 

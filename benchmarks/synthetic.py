@@ -18,14 +18,12 @@ class Word(IntEnum):
     """Second word of the seed: each kind of data has its own, so that no two share a data set.
 
     `mog` came first and has none: its n_max, which is larger than any of these, stands in its place. Numbers
-    of suites that are gone (42, 47, 54) are not given again.
+    of suites that are gone (42, 44, 47, 48, 54) are not given again.
     """
 
     CRP = 41
     ABLATIONS = 43
-    GROWTH = 44
     CHIGAC = 46
-    DP_SPEED = 48
     POSTERIORS = 49
     CALIBRATION = 50
     SCALES = 51

@@ -147,32 +147,6 @@ def table_speed(quick: bool) -> Suite:
 BESIDE = ", beside a busy core"
 
 
-def draw_blobs(n: int, k: int, index: int) -> Case:
-    """Draw n points of k round clusters of unit spread whose means are at least 8 apart."""
-    rng = generator_of(Word.GROWTH, n, k, index)
-    side = int(np.ceil(np.sqrt(2 * k)))  # half of the cells are empty: no lattice
-    cells = rng.permutation(side * side)[:k]
-    means = 12.0 * np.column_stack([cells % side, cells // side]) + rng.uniform(-2.0, 2.0, (k, 2))
-    labels = rng.permutation(np.arange(n) % k)
-    return Case(means[labels] + rng.standard_normal((n, 2)), index, (labels,))
-
-
-def draw_ten_features(n: int, index: int) -> Case:
-    """Draw n points of 20 Gaussians of all widths and orientations in ten dimensions, as in real features."""
-    k, d = 20, 10
-    rng = generator_of(Word.DP_SPEED, n, index)
-    means = rng.normal(0.0, 2.0, (k, d))
-    widths = np.exp(rng.uniform(np.log(0.3), np.log(1.5), (k, d)))
-    axes, _ = np.linalg.qr(rng.standard_normal((k, d, d)))
-    labels = rng.choice(k, n, p=rng.dirichlet(np.full(k, 4.0)))
-    points = np.empty((n, d))
-    for cluster in range(k):
-        members = labels == cluster
-        noise = rng.standard_normal((members.sum(), d)) * widths[cluster]
-        points[members] = means[cluster] + noise @ axes[cluster].T
-    return Case(points, index, (labels,))
-
-
 def beside_a_busy_core(build: Callable[[], Run]) -> Run:
     """The same method while another process uses one core; the clock does not count its start."""
     run = build()
@@ -197,7 +171,7 @@ def _times_quiet(rows: Rows, everything: Rows) -> str:
 
 
 def busy(quick: bool) -> Suite:
-    n, tables = 300 if quick else 3_000, ("Clusterer", "GaussianSearch", "DPMixture", "DeepDPM")
+    tables = ("Clusterer", "GaussianSearch", "DPMixture", "DeepDPM")
     plane = ("AMCP", "DAC", "ACTST", "CHiGac", "NCP", *tables)
     quiet = [replace(ours(name), group="quiet") for name in plane]
     methods = []
@@ -205,11 +179,9 @@ def busy(quick: bool) -> Suite:
         build = partial(beside_a_busy_core, one.build)
         methods += [one, Method(one.name + BESIDE, build, "ours", group="busy", threads=None)]
     of_tables = tuple(name + end for name in tables for end in ("", BESIDE))
-    n_sets, in_the_plane, wide = 1 if quick else 3, partial(draw_blobs, n, 10), partial(draw_ten_features, n)
-    data = [
-        Data(f"{n:,} rows in the plane", in_the_plane, n_sets),
-        Data(f"{n:,} rows, ten features", wide, n_sets, of_tables),
-    ]
+    in_the_plane, n_sets = MOG["(1000, 4)" if quick else "(3000, 12)"], 1 if quick else 3
+    wide = partial(clusters, 500 if quick else 3_000, 8)
+    data = [Data("two features", in_the_plane, n_sets), Data("eight features", wide, n_sets, of_tables)]
     columns = {"median seconds": page.median("seconds"), "times": _times_quiet}
     return Suite(data, methods, columns, metrics=("ARI", "k"), time_limit=300.0)
 

@@ -1,4 +1,4 @@
-"""Data of known kind, batches, stages; no time is asserted."""
+"""Batches, stages, a busy core; no time is asserted."""
 
 from __future__ import annotations
 
@@ -12,36 +12,9 @@ import pytest
 import clusterwise as cw
 from benchmarks.suite import Case, Outcome
 from benchmarks.suites import timing
-from benchmarks.suites.timing import (
-    REST,
-    STAGES,
-    batched,
-    beside_a_busy_core,
-    by_stages,
-    draw_blobs,
-    draw_ten_features,
-    stage_seconds,
-)  # fmt: skip
+from benchmarks.suites.timing import REST, STAGES, batched, beside_a_busy_core, by_stages, stage_seconds
 
 POPEN = subprocess.Popen
-
-
-def test_blobs_are_far_apart_and_of_equal_size() -> None:
-    for k in (2, 10, 50):
-        case = draw_blobs(1000, k, 0)
-        (labels,) = case.references
-        means = np.array([case.points[labels == j].mean(axis=0) for j in range(k)])
-        gaps = np.linalg.norm(means[:, None] - means, axis=2) + 1e9 * np.eye(k)
-        assert gaps.min() > 7
-        assert np.ptp(np.bincount(labels)) <= 1
-        np.testing.assert_array_equal(case.points, draw_blobs(1000, k, 0).points)
-    assert not np.array_equal(draw_blobs(100, 5, 0).points, draw_blobs(100, 5, 1).points)
-
-
-def test_ten_features() -> None:
-    case = draw_ten_features(500, 1)
-    assert case.points.shape == (500, 10)
-    assert len(np.unique(case.references[0])) <= 20
 
 
 def test_a_batch_gives_the_labels_of_single_fits() -> None:
