@@ -64,11 +64,13 @@ html_static_path = ["_static"]
 html_css_files = ["wide.css"]
 # Pages without parts need no navigation between these.
 html_sidebars = {name: [] for name in ("install", "quick_start", "which_estimator")}
+raw_results = sorted(page.stem for page in Path(__file__).with_name("results").glob("[!_]*.md"))
+wide_pages = ["benchmarks", "more_benchmarks", *(f"results/{name}" for name in raw_results)]
 html_theme_options = {
     "show_prev_next": False,
     "navigation_with_keys": False,
     # Wide tables need the room.
-    "secondary_sidebar_items": {"**": ["page-toc"], "benchmarks": [], "more_benchmarks": []},
+    "secondary_sidebar_items": {"**": ["page-toc"], **{name: [] for name in wide_pages}},
     "header_links_before_dropdown": 9,
     "navbar_persistent": [],
     "navbar_end": ["search-button", "theme-switcher"],
