@@ -7,7 +7,7 @@ Find the clusters of a data set, and how many there are.
 
 # %%
 # The data set that comes with the package has the positions of 1,500 nests on a map, in metres. They
-# belong to seven colonies, but the estimator is not told that.
+# belong to seven colonies, but the estimator does not know that.
 
 import matplotlib.pyplot as plt
 
@@ -27,9 +27,9 @@ cw.plotting.KPosteriorDisplay.from_estimator(est, ax=right)
 plt.show()
 
 # %%
-# ``expected_ari_`` says how far to trust the answer as a whole: the agreement with the true clusters
-# (adjusted Rand index, 1 is perfect) that the network behind the estimator expects. Here we know the
-# truth and can compare.
+# ``expected_ari_`` tells you how far to trust the result as a whole: the agreement with the true
+# clusters (adjusted Rand index, 1 is perfect) that the network behind the estimator expects. Here we
+# know the truth and can compare.
 
 from sklearn.metrics import adjusted_rand_score
 

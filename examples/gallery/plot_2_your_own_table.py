@@ -21,7 +21,7 @@ customers = pd.read_csv(file)
 customers.head()
 
 # %%
-# A data frame can be clustered as it is. ``notes_`` says what was done to the columns.
+# A data frame can be clustered as it is. ``notes_`` lists what was done to the columns.
 
 est = cw.Clusterer(random_state=0).fit(customers)
 print(*est.preparation_.notes_, sep="\n")

@@ -2,11 +2,12 @@
 How many clusters, and how sure?
 ================================
 
-When two groups nearly touch, P(K) shows the doubt, and coarser and finer partitions are one call away.
+When two groups nearly touch, the probability of each number of clusters shows the doubt.
 """
 
 # %%
-# Four round clusters, two of which run into each other. Are there three or four?
+# Four round clusters, two of which overlap. Are there three or four? A warning points out that two of
+# the clusters found could also be one.
 
 import matplotlib.pyplot as plt
 from sklearn.datasets import make_blobs

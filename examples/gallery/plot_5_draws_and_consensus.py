@@ -2,12 +2,12 @@
 Draws and consensus
 ===================
 
-Many plausible partitions instead of one show which rows certainly belong together, and which only perhaps.
+Many plausible partitions instead of one show which rows certainly belong together, and which may not.
 """
 
 # %%
-# Small data leave room for doubt. ``DPMixture`` samples partitions from the posterior of a
-# Dirichlet-process mixture; all other estimators have ``sample_partitions`` too.
+# With few rows, several partitions are plausible. ``DPMixture`` samples them from the posterior of a
+# Dirichlet-process mixture; all other estimators except ``DeepDPM`` have ``sample_partitions`` too.
 
 import matplotlib.pyplot as plt
 import numpy as np
