@@ -137,7 +137,7 @@ def git(*words: str) -> str | None:
 def commit() -> str:
     """The last commit that changed the code, with a plus sign if the code differs from it, or "unknown"."""
     # What shows results does not change them; networks for two features are named in each row's version.
-    without = ("pretrained/*-2d.*", "cli", "report", "plotting", "interop")
+    without = ("pretrained/*-2d.*", "cli", "report", "plotting")
     code = ("--", "src", "benchmarks/*.py", *(f":(exclude)src/clusterwise/{one}" for one in without))
     last, changed = git("log", "-1", "--format=%h", "--abbrev=9", *code), git("status", "--porcelain", *code)
     return "unknown" if last is None else last + ("+" if changed else "")
