@@ -31,7 +31,7 @@ class Comparison:
     reference: str = "BayesianGaussianMixture"  # of times
 
     def __call__(self, rows: Rows, page: Path) -> list[str]:
-        """The parts of the page; the picture is written beside it."""
+        """The parts of the page; the picture is written next to it."""
         self._draw(rows, page.with_suffix(".png"))
         parts = [f"![Gaps, clusters and times]({page.stem}.png)", *self._overview(rows)]
         costs: dict[str, Cell] = {

@@ -18,7 +18,7 @@ _ROWS = 45  # first word of the seeds that choose rows
 
 
 def data_directory() -> Path:
-    """The directory that CLUSTERWISE_DATA names, or ../shared/data beside the checkout."""
+    """The directory that CLUSTERWISE_DATA names, or ../shared/data next to the checkout."""
     directory = Path(os.environ.get(DIRECTORY) or DEFAULT)
     if not directory.is_dir():
         raise MissingDataError(

@@ -181,7 +181,7 @@ REFERENCES = {
         replace(_peer("random labels", random_labels), kind="reference"),
     )
 }  # fmt: skip
-# For data sets with k hidden, and beside them those that are told k.
+# For data sets with k hidden, and those that are given k.
 TABLES = (
     "HDBSCAN, defaults", "HDBSCAN, at least n/50", "GMM + BIC", "BayesianGaussianMixture (30), full",
     "k-means + silhouette", "MeanShift", *(name for name in PEERS if "resolution" in name),

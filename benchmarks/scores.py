@@ -20,7 +20,7 @@ from clusterwise.metrics import davies_bouldin, matched_accuracy, nmi
 
 @dataclass(frozen=True)
 class Metric:
-    """A figure of labels beside the true ones, or of labels and points alone."""
+    """A figure of labels compared with the true ones, or of labels and points alone."""
 
     of_pair: Callable[[np.ndarray, np.ndarray], float] | None = None  # (true, found) -> value
     of_case: Callable[[Case, np.ndarray], float] | None = None

@@ -1,4 +1,4 @@
-"""Training on labelled examples: unseen classes, or unseen rows of the same classes, beside controls.
+"""Training on labelled examples: unseen classes, or unseen rows of the same classes, with controls.
 
 Whatever was chosen, was chosen on training classes that were held out.
 """

@@ -1,4 +1,4 @@
-"""How long ``fit`` takes: next to peers, on large tables, beside a busy core."""
+"""How long ``fit`` takes: next to peers, on large tables, next to another process."""
 
 import subprocess
 import sys
@@ -144,10 +144,10 @@ def table_speed(quick: bool) -> Suite:
     return Suite(data, methods, columns, metrics=("ARI", "k"), time_limit=300.0)
 
 
-BESIDE = ", beside a busy core"
+BESIDE = ", next to another process"
 
 
-def beside_a_busy_core(build: Callable[[], Run]) -> Run:
+def next_to_another_process(build: Callable[[], Run]) -> Run:
     """The same method while another process uses one core; the clock does not count its start."""
     run = build()
 
@@ -176,7 +176,7 @@ def busy(quick: bool) -> Suite:
     quiet = [replace(ours(name), group="quiet") for name in plane]
     methods = []
     for one in quiet:
-        build = partial(beside_a_busy_core, one.build)
+        build = partial(next_to_another_process, one.build)
         methods += [one, Method(one.name + BESIDE, build, "ours", group="busy", threads=None)]
     of_tables = tuple(name + end for name in tables for end in ("", BESIDE))
     in_the_plane, n_sets = MOG["(1000, 4)" if quick else "(3000, 12)"], 1 if quick else 3

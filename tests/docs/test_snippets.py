@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import shutil
+import textwrap
 from functools import partial
 from numbers import Integral
 from pathlib import Path
@@ -19,7 +20,7 @@ from clusterwise.training import from_labels
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
+BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```", re.M | re.S)
 SHAPE = re.compile(r"\(([\w, ]+,|[\w ]+, [\w, ]+)\)")
 # Blocks that need machines or weights of the reader's own, or half a minute: the page, and what they mention.
 ELSEWHERE = [
@@ -33,7 +34,8 @@ ELSEWHERE = [
 def blocks_of(page: Path) -> list[str]:
     name = page.relative_to(ROOT / "docs").as_posix() if page.is_relative_to(ROOT / "docs") else page.name
     skipped = [word for other, word in ELSEWHERE if other == name]
-    return [code for code in BLOCK.findall(page.read_text()) if not any(word in code for word in skipped)]
+    blocks = [textwrap.dedent(code) for _, code in BLOCK.findall(page.read_text())]
+    return [code for code in blocks if not any(word in code for word in skipped)]
 
 
 WITH_CODE = {page.relative_to(ROOT).as_posix(): blocks_of(page) for page in PAGES if blocks_of(page)}

@@ -16,7 +16,7 @@ from clusterwise.components.flow_loops import to_noise, to_points
 
 __all__ = ["ConditionedFlow", "FlowClusters"]
 
-# Beyond so many spreads there is nothing: rows farther out count as lying here, and no square overflows.
+# Beyond this many spreads there is nothing: rows farther out count as lying here, and no square overflows.
 FARTHEST = 1e3
 # Added to the variances of a cluster's rows: two of them have none in one direction.
 LEAST_VARIANCE = 1e-4

@@ -63,7 +63,7 @@ class Chain:
 def update_hyper(
     rng: np.random.Generator, state: State, hyper_prior: HyperPrior, n_steps: int = HYPER_STEPS
 ) -> State:
-    """Draw the hyper-parameters given the partition, so many steps of each."""
+    """Draw the hyper-parameters given the partition, ``n_steps`` of each."""
     for _ in range(n_steps):
         state = replace(state, hyper=update(rng, state.hyper, hyper_prior, state.statistics))
     return state

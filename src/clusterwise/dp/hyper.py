@@ -24,7 +24,7 @@ __all__ = ["HyperParameters", "HyperPrior", "LogNormal", "first_guess", "update"
 
 # Rows that repeat would otherwise draw the width of the clusters to zero without end.
 LARGEST_STEP = float(np.log(1e5))
-# Slices start as wide as this many standard deviations of the prior, and end after so many cuts at most.
+# Slices start as wide as this many standard deviations of the prior, and end after at most this many cuts.
 WIDTH, MOST_SHRINKS = 4.0, 60
 # How often the variance of one feature is drawn by itself, and not those of all features together.
 ONE_FEATURE = 0.7

@@ -82,6 +82,7 @@ class AMCP(AmortizedClusterer):
     labels_ : ndarray of shape (n,)
         Cluster of each row, 0 .. K-1 by first appearance.
     n_clusters_ : int
+        Number of clusters K that were found.
     membership_ : ndarray of shape (n, K)
         Probability of each cluster; rows sum to 1 and the largest is the label. With ``n_draws`` > 0 it is an
         average over the mixtures that the paths lead to, weighted by their evidence; ``predict_proba`` too.

@@ -82,6 +82,7 @@ class Clusterer(PipelinedClusterer):
     labels_ : ndarray of shape (n,)
         Cluster of each row, 0 .. ``n_clusters_`` - 1, numbered by first appearance.
     n_clusters_ : int
+        Number of clusters K that were found.
     membership_ : ndarray of shape (n, K)
         Probability of each cluster for each row, from the candidates and from its neighbours.
     probabilities_ : ndarray of shape (n,)
@@ -300,7 +301,7 @@ class Clusterer(PipelinedClusterer):
     def labels_at(self, n_clusters: int) -> np.ndarray:
         """Labels (n,) of a partition into ``n_clusters``.
 
-        If that number is probable, these are the labels of the best candidate with so many clusters.
+        If that number is probable, these are the labels of the best candidate with k clusters.
         Otherwise, for fewer clusters the nearest ones are merged, and for more those with the largest
         spread are split by Ward's linkage, so that the partitions are nested except for a few rows at the
         borders. Rows that are equal share a label, so there may be fewer clusters where nearly every row

@@ -54,7 +54,7 @@ Departures from the paper, corrections of it and readings of ours; the largest o
 (9) With a linear f_theta, the default, the M-step has a closed form, in which W cancels: the centre is the
     mean of the encodings under q.
 (10) Splits and merges after the loop are not in the paper; some states of training have two clusters as one.
-    Their mixture is one of the data, as Eq 3 has it, with a covariance for each cluster, which is learned.
+     Their mixture is one of the data, as Eq 3 has it, with a covariance for each cluster, which is learned.
 """
 
 from __future__ import annotations
@@ -305,7 +305,7 @@ class AMCP(AmortizedModel):
         """Minus the log of the chance that a right cluster comes out of a drawn seed, averaged over states.
 
         That is the sum of the seeds' probabilities over points of clusters not yet taken, each times
-        exp(-loss), the likelihood that the head foretells of its cluster.
+        exp(-loss), the likelihood that the head predicts for its cluster.
         """
         left = state.columns == state.k
         log_seeds = self.log_seed_probabilities(points, expected.detach(), state.columns, state.k)
@@ -411,7 +411,7 @@ HEAD_WEIGHT = 0.1
 SEED_WEIGHT = 0.1
 # Losses below this are all the same to it.
 SMALLEST_LOSS = 0.01
-# No loss is larger than that of "never", whatever the head foretells.
+# No loss is larger than that of "never", whatever the head predicts.
 LARGEST_LOG_LOSS = math.log(-NEVER)
 
 

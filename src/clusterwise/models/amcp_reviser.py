@@ -39,7 +39,7 @@ IN_PART, WITH_SOME, WITH_ALL = 0.33, 0.2, 0.2
 SOME = 0.05
 # A log density is no lower than this for the average point of a cluster.
 LOWEST = -50.0
-# What any decision counts, beside the share of pairs that it decides.
+# What any decision counts, besides the share of pairs that it decides.
 LEAST_WEIGHT = 0.02
 
 

@@ -13,7 +13,7 @@ term is weighted by how easy a cluster is (6): an objective for training, no bou
 ==================  ====================================================  ========================
 symbol              meaning                                               here
 ==================  ====================================================  ========================
-h_i (of a network)  encoding of a point, in the light of all others       ``CHiGac.encode``
+h_i (of a network)  encoding of a point in the context of the set         ``CHiGac.encode``
 e_i                 its representation on the unit sphere in R^D1         ``Encoded.sphere``
 m^k, s_j            prototype of step k, scores of pioneers (Eq 11)       ``CHiGac.prototypes``
 p(z | S_I)          prior of the cluster vector (Eq 12)                   ``CHiGac.prior``
@@ -36,7 +36,7 @@ Corrections of the paper and readings of ours.
 (6) The order of clusters is not given by the data: a training step assigns random clusters, and any
     of the others may come next. Several are tried, the target is the cluster of the pioneer, and p(I) learns
     to prefer those whose members the network finds easily.
-(7) A few points of assigned clusters are missed, as at test time. One more choice beside the pioneers says
+(7) A few points of assigned clusters are missed, as at test time. One more choice besides the pioneers says
     that only such stragglers are left; the paper would open a cluster for each.
 (8) A q(I) of the same architecture as p(I) has only to agree with it, and both end at outlying points, which
     are easy to name and lead to worse clusters. Here q(I) has no parameters and prefers central members. The
@@ -92,7 +92,7 @@ class CHiGacConfig:
     inner_rate: float = 0.3  # eta_psi
     n_states: int = 4  # pioneers that a training step looks at, per data set
     hybrid: bool = True  # also score memberships given a draw of the prior, as at test time
-    central: bool = False  # whether pioneers have a second score beside Eq 11: how central they are
+    central: bool = False  # whether pioneers have a second score besides Eq 11: how central they are
 
 
 class Encoded(NamedTuple):

@@ -293,7 +293,7 @@ class DAC(AmortizedModel):
 
         With ``revise``, for Gaussian clusters, partitions are revised when no point is left. A pass of the
         answer itself tries ``n_anchors``, one of a draw has a single one. With flows and ``n_starts`` > 0 a
-        search goes on from each partition (``dac_flows``): the answer is what so many of them find together.
+        search goes on from each partition (``dac_flows``): the answer is the consensus of this many of them.
         """
         seeds = seeds or [0] * len(points)
         if self.anchor is None:  # all would be the same

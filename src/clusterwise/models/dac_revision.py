@@ -37,7 +37,7 @@ CUTS = 3
 # Neighbours: each cluster with the nearest, and all that are nearer than this; squared distance of the means
 # over the sum of variances.
 FAR_APART = 12.0
-# Clusters are described in so many batches, by size: less of them is padding then.
+# Clusters are described in this many batches, by size, so that less of them is padding.
 BATCHES = 2
 
 

@@ -15,7 +15,7 @@ POINTS_AT_A_TIME = 1024
 
 
 class SetEncoder(nn.Module):
-    """H = ISAB_L(embed(X)): every point described in the light of all others, in time linear in N."""
+    """H = ISAB_L(embed(X)): every point described in the context of all others, in time linear in N."""
 
     def __init__(
         self, n_features: int, width: int, n_heads: int, n_inducing: int, n_blocks: int, n_wavelengths: int

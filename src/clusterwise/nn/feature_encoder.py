@@ -38,7 +38,7 @@ class EncoderConfig:
     width: int = 128  # of the hidden layers of the MLP
     n_hidden: int = 2
     channels: tuple[int, ...] = (32, 64, 96)
-    # Of the loss that draws rows of a class together, beside the clustering loss.
+    # Of the loss that draws rows of a class together, next to the clustering loss.
     metric_weight: float = field(default=1.0, metadata={"least": 0})
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
 """More rows than a network sees at a time, in more clusters than a sample of them shows.
 
 A sample of a thousand rows tells of a few dozen clusters, and the rest of the rows join these. Of hundreds
-of clusters it holds one or two rows each, which nobody can cluster. Then all rows are divided into
+of clusters it holds one or two rows each, too few to cluster. Then all rows are divided into
 neighbourhoods that a network can see as a whole, and clusters of different neighbourhoods that are one by
 the evidence of a spherical Gaussian are united.
 """
@@ -71,7 +71,7 @@ class ContextsPipeline(Pipeline):
     def believe(
         self, prepared: Prepared, seed: int, n_draws: int, weights: np.ndarray | None = None
     ) -> Beliefs:
-        """As usual; beside a learned cut there are others at other thresholds, not other paths."""
+        """As usual; next to a learned cut there are others at other thresholds, not other paths."""
         if self.how != "cut" or self.rule is None:
             return super().believe(prepared, seed, n_draws, weights)
         (proposal,) = self.propose([prepared], seed, 0)

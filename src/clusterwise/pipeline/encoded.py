@@ -12,7 +12,7 @@ from clusterwise.nn.feature_encoder import FeatureEncoder
 __all__ = ["EncodedSpace"]
 
 # Rows are encoded in blocks of this size, the last one filled up: how a product is taken, and so its
-# rounding, does not depend on how many rows stand beside a row.
+# rounding, does not depend on how many other rows there are.
 ROWS_AT_ONCE = 256
 
 
@@ -44,7 +44,7 @@ class EncodedSpace:
         return result
 
     def undo(self, features: np.ndarray) -> np.ndarray:
-        """The encodings themselves: what a row with given ones looks like nobody has learned."""
+        """The encodings themselves: no network has learned what a row with given ones looks like."""
         return features
 
     def undo_covariances(self, covariances: np.ndarray) -> np.ndarray:

@@ -240,7 +240,7 @@ def _best_assigner(
 def layer(proposal: JudgedProposal, n_clusters: int) -> np.ndarray:
     """Labels (m,) of a partition of the rows shown into ``n_clusters``.
 
-    It is the best candidate with so many clusters if the number is probable, or else the one with the
+    It is the best candidate with that number of clusters if the number is probable, or else the one with the
     probable number next to it on the way to the answer's, with clusters merged or split; see ``nested``.
     """
     answer = proposal.candidates[0]

@@ -35,5 +35,5 @@ def cluster_marker(label: int) -> str:
 
 
 def cluster_colours(n_clusters: int) -> list[str]:
-    """Return the colours of clusters 0 .. n_clusters - 1 as #RRGGBB."""
+    """Return a colour #RRGGBB for each of ``n_clusters`` clusters."""
     return [cluster_colour(label) for label in range(n_clusters)]

@@ -157,7 +157,7 @@ class LabelledRows(Prior):
         return DrawnRows(*(np.stack(part) for part in zip(*drawn, strict=True)))
 
     def draw(self, rng: np.random.Generator, n_sets: int, n_points: int) -> TaskBatch:
-        """See ``Prior``; of real data nobody knows the true components."""
+        """See ``Prior``; the true components of real data are unknown."""
         drawn = self.draw_rows(rng, n_sets, n_points)
         return TaskBatch(self.rows[drawn.index], drawn.labels, ())
 

@@ -19,7 +19,7 @@ __all__ = ["first_sides", "log_p_gaussian", "projections"]
 # Edges of the eighths of a Gaussian, and how many points each should have for a chi-squared test to hold.
 EIGHTHS = ndtri(np.arange(1, 8) / 8)
 POINTS_PER_EIGHTH = 5
-# Jacobi's method squares the error in each sweep; so many are never needed.
+# Jacobi's method squares the error in each sweep; this many are never needed.
 MOST_SWEEPS = 50
 
 

@@ -59,7 +59,7 @@ FEW_CLASSES = 10
 SPLICED = 0.7
 # Steps of a network that is planned to find out whether an MLP helps; each fold has a share of them.
 STEPS_OF_PILOT = 200
-# Of the mean log-likelihood of a pixel beside the clustering loss; that of all pixels of an image would drown
+# Of the mean log-likelihood of a pixel in the loss; that of all pixels of an image would drown
 # the question of which images belong together.
 WEIGHT_OF_PIXELS = 10.0
 # The pace is measured over these steps, after one that sets everything up.
@@ -82,7 +82,7 @@ def train_from_labels(
     random_state: Any = None,
     verbose: int = 1,
 ) -> Weights:
-    """Learn from labelled rows what a cluster is, for new data with classes that nobody has seen.
+    """Learn from labelled rows what a cluster is, for new data with other classes.
 
     Data sets of a few hundred rows are drawn from X, each with classes and an imbalance of its own, and an
     encoder and a clustering network learn together to find their classes. Some classes are held out to say
@@ -93,8 +93,8 @@ def train_from_labels(
     X : array or data frame of shape (n, d), or images of shape (n, height, width[, colours])
         Numbers without gaps. New data need the same columns in the same units.
     y : array of shape (n,)
-        The class of each row, by numbers or words. Ten classes or more are better than two; rows whose class
-        nobody knows must be left out.
+        The class of each row, by numbers or words. Ten classes or more are better than two; rows of
+        unknown class must be left out.
     method : {"amcp", "dac", "dac-anchored", "chigac", "ncp", "act-st"}
         Which estimator the weights are for.
     groups : array of shape (n,), optional

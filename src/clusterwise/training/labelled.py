@@ -44,7 +44,7 @@ from clusterwise.training.tasks import TRAINING, rng_of_step
 
 __all__ = ["LabelledSource", "largest_encoded", "started", "train_metric"]
 
-# Stream of random numbers of the split, beside those of ``tasks``.
+# Stream of random numbers of the split, besides those of ``tasks``.
 SPLIT = 4
 
 
@@ -354,7 +354,7 @@ FEW_HELD_OUT = 10
 # Folds of classes that are left out in turn, and how long encoders are trained without them, relative to the
 # network itself.
 N_FOLDS, STEPS_OF_FOLD = 5, 0.3
-# How many of the classes are left out: a share, but so many at least, if half of them are as many, or two.
+# How many of the classes are left out: a share, but at least this number if half of them are as many, or two.
 SHARE_LEFT_OUT, FEWEST_UNSEEN = 0.2, 6
 # How many classes that takes, and how many data sets of each size a fold has.
 FEWEST_TO_CROSS_FIT, SETS_OF_FOLD = 4, 4

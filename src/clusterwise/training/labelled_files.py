@@ -77,7 +77,7 @@ def table_with_labels(
         for place in words
     ]
     if not numbers:
-        raise InvalidDataError("no column holds numbers beside the labels; training needs at least one.")
+        raise InvalidDataError("no column but the labels holds numbers; training needs at least one.")
     for column in numbers:
         if column.missing.any():
             row = int(np.flatnonzero(column.missing)[0])

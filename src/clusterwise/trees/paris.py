@@ -12,7 +12,7 @@ from clusterwise.trees.agglomerative import named_by_merges
 
 __all__ = ["paris_linkage"]
 
-# Height of the joins between parts without an edge, beside the largest height within a part.
+# Height of the joins between parts without an edge, relative to the largest height within a part.
 FARTHER = 10
 
 

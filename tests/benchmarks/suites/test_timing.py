@@ -12,7 +12,7 @@ import pytest
 import clusterwise as cw
 from benchmarks.suite import Case, Outcome
 from benchmarks.suites import timing
-from benchmarks.suites.timing import REST, STAGES, batched, beside_a_busy_core, by_stages, stage_seconds
+from benchmarks.suites.timing import REST, STAGES, batched, by_stages, next_to_another_process, stage_seconds
 
 POPEN = subprocess.Popen
 
@@ -44,7 +44,7 @@ def test_the_process_that_keeps_a_core_busy_ends_with_the_fit(
         return Outcome(np.zeros(len(case.points), dtype=np.int64))
 
     monkeypatch.setattr(subprocess, "Popen", popen)
-    run = beside_a_busy_core(lambda: fit)
+    run = next_to_another_process(lambda: fit)
     with pytest.raises(ValueError, match="no clusters") if fails else contextlib.nullcontext():
         assert run(Case(np.zeros((3, 2)))).seconds > 0
     assert started[0].poll() is not None
