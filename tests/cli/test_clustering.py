@@ -247,7 +247,7 @@ def test_failed_write_leaves_nothing(run, data, folder, make_weights):
     result = run("cluster", data, "--columns", "x,y", *dac(make_weights), "--out", "file/labels.csv")
     assert result.exit_code == 2
     (line,) = result.stderr.splitlines()
-    assert line.startswith("error: file: ")
+    assert line == "error: file/labels.csv: file is not a folder; choose another place"
     assert sorted(os.listdir(folder)) == ["data.csv", "file"]
 
 

@@ -148,3 +148,15 @@ def test_pioneers_get_a_ring_and_others_none(make_fitted):
     # On a random part of the data the pioneers are drawn all the same.
     few = ClusterDisplay.from_estimator(estimator, X, max_points=10).ax_.collections[-1]
     np.testing.assert_allclose(few.get_offsets(), X[[5, 41, 119]])
+
+
+def test_a_few_points_far_out_do_not_squeeze_the_others(make_fitted):
+    estimator, X = make_fitted(3)
+    labels, near = np.asarray(estimator.labels_), ClusterDisplay.from_estimator(estimator, X)
+    assert not any("outside" in text.get_text() for text in near.ax_.texts)
+    points = np.concatenate([X, [[1e6, 0.0]]])
+    display = ClusterDisplay(points, np.append(labels, labels[0])).plot()
+    assert "1 point lies far outside" in [text.get_text() for text in display.ax_.texts]
+    assert display.ax_.get_xlim()[1] < X[:, 0].max() + np.ptp(X[:, 0])
+    alone = ClusterDisplay(points, np.append(labels, labels.max() + 1)).plot()
+    assert alone.ax_.get_xlim()[1] > 1e6  # a cluster is never left out

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from clusterwise import Clusterer
 from clusterwise.exceptions import InvalidDataError, MissingDependencyError
 from clusterwise.report import pictures, write_report
 
@@ -197,3 +198,33 @@ def test_without_jinja2_the_extra_is_named(make_fitted, tmp_path, monkeypatch):
     with pytest.raises(MissingDependencyError, match=r"pip install 'clusterwise\[report\]'"):
         write_report(estimator, X, tmp_path / "report.html")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.filterwarnings("ignore::clusterwise.exceptions.MisfitWarning")
+def test_axes_are_in_the_units_of_their_names(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(pictures, "clusters_picture", lambda estimator, *what: drawn.append(what) or "")
+    rng = np.random.default_rng(0)
+    prices = np.concatenate([rng.normal(10, 1, 150), rng.normal(30, 1, 150)])
+    frame = pd.DataFrame({"price": prices})
+    page_of(Clusterer(random_state=0).fit(frame), frame, tmp_path)
+    frame["kind"] = np.where(rng.random(300) < 0.5, "a", "b")
+    page_of(Clusterer(random_state=0).fit(frame), frame, tmp_path)
+    (points, names), (_, scaled) = drawn
+    assert names == ["price"]
+    np.testing.assert_array_equal(points[:, 0], prices)
+    assert all(name.endswith("(scaled)") for name in scaled)
+
+
+def test_a_cluster_without_values_has_no_mean(make_fitted, tmp_path):
+    estimator, X = make_fitted(2)
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    frame.loc[np.asarray(estimator.labels_) == 1, "b"] = np.nan
+    html = page_of(estimator, X, tmp_path, table=frame)
+    assert "–" in html.text
+
+
+def test_the_page_says_how_to_label_new_rows(make_fitted, tmp_path):
+    estimator, X = make_fitted(2)
+    call = " ".join(repr(estimator).split())
+    assert f"estimator = cw.{call}" in page_of(estimator, X, tmp_path).text

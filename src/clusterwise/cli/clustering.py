@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import typer
 
+from clusterwise._files import require_writable
 from clusterwise.cli.large import cluster_large, open_large
 from clusterwise.cli.messages import one_line_warnings, options_in_remedies
 from clusterwise.cli.methods import choose_method, make_estimator, require_method
@@ -45,6 +46,8 @@ def _check(file: Path, out: Path, report: Path | None, method: str | None, appen
     for option, path in (("--out", out), ("--report", report)):
         if path is not None and path.exists() and file.exists() and path.samefile(file):
             raise ClusterwiseError(f"{option} would overwrite the data in {file}; choose another name.")
+        if path is not None:
+            require_writable(path)
 
 
 def summary_lines(estimator: Any, rows: np.ndarray, confidence: np.ndarray, seconds: float) -> Iterator[str]:

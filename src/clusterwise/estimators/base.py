@@ -166,8 +166,9 @@ class BaseClusterer(
             self._said_other_k = self._clusters
             self._say(
                 f"{type(self).__name__}: the labels have {self.n_clusters_} cluster"
-                f"{'s' * (self.n_clusters_ != 1)}, but {likeliest} are likelier "
-                f"({k_posterior[likeliest]:.2f}): {self._why_other_k(likeliest)}",
+                f"{'s' * (self.n_clusters_ != 1)}, but {likeliest} "
+                f"{'is' if likeliest == 1 else 'are'} likelier ({k_posterior[likeliest]:.2f}): "
+                f"{self._why_other_k(likeliest)}",
                 OtherKWarning,
             )
         return k_posterior

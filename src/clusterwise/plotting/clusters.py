@@ -17,6 +17,18 @@ if TYPE_CHECKING:
 __all__ = ["ClusterDisplay"]
 
 
+# Beyond the middle 98 % of the points by more than this many times their width, points are not drawn.
+FAR = 2.0
+
+
+def _is_near(points: np.ndarray) -> np.ndarray:
+    """Which of the points (n, 2) do not lie so far out that the others would shrink to a dot."""
+    with np.errstate(over="ignore"):
+        low, high = np.quantile(points, [0.01, 0.99], axis=0)
+        reach = np.where(high > low, FAR * (high - low), np.inf)
+        return ((points >= low - reach) & (points <= high + reach)).all(axis=1)
+
+
 def _tidy_axes(ax: Axes, points: np.ndarray, names: tuple[str, str]) -> None:
     ticker = import_matplotlib("matplotlib.ticker")
     for axis in (ax.xaxis, ax.yaxis):
@@ -114,7 +126,8 @@ class ClusterDisplay:
         elif covariances.shape[1:] == (2, 2):  # learned features may be of another number
             ellipses = gaussian_ellipses(estimator.means_, covariances)
         elif points.shape[1] > 1:
-            ellipses = empirical_ellipses(drawn, labels)
+            near = _is_near(drawn)
+            ellipses = empirical_ellipses(drawn[near], np.unique(labels[near], return_inverse=True)[1])
         else:
             # One feature: spread the points over the height, so that they do not hide each other.
             drawn[:, 1] = np.random.default_rng(0).uniform(-1, 1, len(drawn))
@@ -133,7 +146,8 @@ class ClusterDisplay:
         if ax is None:
             _, ax = import_matplotlib("matplotlib.pyplot").subplots(figsize=(7, 5.5), layout="constrained")
         assert ax is not None
-        self._draw_points(ax, max_points)
+        rows = thin_out(self.labels, max_points)
+        self._draw_points(ax, rows)
         patches = import_matplotlib("matplotlib.patches")
         for ellipse in self.ellipses:
             if np.isfinite(ellipse.half_axes).all():
@@ -145,14 +159,29 @@ class ClusterDisplay:
         if len(self.pioneers) > 0:
             x, y = self.points[self.pioneers].T
             ax.scatter(x, y, s=70, facecolors="none", edgecolors="#101214", linewidths=1.2, label="pioneers")
-        self._number_clusters(ax)
-        _tidy_axes(ax, self.points, self.axis_names)
+        middles = self._middles()
+        self._number_clusters(ax, middles)
+        near = _is_near(self.points)
+        near[middles] = True  # no cluster is left out
+        _tidy_axes(ax, self.points[near], self.axis_names)
+        notes = []
+        if n_far := int((~near).sum()):
+            low, high = self.points[near].min(axis=0), self.points[near].max(axis=0)
+            margin = 0.05 * (high - low)
+            ax.set(
+                xlim=(low[0] - margin[0], high[0] + margin[0]), ylim=(low[1] - margin[1], high[1] + margin[1])
+            )
+            notes.append(f"{n_far:,} point{'s lie' if n_far > 1 else ' lies'} far outside")
+        if len(rows) < len(self.labels):
+            notes.append(f"{len(rows):,} of {len(self.labels):,} points drawn")
+        if notes:
+            place: Any = {"xycoords": "axes fraction", "ha": "right", "va": "bottom"}
+            ax.annotate("; ".join(notes), (1, 0), fontsize=7, color="#606468", **place)
         self.ax_ = ax
         self.figure_ = ax.figure
         return self
 
-    def _draw_points(self, ax: Axes, max_points: int) -> None:
-        rows = thin_out(self.labels, max_points)
+    def _draw_points(self, ax: Axes, rows: np.ndarray) -> None:
         # Points of doubtful membership are smaller and fainter.
         sizes = np.clip(12_000 / len(rows), 2.0, 22.0) * (0.4 + 0.6 * self.probabilities[rows])
         opacities = 0.2 + 0.6 * self.probabilities[rows]
@@ -173,26 +202,27 @@ class ClusterDisplay:
                 linewidths=0,
                 rasterized=True,
             )
-        if len(rows) < len(self.labels):
-            note = f"{len(rows):,} of {len(self.labels):,} points drawn"
-            ax.annotate(
-                note, (1, 0), xycoords="axes fraction", ha="right", va="bottom", fontsize=7, color="#606468"
-            )
 
-    def _number_clusters(self, ax: Axes) -> None:
-        """Write each cluster's number at the point nearest to their median; no legend to look up."""
-        effects = import_matplotlib("matplotlib.patheffects")
-        n_clusters = int(self.labels.max()) + 1
-        for label in range(n_clusters):
-            points = self.points[self.labels == label]
+    def _middles(self) -> np.ndarray:
+        """The row (K,) of each cluster nearest to the median of its points."""
+        middles = []
+        for label in range(int(self.labels.max()) + 1):
+            rows = np.flatnonzero(self.labels == label)
+            points = self.points[rows]
             with np.errstate(over="ignore"):
-                x, y = points[np.abs(points - np.median(points, axis=0)).sum(axis=1).argmin()]
+                middles.append(rows[np.abs(points - np.median(points, axis=0)).sum(axis=1).argmin()])
+        return np.array(middles)
+
+    def _number_clusters(self, ax: Axes, middles: np.ndarray) -> None:
+        """Write each cluster's number in its middle; no legend to look up."""
+        effects = import_matplotlib("matplotlib.patheffects")
+        for label, row in enumerate(middles):
             ax.annotate(
                 str(label),
-                (x, y),
+                tuple(self.points[row]),
                 ha="center",
                 va="center",
-                fontsize=11 if n_clusters <= 12 else 8,
+                fontsize=11 if len(middles) <= 12 else 8,
                 fontweight="bold",
                 color="#101214",
                 path_effects=[effects.withStroke(linewidth=2.5, foreground="white")],

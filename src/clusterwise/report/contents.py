@@ -53,7 +53,8 @@ def show_number(value: float, spread: float | None = None) -> str:
     if step != 0 and (step < 1e-4 or max(step, abs(value)) >= 1e9):
         return f"{value:.3e}"
     digits = 0 if step == 0 else max(0, 3 - math.floor(math.log10(step)))
-    return f"{value:,.{digits}f}"
+    text = f"{value:,.{digits}f}"
+    return text.removeprefix("-") if float(text.replace(",", "")) == 0 else text
 
 
 @dataclass(frozen=True)
@@ -97,9 +98,17 @@ class Agreement:
 def _shown_values(points: np.ndarray, values: np.ndarray) -> tuple[str, ...]:
     """Write the shown columns of one row (d,), with digits that suit the data's spread."""
     with np.errstate(over="ignore", invalid="ignore"):
-        present = np.nan_to_num(points[:, :MAX_COLUMNS])
-        spreads = np.ptp(present, axis=0).tolist()
+        spreads = [_range_of(column) for column in points[:, :MAX_COLUMNS].T]
     return tuple(show_number(float(value), spread) for value, spread in zip(values, spreads, strict=False))
+
+
+def _range_of(values: np.ndarray) -> float:
+    """How far values (n,) reach without the few that lie farthest out; gaps do not count."""
+    present = values[np.isfinite(values)]
+    if len(present) == 0:
+        return 0.0
+    low, high = np.quantile(present, [0.01, 0.99])
+    return float(high - low) or float(np.ptp(present))
 
 
 def cluster_rows(estimator: Any, points: np.ndarray) -> list[ClusterRow]:
@@ -109,8 +118,9 @@ def cluster_rows(estimator: Any, points: np.ndarray) -> list[ClusterRow]:
     for label in range(int(estimator.n_clusters_)):
         members = labels == label
         size = int(members.sum())
-        n_present = np.maximum((~np.isnan(points[members])).sum(axis=0), 1)
-        means = np.nansum(points[members] / n_present, axis=0)
+        n_present = (~np.isnan(points[members])).sum(axis=0)
+        sums = np.nansum(points[members] / np.maximum(n_present, 1), axis=0)
+        means = np.where(n_present > 0, sums, np.nan)
         rows.append(
             ClusterRow(
                 label=label,
@@ -194,8 +204,8 @@ def summary(estimator: Any, k_posterior: Mapping[int, float] | None) -> str:
     else:
         text = (
             f"The {n_rows:,} rows fall into {n_clusters} clusters. The largest has {sizes.max():,} rows "
-            f"({100 * sizes.max() / n_rows:.0f} %), the smallest {sizes.min():,} "
-            f"({100 * sizes.min() / n_rows:.0f} %)."
+            f"({_percent(sizes.max() / n_rows)}), the smallest {sizes.min():,} "
+            f"({_percent(sizes.min() / n_rows)})."
         )
     if k_posterior:
         probability = k_posterior.get(n_clusters, 0.0)
@@ -211,6 +221,10 @@ def summary(estimator: Any, k_posterior: Mapping[int, float] | None) -> str:
         text += f" {_count(n_uncertain)} {uncertain} uncertain, and {_count(n_outlying).lower()} "
         text += f"{'rows lie' if n_outlying > 1 else 'row lies'} far from every cluster."
     return text
+
+
+def _percent(share: float) -> str:
+    return "under 1 %" if share < 0.01 else f"{100 * share:.0f} %"
 
 
 def _count(number: int) -> str:

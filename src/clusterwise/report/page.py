@@ -56,7 +56,18 @@ def _prepared(
 def in_use_line(names: Sequence[str]) -> list[str]:
     """One line about the columns that were clustered; the first of very many."""
     shown = ", ".join(names[:MOST_NAMED])
-    return [f"in use: {shown}{', ...' if len(names) > MOST_NAMED else ''}."]
+    return [f"in use: {shown}{', ...' if len(names) > MOST_NAMED else '.'}"]
+
+
+def _to_draw(
+    points: np.ndarray, names: Sequence[str], values: np.ndarray, value_names: Sequence[str]
+) -> tuple[np.ndarray, list[str]]:
+    """One or two features (n, f) in the units of the columns they were made of, if only the scale differs."""
+    if points.shape == values.shape and points.shape[1] <= 2 and np.isfinite(values).all():
+        pairs = zip(points.T, values.T, strict=True)
+        if all(np.abs(np.corrcoef(one, other)[0, 1]) > 1 - 1e-9 for one, other in pairs):
+            return values, list(value_names)
+    return points, [f"{name} (scaled)" for name in names]
 
 
 def _settings(estimator: Any) -> list[tuple[str, str]]:
@@ -140,6 +151,10 @@ def write_report(
         *warned,
         *(m for m in getattr(estimator, "misfits_", ()) if not any(m in line for line in warned)),
     ]
+    drawn, axes = points, list(names)
+    if table is not None:
+        has_ellipses = estimator.gaussian_ and points.shape[1] > 1  # which are those of the features
+        drawn, axes = _to_draw(points, names, values[:, :0] if has_ellipses else values, value_names)
     steps, has_posterior = estimator.steps_, hasattr(estimator, "k_posterior_")  # one answer has no posterior
     k_posterior = estimator.k_posterior_ if has_posterior else None
     shown = value_names[: contents.MAX_COLUMNS]
@@ -164,9 +179,9 @@ def write_report(
         n_outlying=int((np.asarray(estimator.outlier_scores_) >= contents.OUTLYING).sum()),
         outlying_score=contents.OUTLYING,
         agreement=None if y is None else contents.agreement_with(y, labels),
-        ellipses=estimator.gaussian_,
+        ellipses=estimator.gaussian_ and points.shape[1] > 1,
         settings=_settings(estimator),
-        clusters_picture=pictures.clusters_picture(estimator, points, names),
+        clusters_picture=pictures.clusters_picture(estimator, drawn, axes),
         confidence_picture=pictures.confidence_picture(np.asarray(estimator.probabilities_)),
         k_posterior_picture=pictures.k_posterior_picture(estimator) if has_posterior else None,
         about_k=None if k_posterior is None else contents.about_k(estimator, k_posterior),
@@ -174,6 +189,7 @@ def write_report(
         steps_picture=pictures.steps_picture(estimator, points) if steps else None,
         n_steps=len(steps),
         n_rows=len(labels),
+        call="cw." + " ".join(repr(estimator).split()),
     )
     with whole_or_nothing(path) as temporary:
         temporary.write_text(page, encoding="utf-8")

@@ -226,9 +226,10 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         lacking = self.rows_lacking_much_
         if len(lacking):
             shown = ", ".join(map(str, lacking[:5])) + (", ..." if len(lacking) > 5 else "")
+            rows, labels = ("row", "its label means") if len(lacking) == 1 else ("rows", "their labels mean")
             self._remarks.append(
-                f"{len(lacking):,} row{'s' * (len(lacking) != 1)} without a value in more than half of the "
-                f"columns ({shown}): their labels mean little."
+                f"{len(lacking):,} {rows} without a value in more than half of the columns ({shown}): "
+                f"{labels} little."
             )
         shared = [name for name, weight in zip(self._names_out, weights, strict=True) if weight < 1]
         if shared:
