@@ -65,6 +65,7 @@ def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     images = np.random.default_rng(0).integers(0, 255, (180, 28, 28)).astype(np.uint8)
     return {
         "np": np,
+        "pd": pd,
         "cw": cw,
         "X": X,
         "y": y,
@@ -75,6 +76,7 @@ def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         "X3": X[:70],
         "data_sets": [X, X[:60]],
         "frame": frame,
+        "answers": pd.DataFrame({column: list("uvw") * 40 for column in "abcdef"}),
         "texts": ["red green blue", "one two three four"] * 20,
         "images": images,
         "new_images": images[:40],
