@@ -82,7 +82,7 @@ def test_the_weights_name_the_method(tmp_path: Path) -> None:
         (["--label-column", "sort"], "no column 'sort'"),
         (["--label-column", "kind", "--out", "own.bin"], ".safetensors"),
         (["recipe.toml", "--label-column", "kind"], "leave out recipe.toml"),
-        (["--label-column", "kind", "--drop", "a,b,c"], "no column holds numbers"),
+        (["--label-column", "kind", "--drop", "a,b,c"], "no column but the labels holds numbers"),
     ],
 )
 def test_mistakes_are_one_line(options: list[str], message: str, tmp_path: Path) -> None:
