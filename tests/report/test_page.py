@@ -216,6 +216,15 @@ def test_axes_are_in_the_units_of_their_names(tmp_path, monkeypatch):
     assert all(name.endswith("(scaled)") for name in scaled)
 
 
+def test_columns_that_were_clustered_as_they_are_keep_their_names(make_fitted, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(pictures, "clusters_picture", lambda estimator, *what: drawn.append(what) or "")
+    estimator, X = make_fitted(2)  # Gaussian clusters, with ellipses
+    page_of(estimator, X, tmp_path, table=pd.DataFrame(X, columns=["a", "b"]))
+    page_of(estimator, X, tmp_path, table=pd.DataFrame(1 + 2 * X, columns=["a", "b"]))
+    assert [names for _, names in drawn] == [["a", "b"], ["feature 0 (scaled)", "feature 1 (scaled)"]]
+
+
 def test_a_cluster_without_values_has_no_mean(make_fitted, tmp_path):
     estimator, X = make_fitted(2)
     frame = pd.DataFrame(X, columns=["a", "b"])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["ClusterDisplay"]
 
 
-# Beyond the middle 98 % of the points by more than this many times their width, points are not drawn.
+# Points beyond the middle 98 % by more than this many times its width may lie outside the picture.
 FAR = 2.0
 
 

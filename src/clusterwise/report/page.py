@@ -60,13 +60,25 @@ def in_use_line(names: Sequence[str]) -> list[str]:
 
 
 def _to_draw(
-    points: np.ndarray, names: Sequence[str], values: np.ndarray, value_names: Sequence[str]
+    points: np.ndarray,
+    names: Sequence[str],
+    values: np.ndarray,
+    value_names: Sequence[str],
+    has_ellipses: bool,
 ) -> tuple[np.ndarray, list[str]]:
-    """One or two features (n, f) in the units of the columns they were made of, if only the scale differs."""
-    if points.shape == values.shape and points.shape[1] <= 2 and np.isfinite(values).all():
-        pairs = zip(points.T, values.T, strict=True)
-        if all(np.abs(np.corrcoef(one, other)[0, 1]) > 1 - 1e-9 for one, other in pairs):
-            return values, list(value_names)
+    """Features (n, f) with names; in the units of the columns that they were made of where that is possible.
+
+    It is if they are these columns, or one or two that differ in scale alone and have no ellipses.
+    """
+    if points.shape == values.shape and np.isfinite(values).all():
+        if np.array_equal(points, values):
+            return points, list(value_names)
+        if points.shape[1] <= 2 and not has_ellipses:
+            with np.errstate(all="ignore"):  # constant or huge columns
+                pairs = zip(points.T, values.T, strict=True)
+                alike = [np.abs(np.corrcoef(one, other)[0, 1]) > 1 - 1e-9 for one, other in pairs]
+            if all(alike):
+                return values, list(value_names)
     return points, [f"{name} (scaled)" for name in names]
 
 
@@ -151,10 +163,8 @@ def write_report(
         *warned,
         *(m for m in getattr(estimator, "misfits_", ()) if not any(m in line for line in warned)),
     ]
-    drawn, axes = points, list(names)
-    if table is not None:
-        has_ellipses = estimator.gaussian_ and points.shape[1] > 1  # which are those of the features
-        drawn, axes = _to_draw(points, names, values[:, :0] if has_ellipses else values, value_names)
+    has_ellipses = estimator.gaussian_ and points.shape[1] > 1
+    drawn, axes = _to_draw(points, names, values, value_names, has_ellipses)
     steps, has_posterior = estimator.steps_, hasattr(estimator, "k_posterior_")  # one answer has no posterior
     k_posterior = estimator.k_posterior_ if has_posterior else None
     shown = value_names[: contents.MAX_COLUMNS]
@@ -179,7 +189,7 @@ def write_report(
         n_outlying=int((np.asarray(estimator.outlier_scores_) >= contents.OUTLYING).sum()),
         outlying_score=contents.OUTLYING,
         agreement=None if y is None else contents.agreement_with(y, labels),
-        ellipses=estimator.gaussian_ and points.shape[1] > 1,
+        ellipses=has_ellipses,
         settings=_settings(estimator),
         clusters_picture=pictures.clusters_picture(estimator, drawn, axes),
         confidence_picture=pictures.confidence_picture(np.asarray(estimator.probabilities_)),
