@@ -18,10 +18,10 @@ alone = cw.DAC(filtering="anchored", refine=None, revise=False, random_state=0).
 cw.plotting.StepsDisplay.from_estimator(alone, X)
 
 # %%
-# The network leaves some points behind, which become small clusters of their own; a warning points
-# out that they look like parts of others. By default a search follows, which merges and splits
-# Gaussian clusters as long as the evidence of the mixture (the probability of the data with all
-# parameters integrated out) grows. Above, ``refine=None`` and ``revise=False`` turned that off.
+# The network leaves some points behind, which become small clusters of their own. By default a search
+# follows, which merges and splits Gaussian clusters as long as the evidence of the mixture (the
+# probability of the data with all parameters integrated out) grows. Above, ``refine=None`` and
+# ``revise=False`` turned that off.
 
 est = cw.DAC(filtering="anchored", random_state=0).fit(X)
 figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
