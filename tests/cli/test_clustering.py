@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import adjusted_rand_score
 
 from clusterwise.cli.clustering import default_output
 from clusterwise.datasets import read_table
@@ -60,6 +61,27 @@ def test_same_seed_same_labels_and_the_library_agrees(run, data, make_weights, r
     estimator = cw.DAC(weights=make_weights("dac"), random_state=3)
     np.testing.assert_array_equal(np.load("a.npy"), np.load("b.npy"))
     np.testing.assert_array_equal(np.load("a.npy"), estimator.fit_predict(X))
+
+
+def test_the_default_method_weighs_columns_as_in_python(run, folder):
+    """Four columns of numbers with three clusters, and three of categories with none."""
+    import clusterwise as cw
+
+    rng = np.random.default_rng(1)
+    group = rng.integers(0, 3, 300)
+    frame = pd.DataFrame(rng.normal(0, 2.2, (3, 4))[group] + rng.normal(size=(300, 4)), columns=list("abcd"))
+    for name, n_levels in (("e", 2), ("f", 5), ("g", 6)):
+        shares = rng.dirichlet(np.full(n_levels, 0.7))
+        frame[name] = [f"level {i}" for i in rng.choice(n_levels, 300, p=shares)]
+    expected = cw.Clusterer(random_state=0).fit_predict(frame)
+    frame.to_csv("table.csv", index=False)
+    os.mkdir("parts")
+    frame.to_parquet("parts/0.parquet")
+    for name in ("table.csv", "parts"):
+        result = run("cluster", name, "--out", "labels.npy")
+        assert result.exit_code == 0, result.output
+        np.testing.assert_array_equal(np.load("labels.npy"), expected)
+    assert adjusted_rand_score(group, expected) > 0.9
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "npy"])

@@ -27,6 +27,14 @@ from clusterwise.cli.messages import in_words_of_the_command_line
         ("; choose others with `weights=`.", "; choose others with --weights."),
         ("; pass filtering='minimum-loss' or other", "; pass --filtering minimum-loss or other"),
         ("; pass refine=None or 'auto'.", "; leave out --refine."),
+        ("AMCP: others; fit with n_draws=20 to consider them.", "AMCP: others; try --method clusterer."),
+        ("Clusterer: bent clusters; try clusterwise.Clusterer.", "Clusterer: bent clusters."),
+        ("AMCP: bent clusters; try clusterwise.Clusterer.", "AMCP: bent clusters; try --method clusterer."),
+        (
+            "after 9 epochs (see history_): raise max_epochs, or go on with warm_start=True.",
+            "after 9 epochs: call it from Python with a larger max_epochs.",
+        ),
+        ("of its last epoch; go on with warm_start=True.", "of its last epoch."),
     ],
 )
 def test_words(library: str, here: str) -> None:

@@ -25,3 +25,9 @@ def test_improbable_numbers_are_left_out():
 def test_a_chosen_number_outside_the_posterior_is_shown():
     display = KPosteriorDisplay({2: 1.0}, n_clusters=4).plot()
     assert {round(bar.get_x() + 0.375) for bar in display.ax_.patches} == {1, 2, 3, 4, 5}
+
+
+def test_the_tallest_of_many_bars_are_numbered():
+    posterior = {k: 0.3 if k in (4, 9) else 0.4 / 12 for k in range(1, 15)}
+    display = KPosteriorDisplay(posterior, n_clusters=6).plot()
+    assert sorted(text.get_text() for text in display.ax_.texts) == ["0.03", "0.30", "0.30"]

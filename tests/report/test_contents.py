@@ -7,6 +7,8 @@ import pytest
 from sklearn.metrics import adjusted_rand_score, confusion_matrix
 
 from clusterwise.report import contents
+from clusterwise.report.differences import compared, telling
+from clusterwise.tables.columns import Column, read_columns
 
 
 @pytest.mark.parametrize(
@@ -29,20 +31,20 @@ def test_numbers_have_the_digits_that_tell_something(value, spread, shown):
 
 def test_clusters_add_up(make_fitted):
     estimator, X = make_fitted(4)
-    rows = contents.cluster_rows(estimator, X)
+    rows = contents.cluster_rows(estimator, read_columns(X).columns)
     assert sum(row.size for row in rows) == len(X)
     assert sum(row.share for row in rows) == pytest.approx(1)
     for row in rows:
         members = estimator.labels_ == row.label
         assert row.size == members.sum()
-        assert float(row.means[0]) == pytest.approx(X[members, 0].mean(), abs=0.006)
+        assert float(row.typical[0]) == pytest.approx(X[members, 0].mean(), abs=0.006)
         assert row.confidence == pytest.approx(estimator.probabilities_[members].mean())
         assert row.n_uncertain == (estimator.probabilities_[members] < contents.CERTAIN).sum()
 
 
 def test_uncertain_rows_are_the_least_certain_in_order(make_fitted):
     estimator, X = make_fitted(4)
-    rows = contents.uncertain_rows(estimator, X, count=2)
+    rows = contents.uncertain_rows(estimator, read_columns(X).columns, count=2)
     assert [row.row for row in rows] == np.argsort(estimator.probabilities_)[:2].tolist()
     for row in rows:
         best, second = np.sort(estimator.membership_[row.row])[::-1][:2]
@@ -53,9 +55,9 @@ def test_uncertain_rows_are_the_least_certain_in_order(make_fitted):
 
 def test_certain_and_ordinary_rows_are_not_listed(make_fitted):
     estimator, X = make_fitted(1)
-    assert contents.uncertain_rows(estimator, X) == []
+    assert contents.uncertain_rows(estimator, ()) == []
     estimator.outlier_scores_ = np.where(np.arange(len(X)) == 7, 0.9, 0.1)
-    assert [row.row for row in contents.outlying_rows(estimator, X)] == [7]
+    assert [row.row for row in contents.outlying_rows(estimator, ())] == [7]
 
 
 def test_agreement():
@@ -74,19 +76,55 @@ def test_agreement_with_too_many_classes_has_no_table():
     assert len(agreement.classes) == 100
 
 
-def test_the_summary_says_what_the_figures_say(make_fitted):
+@pytest.fixture
+def uneven(make_fitted):
+    """Three clusters of 1, 29 and 60 rows, of an estimator that can draw partitions."""
     estimator, _ = make_fitted(3)
+    estimator.labels_ = np.repeat([0, 1, 2], [1, 29, 60])
     estimator.probabilities_ = np.array([0.5, *[1.0] * 89])
     estimator.outlier_scores_ = np.array([0.9, 0.7, *[0.0] * 88])
-    text = contents.summary(estimator, {3: 0.7, 4: 0.2, 5: 0.1})
-    assert text.startswith("The 90 rows fall into 3 clusters. The largest has 30 rows (33 %)")
-    assert "likely: 3 has a probability of 0.70; next come 4 (0.20) and 5 (0.10)." in text
-    assert text.endswith("One label is uncertain, and 2 rows lie far from every cluster.")
-    assert "uncertain: 3 has a probability of 0.10; next comes 4 (0.90)." in contents.summary(
-        estimator, {3: 0.1, 4: 0.9}
+    estimator.sample_partitions = None
+    return estimator
+
+
+def test_the_summary_says_what_the_figures_say(uneven):
+    text = contents.summary(uneven, {3: 0.7, 4: 0.2, 5: 0.1})
+    assert text.startswith(
+        "The 90 rows fall into 3 clusters. The largest has 60 rows (67 %), and one is a single"
     )
-    assert "nearly certain: 3 has a probability of 1.00." in contents.summary(estimator, {3: 1.0})
-    assert "probability" not in contents.summary(estimator, None)
+    assert "likely: 3 has a probability of 0.70; next come 4 (0.20) and 5 (0.10)." in text
+    assert text.endswith(
+        "One label is uncertain (probability below 0.9), and 2 rows lie far from every cluster."
+    )
+    assert "nearly certain: 3 has a probability of 1.00." in contents.summary(uneven, {3: 1.0})
+    assert "probability of" not in contents.summary(uneven, None)
+    uneven.labels_ = np.repeat([0, 1, 2], 30)
+    assert "3 clusters. Each has 30 rows." in contents.summary(uneven, None)
+    uneven.labels_ = np.repeat([0, 1, 2], [20, 30, 40])
+    assert "The largest has 40 rows (44 %), the smallest 20 (22 %)." in contents.summary(uneven, None)
+
+
+def test_more_probable_numbers_are_called_so_and_suggested(uneven):
+    posterior = {2: 0.35, 3: 0.17, 4: 0.33, 5: 0.15}
+    said = "uncertain: 3 has a probability of 0.17; more probable are 2 (0.35) and 4 (0.33)."
+    assert said in contents.summary(uneven, posterior)
+    assert "0.10; more probable is 4 (0.90)." in contents.summary(uneven, {3: 0.1, 4: 0.9})
+    assert contents.other_k(uneven, posterior) == 2
+    assert contents.other_k(uneven, {3: 0.99, 2: 0.01}) == contents.other_k(uneven, None) == 4
+
+
+def test_certainty_is_no_greater_than_the_method_allows(uneven):
+    uneven.misfits_ = ["they are bent"]
+    assert "nearly certain, given the assumptions" in contents.summary(uneven, {3: 1.0})
+    del uneven.misfits_, uneven.sample_partitions
+    assert "The number of clusters is stable: 3 has" in contents.summary(uneven, {3: 1.0})
+
+
+def test_few_rows_are_no_ground_for_certainty(make_fitted):
+    estimator, X = make_fitted(2)
+    text = contents.summary(estimator.fit(X[20:40:2]), {2: 1.0})
+    assert "With only 10 rows, take this with caution." in text
+    assert "certain:" not in text
 
 
 def test_the_summary_of_one_cluster(make_fitted):
@@ -94,3 +132,21 @@ def test_the_summary_of_one_cluster(make_fitted):
     assert contents.summary(estimator, None) == (
         "The 30 rows form one cluster: no division into several was better."
     )
+
+
+def test_categories_are_described_by_the_most_frequent_one(make_fitted):
+    estimator, _ = make_fitted(2)
+    towns = np.array(["Oslo"] * 20 + ["Bergen"] * 10 + [None] * 30, dtype=object)
+    first, second = contents.cluster_rows(estimator, [Column("town", "words", towns)])
+    assert (first.typical, second.typical) == (("Oslo (67 %)",), ("–",))
+
+
+def test_shown_columns_are_those_that_tell_most():
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1], 50)
+    X = rng.normal(size=(100, 9))
+    X[:, [7, 4]] += 5 * labels[:, None]
+    columns = read_columns(X).columns
+    assert telling(compared(columns, labels), 9, 2) == [4, 7]
+    assert telling(compared(columns, labels), 9, 20) == list(range(9))
+    assert telling(compared(columns, np.zeros(100, int)), 9, 3) == [0, 1, 2]

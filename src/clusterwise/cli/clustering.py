@@ -8,17 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 import typer
 
 from clusterwise._files import require_writable
 from clusterwise.cli.large import cluster_large, open_large
 from clusterwise.cli.messages import one_line_warnings, options_in_remedies
-from clusterwise.cli.methods import choose_method, make_estimator, require_method
+from clusterwise.cli.methods import choose_method, make_estimator, prepares, require_method
 from clusterwise.cli.results import STDIN, result_table
-from clusterwise.cli.tables import Choice
+from clusterwise.cli.tables import Choice, id_and_notes, preparation_for
 from clusterwise.cli.weights import choose_for, read_weights
 from clusterwise.datasets import format_of, output_format_of, read_table, write_table
 from clusterwise.exceptions import ClusterwiseError
+from clusterwise.report.contents import FEW_ROWS
 
 __all__ = ["cluster_file", "default_output", "summary_lines"]
 
@@ -73,6 +75,8 @@ def summary_lines(estimator: Any, rows: np.ndarray, confidence: np.ndarray, seco
         likely = sorted(k_posterior.items(), key=lambda item: -item[1])[:5]
         shown = ", ".join(f"{probability:.2f} for {k}" for k, probability in likely if probability >= 0.005)
         yield f"probability of k: {shown}"
+    if n_rows < FEW_ROWS:
+        yield f"with only {n_rows} row{'s' * (n_rows != 1)}, take this with caution"
 
 
 def cluster_file(
@@ -103,16 +107,23 @@ def cluster_file(
         started = time.perf_counter()
         with options_in_remedies():
             known = read_weights(options.get("weights"))
-            chosen = choose_for(table, choice, known)
             options = known.options_with(options)
             estimator = make_estimator(choose_method(method or known.method, options), seed, options)
-            if choice.raw and "preparation" in estimator.get_params():
-                estimator.set_params(preparation=None)  # which would fill in gaps by itself
-            estimator.fit(chosen.features)
+            if prepares(estimator) and not choice.raw:  # and then knows how its columns are weighed
+                names = None if scipy.sparse.issparse(table) else table.column_names
+                estimator.set_params(preparation=preparation_for(names, choice)).fit(table)
+                chosen = None
+                id_name, notes = id_and_notes(estimator.preparation_, choice)
+            else:
+                chosen = choose_for(table, choice, known)
+                if prepares(estimator):
+                    estimator.set_params(preparation=None)  # which would fill in gaps
+                estimator.fit(chosen.features)
+                id_name, notes = chosen.id_name, chosen.notes
         seconds = time.perf_counter() - started
-        for note in chosen.notes:
+        for note in notes:
             typer.echo(f"note: {note}", err=True)
-        write_table(out, result_table(table, chosen.id_name, estimator, append))
+        write_table(out, result_table(table, id_name, estimator, append))
         labels, k = estimator.labels_, estimator.n_clusters_
         confidence = np.bincount(labels, estimator.probabilities_, minlength=k)
         for line in summary_lines(estimator, np.bincount(labels, minlength=k), confidence, seconds):
@@ -121,18 +132,18 @@ def cluster_file(
         if report is not None:
             from clusterwise.report.page import in_use_line, write_report
 
-            in_use = [] if chosen.table is None else in_use_line(chosen.table.column_names)
+            in_use = [] if chosen is None or chosen.table is None else in_use_line(chosen.table.column_names)
             write_report(
                 estimator,
-                chosen.features,
+                table if chosen is None else chosen.features,
                 report,
                 title=f"Clusters in {file.name}",
-                column_names=chosen.names,
+                column_names=None if chosen is None else chosen.names,
                 seconds=seconds,
                 warned=list(heard),
-                table=chosen.table,
-                notes=[*in_use, *chosen.notes],
-                row_names=None if chosen.id_name is None else table.column(chosen.id_name).to_pylist(),
-                row_heading=chosen.id_name or "row",
+                table=None if chosen is None else chosen.table,
+                notes=[*in_use, *notes],
+                row_names=None if id_name is None else table.column(id_name).to_pylist(),
+                row_heading=id_name or "row",
             )
             typer.echo(f"report: {report}")

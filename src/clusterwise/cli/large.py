@@ -12,10 +12,10 @@ import numpy as np
 import typer
 
 from clusterwise.cli.messages import options_in_remedies
-from clusterwise.cli.methods import choose_method, make_estimator
+from clusterwise.cli.methods import choose_method, make_estimator, prepares
 from clusterwise.cli.progress import progress_bar
 from clusterwise.cli.results import add_results
-from clusterwise.cli.tables import Choice
+from clusterwise.cli.tables import Choice, id_and_notes, preparation_for
 from clusterwise.cli.weights import choose_for, read_weights
 from clusterwise.datasets.writing import write_batches
 from clusterwise.estimators.progress import heard_by
@@ -42,16 +42,15 @@ def open_large(file: Path) -> RowSource | None:
 
 @dataclass(frozen=True)
 class LabelTask:
-    """Labels a batch of features and appends the results to its rows."""
+    """Labels a batch of rows and appends the results to it."""
 
     labeller: Callable[[Batch], Any]
-    transform: Callable[[Any], np.ndarray]
     id_name: str | None
     append: bool
 
     def __call__(self, batch: Batch) -> Any:
         """A pyarrow table with the results of a batch."""
-        found = InFeatures(self.labeller, self.transform)(batch)
+        found = self.labeller(batch)
         return add_results(
             batch.data,
             self.id_name,
@@ -85,20 +84,26 @@ def cluster_large(
     """Fit, and write labels batch by batch."""
     with progress_bar() as progress, heard_by(progress):
         started = time.perf_counter()
-        sample = survey(source, None, ROWS_OF_PREPARATION, seed, progress)
         with options_in_remedies():
             known = read_weights(options.get("weights"))
-            chosen = choose_for(sample.data, choice, known)
             options = known.options_with(options)
-            features = PreparedSource(source, chosen.transform, chosen.features.shape[1])
             estimator = make_estimator(choose_method(method or known.method, options), seed, options)
-            estimator.fit(features)
+            if prepares(estimator) and not choice.raw:  # and then knows how its columns are weighed
+                estimator.set_params(preparation=preparation_for(source.names, choice)).fit(source)
+                id_name, notes = id_and_notes(estimator.preparation_, choice)
+                labeller = estimator.batch_labeller()
+            else:
+                sample = survey(source, None, ROWS_OF_PREPARATION, seed, progress)
+                chosen = choose_for(sample.data, choice, known)
+                estimator.fit(PreparedSource(source, chosen.transform, chosen.features.shape[1]))
+                id_name, notes = chosen.id_name, chosen.notes
+                labeller = InFeatures(estimator.batch_labeller(), chosen.transform)
         seconds = time.perf_counter() - started
-        for note in chosen.notes:
+        for note in notes:
             typer.echo(f"note: {note}", err=True)
         k = estimator.n_clusters_
         rows, confidence = np.zeros(k, dtype=np.int64), np.zeros(k)
-        task = LabelTask(estimator.batch_labeller(), chosen.transform, chosen.id_name, append)
+        task = LabelTask(labeller, id_name, append)
 
         def tables() -> Iterator[Any]:
             nonlocal rows, confidence

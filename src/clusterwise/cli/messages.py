@@ -59,13 +59,23 @@ WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
         r"; raise max_clusters if you expect more",
         "; call it from Python with a larger max_clusters if you expect more",
     ),
-    (r"fit with n_draws=(\d+) to look at them", "try --method clusterer"),
+    (r"fit with n_draws=\d+ to consider them", "try --method clusterer"),
     (r"; (?:see|compare with) (?:sample_partitions|labels_at)[^.;]*", ""),
     (r"; look at k_posterior_ and at labels_at for other numbers of them", ""),
     (r"; see convergence_\)", ")"),
     (r"\bin k_posterior_", "in the probability of k"),
     (r"\bk_posterior_ also", "the probability of k also"),
     (r"raise n_warm_up, or go on with warm_start=True", "call it from Python with a larger n_warm_up"),
+    (
+        r"raise max_epochs(?:, or go on with warm_start=True)?\.",
+        "call it from Python with a larger max_epochs.",
+    ),
+    (r"; go on with warm_start=True", ""),
+    (r" \(see history_\)", ""),
+    (
+        r"try scaling='feature' for columns in different units, a smaller covariance_prior, [^.]*\.",
+        "try --method clusterer, or call it from Python with other options.",
+    ),
 )
 
 # Of no use to somebody who did not write the code that they are about.
@@ -90,7 +100,8 @@ def in_words_of_the_command_line(text: str, raw: bool = False) -> str:
     text = re.sub(PREPARE, "leave out --raw", text) if raw else re.sub(rf"(?:;|, or|,) {PREPARE}", "", text)
     for pattern, replacement in WORDS:
         text = re.sub(pattern, replacement, text)
-    return text
+    in_use = METHOD_OF.get(text.partition(":")[0])  # which a warning of its own must not recommend
+    return re.sub(rf"; (?:try|compare with) --method {in_use}(?=[.;])", "", text)
 
 
 @contextlib.contextmanager
@@ -131,7 +142,8 @@ def options_in_remedies() -> Iterator[None]:
     try:
         yield
     except FeatureCountError as error:
-        facts = str(error).partition(";")[0]  # our errors say what is wrong; then what to do
+        # Our errors say what is wrong; then what to do.
+        facts = re.sub(r"^X has", "after its preparation the table has", str(error).partition(";")[0])
         raise FeatureCountError(
             f"{facts}; choose columns with --columns, add --project pca, or take --method clusterer "
             "or dp-mixture, which take any number."

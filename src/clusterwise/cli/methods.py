@@ -20,6 +20,7 @@ __all__ = [
     "Scaling",
     "choose_method",
     "make_estimator",
+    "prepares",
     "require_method",
 ]
 
@@ -92,3 +93,8 @@ def make_estimator(method: str, seed: int, options: Mapping[str, str | None]) ->
             )
         estimator.set_params(**{parameter: value})
     return estimator
+
+
+def prepares(estimator: Any) -> bool:
+    """Whether an estimator takes tables as they are, with a preparation of its own."""
+    return "preparation" in estimator.get_params(deep=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
@@ -13,7 +13,10 @@ import scipy.sparse
 from clusterwise.cli.messages import in_words_of_the_command_line
 from clusterwise.exceptions import InvalidDataError
 
-__all__ = ["Choice", "Chosen", "choose_features", "features_as_trained"]
+if TYPE_CHECKING:
+    from clusterwise.tables import TablePreparation
+
+__all__ = ["Choice", "Chosen", "choose_features", "features_as_trained", "id_and_notes", "preparation_for"]
 
 
 @dataclass(frozen=True)
@@ -40,28 +43,35 @@ class Chosen:
     transform: Callable[[Any], np.ndarray]  # features of other rows of the same table
 
 
-def choose_features(table: Any, choice: Choice) -> Chosen:
-    """Turn a pyarrow table, or a sparse matrix, into features."""
+def preparation_for(names: Sequence[str] | None, choice: Choice) -> TablePreparation:
+    """The preparation that the options ask for, of a table with these columns or a matrix without names."""
     from clusterwise.tables import TablePreparation
 
-    sparse = scipy.sparse.issparse(table)
-    if choice.id is not None and (sparse or choice.id not in table.column_names):
-        known = "no names" if sparse else ", ".join(map(repr, table.column_names[:20]))
+    if choice.id is not None and choice.id not in (names or ()):
+        known = "no names" if names is None else ", ".join(map(repr, names[:20]))
         raise InvalidDataError(f"--id names {choice.id!r}, which is not a column; there are {known}.")
-    drop = [*choice.drop, *([] if choice.id is None else [choice.id])]
-    preparation = TablePreparation(
+    return TablePreparation(
         columns=None if choice.columns is None else list(choice.columns),
-        drop=drop,
-        include=list(choice.include),
+        drop=(*choice.drop, *(() if choice.id is None else (choice.id,))),
+        include=tuple(choice.include),
         dates=choice.dates,  # type: ignore[arg-type]
     )
+
+
+def id_and_notes(preparation: TablePreparation, choice: Choice) -> tuple[str | None, tuple[str, ...]]:
+    """The column that names the rows, and what a fitted preparation did, in words of the command line."""
+    # The first column that looks like an id, if none was named.
+    like = [name for name, reason in preparation.set_aside_.items() if "like an id" in reason]
+    return choice.id or next(iter(like), None), tuple(map(in_words_of_the_command_line, preparation.notes_))
+
+
+def choose_features(table: Any, choice: Choice) -> Chosen:
+    """Turn a pyarrow table, or a sparse matrix, into features."""
+    sparse = scipy.sparse.issparse(table)
+    preparation = preparation_for(None if sparse else table.column_names, choice)
     features = preparation.fit_transform(table)
     names = tuple(map(str, preparation.get_feature_names_out()))
-    notes = tuple(map(in_words_of_the_command_line, preparation.notes_))
-    id_name = choice.id
-    if id_name is None:  # the first column that looks like one
-        like = [name for name, reason in preparation.set_aside_.items() if "like an id" in reason]
-        id_name = like[0] if like else None
+    id_name, notes = id_and_notes(preparation, choice)
     transform: Callable[[Any], np.ndarray] = preparation.transform
     if choice.raw:
         features, names = _as_they_are(table, preparation.used_)

@@ -16,6 +16,7 @@ __all__ = ["KPosteriorDisplay"]
 SMALLEST_SHOWN = 0.01
 SMALLEST_NUMBERED = 0.03
 MOST_NUMBERED = 10  # figures above more bars than this would run into each other
+HIGHEST_NUMBERED = 2  # these bars have theirs all the same
 
 
 class KPosteriorDisplay:
@@ -53,8 +54,11 @@ class KPosteriorDisplay:
         heights = [self.k_posterior.get(k, 0.0) for k in ks]
         colours = [BASE[0] if k == self.n_clusters or self.n_clusters is None else QUIET for k in ks]
         ax.bar(ks, heights, width=0.75, color=colours)
+        least = SMALLEST_NUMBERED
+        if len(ks) > MOST_NUMBERED:
+            least = max(least, sorted(heights)[-HIGHEST_NUMBERED])
         for k, height in zip(ks, heights, strict=True):
-            if (height >= SMALLEST_NUMBERED and len(ks) <= MOST_NUMBERED) or k == self.n_clusters:
+            if height >= least or k == self.n_clusters:
                 ax.annotate(f"{height:.2f}", (k, height), ha="center", va="bottom", fontsize=8)
         if len(ks) <= MOST_NUMBERED:
             ax.set_xticks(ks)

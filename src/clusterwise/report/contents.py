@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from clusterwise.metrics import matched_accuracy
 from clusterwise.plotting.palette import cluster_colour
+from clusterwise.tables.columns import Column
 
 __all__ = [
     "Agreement",
@@ -21,6 +23,7 @@ __all__ = [
     "agreement_with",
     "cluster_rows",
     "headline",
+    "other_k",
     "outlying_rows",
     "show_number",
     "summary",
@@ -29,6 +32,12 @@ __all__ = [
 
 MAX_COLUMNS = 6  # wider tables are not read
 MAX_CLASSES = 30
+LONGEST_WORD = 28
+NOTHING = "–"
+# Fewer rows than this say little about how many clusters there are.
+FEW_ROWS = 20
+# Other numbers of clusters that are less probable are not named.
+LEAST_NAMED = 0.05
 CERTAIN = 0.9
 OUTLYING = 0.5
 
@@ -46,7 +55,7 @@ def show_number(value: float, spread: float | None = None) -> str:
     ('431,903', '0.1235', '3.000e-09')
     """
     if np.isnan(value):
-        return "–"
+        return NOTHING
     if not np.isfinite(value):
         return str(value)
     step = spread if spread else abs(value)
@@ -65,7 +74,7 @@ class ClusterRow:
     colour: str
     size: int
     share: float
-    means: tuple[str, ...]
+    typical: tuple[str, ...]  # of each shown column: the mean, or the most frequent category
     confidence: float
     n_uncertain: int
 
@@ -95,11 +104,24 @@ class Agreement:
     counts: tuple[tuple[int, ...], ...] | None  # (classes, clusters); None where the table would be too large
 
 
-def _shown_values(points: np.ndarray, values: np.ndarray) -> tuple[str, ...]:
-    """Write the shown columns of one row (d,), with digits that suit the data's spread."""
+def _shown_value(column: Column, value: Any) -> str:
+    """Write one value of a column, a number with digits that suit the column's spread."""
+    if column.kind == "words":
+        return NOTHING if value is None else textwrap.shorten(str(value), LONGEST_WORD, placeholder="…")
     with np.errstate(over="ignore", invalid="ignore"):
-        spreads = [_range_of(column) for column in points[:, :MAX_COLUMNS].T]
-    return tuple(show_number(float(value), spread) for value, spread in zip(values, spreads, strict=False))
+        return show_number(float(value), _range_of(column.values))
+
+
+def _typical(column: Column, members: np.ndarray) -> str:
+    """The mean of the rows ``members`` (n,), or their most frequent category with its share."""
+    values = column.values[members & ~column.missing]
+    if len(values) == 0:
+        return NOTHING
+    if column.kind == "words":
+        levels, counts = np.unique(values, return_counts=True)
+        share = counts.max() / len(values)
+        return f"{_shown_value(column, levels[counts.argmax()])} ({_percent(share)})"
+    return _shown_value(column, (values / len(values)).sum())
 
 
 def _range_of(values: np.ndarray) -> float:
@@ -111,23 +133,20 @@ def _range_of(values: np.ndarray) -> float:
     return float(high - low) or float(np.ptp(present))
 
 
-def cluster_rows(estimator: Any, points: np.ndarray) -> list[ClusterRow]:
-    """Describe each cluster; the means are those of its rows."""
+def cluster_rows(estimator: Any, columns: Sequence[Column]) -> list[ClusterRow]:
+    """Describe each cluster by its size, its certainty and what is typical of it in some columns."""
     labels, probabilities = np.asarray(estimator.labels_), np.asarray(estimator.probabilities_)
     rows = []
     for label in range(int(estimator.n_clusters_)):
         members = labels == label
         size = int(members.sum())
-        n_present = (~np.isnan(points[members])).sum(axis=0)
-        sums = np.nansum(points[members] / np.maximum(n_present, 1), axis=0)
-        means = np.where(n_present > 0, sums, np.nan)
         rows.append(
             ClusterRow(
                 label=label,
                 colour=cluster_colour(label),
                 size=size,
                 share=size / len(labels),
-                means=_shown_values(points, means),
+                typical=tuple(_typical(column, members) for column in columns),
                 confidence=float(probabilities[members].mean()),
                 n_uncertain=int((probabilities[members] < CERTAIN).sum()),
             )
@@ -135,14 +154,14 @@ def cluster_rows(estimator: Any, points: np.ndarray) -> list[ClusterRow]:
     return rows
 
 
-def _point_row(estimator: Any, points: np.ndarray, row: int) -> PointRow:
+def _point_row(estimator: Any, columns: Sequence[Column], row: int) -> PointRow:
     membership = np.asarray(estimator.membership_[row])
     label = int(estimator.labels_[row])
     # With a single cluster the second best is the first again; then no row is uncertain or shown so.
     second = int(np.argsort(-membership, kind="stable")[min(1, len(membership) - 1)])
     return PointRow(
         row=row,
-        values=_shown_values(points, points[row]),
+        values=tuple(_shown_value(column, column.values[row]) for column in columns),
         label=label,
         colour=cluster_colour(label),
         probability=float(estimator.probabilities_[row]),
@@ -153,18 +172,18 @@ def _point_row(estimator: Any, points: np.ndarray, row: int) -> PointRow:
     )
 
 
-def uncertain_rows(estimator: Any, points: np.ndarray, count: int = 10) -> list[PointRow]:
+def uncertain_rows(estimator: Any, columns: Sequence[Column], count: int = 10) -> list[PointRow]:
     """Return the rows whose label is least sure, the least sure first; none that is as good as certain."""
     probabilities = np.asarray(estimator.probabilities_)
     order = np.argsort(probabilities, kind="stable")[:count]
-    return [_point_row(estimator, points, int(row)) for row in order if probabilities[row] < CERTAIN]
+    return [_point_row(estimator, columns, int(row)) for row in order if probabilities[row] < CERTAIN]
 
 
-def outlying_rows(estimator: Any, points: np.ndarray, count: int = 10) -> list[PointRow]:
+def outlying_rows(estimator: Any, columns: Sequence[Column], count: int = 10) -> list[PointRow]:
     """Return the rows with the highest outlier scores, the highest first; none of an ordinary score."""
     scores = np.asarray(estimator.outlier_scores_)
     order = np.argsort(-scores, kind="stable")[:count]
-    return [_point_row(estimator, points, int(row)) for row in order if scores[row] >= OUTLYING]
+    return [_point_row(estimator, columns, int(row)) for row in order if scores[row] >= OUTLYING]
 
 
 def agreement_with(y: Any, labels: np.ndarray) -> Agreement:
@@ -202,25 +221,62 @@ def summary(estimator: Any, k_posterior: Mapping[int, float] | None) -> str:
     if n_clusters == 1:
         text = f"The {n_rows:,} rows form one cluster: no division into several was better."
     else:
-        text = (
-            f"The {n_rows:,} rows fall into {n_clusters} clusters. The largest has {sizes.max():,} rows "
-            f"({_percent(sizes.max() / n_rows)}), the smallest {sizes.min():,} "
-            f"({_percent(sizes.min() / n_rows)})."
-        )
-    if k_posterior:
-        probability = k_posterior.get(n_clusters, 0.0)
-        how = "nearly certain" if probability > 0.95 else "likely" if probability > 0.5 else "uncertain"
-        others = sorted((k for k in k_posterior if k != n_clusters), key=lambda k: -k_posterior[k])[:2]
-        named = [f"{k} ({k_posterior[k]:.2f})" for k in others if k_posterior[k] >= 0.05]
-        text += f" The number of clusters is {how}: {n_clusters} has a probability of {probability:.2f}"
-        text += f"; next {'come' if len(named) > 1 else 'comes'} {' and '.join(named)}." if named else "."
+        text = f"The {n_rows:,} rows fall into {n_clusters} clusters. {_about_sizes(sizes)}"
+    if n_rows < FEW_ROWS:
+        text += f" With only {n_rows} row{'s' * (n_rows != 1)}, take this with caution."
+    elif k_posterior:
+        text += f" {_about_certainty(estimator, n_clusters, k_posterior)}"
     n_uncertain = int((np.asarray(estimator.probabilities_) < CERTAIN).sum())
     n_outlying = int((np.asarray(estimator.outlier_scores_) >= OUTLYING).sum())
     if n_clusters > 1:
         uncertain = "labels are" if n_uncertain > 1 else "label is"
-        text += f" {_count(n_uncertain)} {uncertain} uncertain, and {_count(n_outlying).lower()} "
-        text += f"{'rows lie' if n_outlying > 1 else 'row lies'} far from every cluster."
+        text += f" {_count(n_uncertain)} {uncertain} uncertain (probability below {CERTAIN}), and "
+        text += f"{_count(n_outlying).lower()} {'rows lie' if n_outlying > 1 else 'row lies'} far from every "
+        text += "cluster."
     return text
+
+
+def _about_sizes(sizes: np.ndarray) -> str:
+    """How many rows the clusters (K,) have."""
+    n_rows, n_single = int(sizes.sum()), int((sizes == 1).sum())
+    if sizes.min() == sizes.max():
+        return f"Each has {sizes[0]:,} row{'s' * bool(sizes[0] != 1)}."
+    largest = f"The largest has {sizes.max():,} rows ({_percent(sizes.max() / n_rows)}), "
+    if n_single:
+        single = "one is a single row" if n_single == 1 else f"{n_single} are single rows"
+        return f"{largest}and {single}, perhaps an error in the data."
+    return f"{largest}the smallest {sizes.min():,} ({_percent(sizes.min() / n_rows)})."
+
+
+def _about_certainty(estimator: Any, n_clusters: int, k_posterior: Mapping[int, float]) -> str:
+    """How probable the number of clusters is, and which others are."""
+    probability = k_posterior.get(n_clusters, 0.0)
+    if hasattr(estimator, "sample_partitions"):
+        how = "nearly certain" if probability > 0.95 else "likely" if probability > 0.5 else "uncertain"
+        # Several Gaussians for one bent cluster may be certain, and yet not what anybody is looking for.
+        given = ", given the assumptions that a warning questions" * bool(getattr(estimator, "misfits_", ()))
+    else:  # one partition, and what another round of its training would make of it
+        how, given = ("stable", "") if probability > 0.95 else ("uncertain", "")
+    text = f"The number of clusters is {how}{given}: {n_clusters} has a probability of {probability:.2f}"
+    others = sorted((k for k in k_posterior if k != n_clusters), key=lambda k: -k_posterior[k])
+    above = [k for k in others if k_posterior[k] > probability]
+    named = [f"{k} ({k_posterior[k]:.2f})" for k in (above or others)[:2] if k_posterior[k] >= LEAST_NAMED]
+    if not named:
+        return f"{text}."
+    several = len(named) > 1
+    other = (
+        "more probable " + ("are" if several else "is")
+        if above
+        else "next " + ("come" if several else "comes")
+    )
+    return f"{text}; {other} {' and '.join(named)}."
+
+
+def other_k(estimator: Any, k_posterior: Mapping[int, float] | None) -> int:
+    """Another number of clusters that is worth a look: the most probable one, or one more."""
+    taken = int(estimator.n_clusters_)
+    others = {k: p for k, p in (k_posterior or {}).items() if k != taken and p >= LEAST_NAMED}
+    return max(others, key=lambda k: others[k]) if others else taken + 1
 
 
 def _percent(share: float) -> str:

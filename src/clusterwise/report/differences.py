@@ -12,7 +12,7 @@ from clusterwise.report.contents import show_number
 from clusterwise.tables.columns import Column
 from clusterwise.tables.symmetry import spread_of
 
-__all__ = ["ClusterDifferences", "Difference", "differences"]
+__all__ = ["ClusterDifferences", "Difference", "compared", "differences", "telling"]
 
 MOST_SHOWN = 4
 # Differences below this are not worth a word: in spreads of the column, or between shares.
@@ -45,18 +45,30 @@ class ClusterDifferences:
     shown: tuple[Difference, ...]
 
 
-def differences(columns: Sequence[Column], labels: np.ndarray) -> list[ClusterDifferences]:
-    """Compare each cluster with all other rows, column by column; nothing for a single cluster."""
+def compared(columns: Sequence[Column], labels: np.ndarray) -> list[list[Difference | None]]:
+    """Each cluster and all other rows, column by column; nothing for a single cluster."""
     n_clusters = int(labels.max()) + 1
     if n_clusters < 2:
         return []
+    return [[_difference(column, labels == label) for column in columns] for label in range(n_clusters)]
+
+
+def differences(found: Sequence[Sequence[Difference | None]]) -> list[ClusterDifferences]:
+    """For each cluster the columns that tell it from the others, of those in ``compared``."""
     result = []
-    for label in range(n_clusters):
-        members = labels == label
-        found = [_difference(column, members) for column in columns]
-        clear = sorted((d for d in found if d is not None and d.size >= LEAST), key=lambda d: -d.size)
+    for label, of_cluster in enumerate(found):
+        clear = sorted((d for d in of_cluster if d is not None and d.size >= LEAST), key=lambda d: -d.size)
         result.append(ClusterDifferences(label, cluster_colour(label), tuple(clear[:MOST_SHOWN])))
     return result
+
+
+def telling(found: Sequence[Sequence[Difference | None]], n_columns: int, most: int) -> list[int]:
+    """Places of the ``most`` columns in which some cluster differs most, in the order of the table."""
+    largest = np.zeros(n_columns)
+    for of_cluster in found:
+        sizes = [0.0 if difference is None else difference.size for difference in of_cluster]
+        largest = np.maximum(largest, sizes)
+    return sorted(np.argsort(-largest, kind="stable")[:most].tolist())
 
 
 def _difference(column: Column, members: np.ndarray) -> Difference | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module, resources
@@ -15,7 +16,7 @@ from clusterwise._files import whole_or_nothing
 from clusterwise.exceptions import InvalidDataError, MissingDependencyError
 from clusterwise.plotting.plane import points_of
 from clusterwise.report import contents, pictures
-from clusterwise.report.differences import HEIGHT, differences
+from clusterwise.report.differences import HEIGHT, compared, differences, telling
 from clusterwise.tables import TablePreparation
 from clusterwise.tables.columns import TableColumns, read_columns
 
@@ -44,13 +45,14 @@ def _prepared(
     """The columns in use of what was clustered, its features (n, f) with their names, and what was done."""
     features = preparation.transform(X)
     names = tuple(map(str, preparation.get_feature_names_out()))
+    notes = notes or preparation.notes_
     if scipy.sparse.issparse(X):
-        return None, features, names, [*notes, *preparation.notes_]
+        return None, features, names, [*notes]
     known = read_columns(X)
     in_use = set(preparation.used_)
     columns = tuple(column for column in known.columns if column.name in in_use)
     named = in_use_line(preparation.used_) if known.named else []
-    return replace(known, columns=columns), features, names, [*notes, *named, *preparation.notes_]
+    return replace(known, columns=columns), features, names, [*named, *notes]
 
 
 def in_use_line(names: Sequence[str]) -> list[str]:
@@ -124,7 +126,7 @@ def write_report(
     table : data frame or array with n rows, optional
         What X was made of, if ``TablePreparation`` made it: clusters are described in its columns and units.
     notes : sequence of str
-        What was done to the columns, as ``TablePreparation.notes_`` says it.
+        What was done to the columns; by default what ``preparation_.notes_`` of the estimator says.
     row_names : sequence of n values, optional
         What rows are called, instead of their numbers.
     row_heading : str
@@ -167,7 +169,9 @@ def write_report(
     drawn, axes = _to_draw(points, names, values, value_names, has_ellipses)
     steps, has_posterior = estimator.steps_, hasattr(estimator, "k_posterior_")  # one answer has no posterior
     k_posterior = estimator.k_posterior_ if has_posterior else None
-    shown = value_names[: contents.MAX_COLUMNS]
+    described = [column for column in columns if column.kind in ("number", "words")]
+    found = compared(described, labels)
+    shown = [described[place] for place in telling(found, len(described), contents.MAX_COLUMNS)]
     page: str = _template().render(
         title=title,
         headline=contents.headline(estimator, len(known.columns), seconds),
@@ -176,16 +180,16 @@ def write_report(
         notes=notes,
         row_names=None if row_names is None else [str(name) for name in row_names],
         row_heading=row_heading,
-        differences=differences(columns, labels),
+        differences=differences(found),
         bar_height=HEIGHT,
-        clusters=contents.cluster_rows(estimator, values),
+        clusters=contents.cluster_rows(estimator, shown),
         shown_columns=shown,
-        n_hidden_columns=len(value_names) - len(shown),
+        n_hidden_columns=len(described) - len(shown),
         projected=points.shape[1] > 2,
-        uncertain=contents.uncertain_rows(estimator, values),
+        uncertain=contents.uncertain_rows(estimator, shown),
         n_uncertain=int((np.asarray(estimator.probabilities_) < contents.CERTAIN).sum()),
         certain=contents.CERTAIN,
-        outlying=contents.outlying_rows(estimator, values),
+        outlying=contents.outlying_rows(estimator, shown),
         n_outlying=int((np.asarray(estimator.outlier_scores_) >= contents.OUTLYING).sum()),
         outlying_score=contents.OUTLYING,
         agreement=None if y is None else contents.agreement_with(y, labels),
@@ -195,11 +199,11 @@ def write_report(
         confidence_picture=pictures.confidence_picture(np.asarray(estimator.probabilities_)),
         k_posterior_picture=pictures.k_posterior_picture(estimator) if has_posterior else None,
         about_k=None if k_posterior is None else contents.about_k(estimator, k_posterior),
-        other_k=int(estimator.n_clusters_) + 1 if hasattr(estimator, "labels_at") else None,
+        other_k=contents.other_k(estimator, k_posterior) if hasattr(estimator, "labels_at") else None,
         steps_picture=pictures.steps_picture(estimator, points) if steps else None,
         n_steps=len(steps),
         n_rows=len(labels),
-        call="cw." + " ".join(repr(estimator).split()),
+        call=re.sub(r"\b(TablePreparation\()", r"cw.\1", "cw." + " ".join(repr(estimator).split())),
     )
     with whole_or_nothing(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
