@@ -32,6 +32,11 @@ $(VENV)/.installed-docs: $(VENV)/.installed
 	$(PIP) -e '.[docs]'
 	@touch $@
 
+# Both test processes would compile the same loops otherwise, each for itself.
+$(VENV)/.compiled: $(VENV)/.installed
+	$(BIN)/clusterwise warm-up --all
+	@touch $@
+
 demo: $(VENV)/.installed  ## cluster four data sets, draw a picture and write a report
 	$(BIN)/python examples/demo.py
 
@@ -40,7 +45,7 @@ test: $(VENV)/.installed  ## lint, types, unit tests and doctests
 	@$(MAKE) --no-print-directory -j 2 lint unit
 
 # Each process takes whole files as long as it can, so that what a file sets up is set up once.
-unit: $(VENV)/.installed
+unit: $(VENV)/.compiled
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow"
 
 test-slow: $(VENV)/.installed  ## the tests that `make test` leaves out

@@ -1,21 +1,26 @@
 """Compiling before anyone waits for it, and beside the first command."""
 
+import contextlib
 import gc
 import os
 import subprocess
 import sys
+from concurrent.futures import Future
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from numba.core.sigutils import normalize_signature
 from typer.testing import CliRunner
 
+import clusterwise
 from clusterwise import cli
 from clusterwise.cli import warming
 from clusterwise.cli.app import app
 from clusterwise.cli.versions import VERSIONS
+from clusterwise.estimators import ESTIMATORS
 
 CUSTOMERS = Path(__file__).parents[2] / "examples" / "customers.csv"
 
@@ -80,6 +85,25 @@ def test_the_first_command_uses_what_is_listed_and_it_is_found_on_disk(tmp_path:
         dispatcher = getattr(import_module(f"clusterwise.{module}"), function)
         assert normalize_signature(types)[0] in dispatcher.signatures, (module, function)
     assert warming._is_compiled()
+
+
+def test_all_methods_with_compiled_loops_are_warmed_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    fitted: list[str] = []
+
+    class Pool(contextlib.nullcontext[Any]):
+        def submit(self, fit: Any, name: str, options: dict[str, Any], points: np.ndarray) -> Future[None]:
+            getattr(clusterwise, name)(random_state=0, **options)._validate_params()
+            fitted.append(name)
+            done: Future[None] = Future()
+            done.set_result(None)
+            return done
+
+    monkeypatch.setattr(warming, "_tables", lambda: [np.zeros((3, 2))] * 3)
+    monkeypatch.setattr(warming, "ProcessPoolExecutor", lambda *_: Pool(Pool()))
+    warming.warm_up()
+    assert fitted == []
+    warming.warm_up(everything=True)
+    assert {*fitted, "Clusterer"} == ESTIMATORS.keys() - {"DeepDPM"}  # which has no loops of its own
 
 
 @pytest.mark.slow

@@ -185,12 +185,16 @@ def train(
 
 
 @app.command("warm-up")
-def warm_up() -> None:
+def warm_up(
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also for all other methods; takes a minute or two.")
+    ] = False,
+) -> None:
     """Compile the inner loops now, once after installation, so that the first fit does not have to."""
     with one_line_errors():
         from clusterwise.cli import warming
 
-        warming.warm_up()
+        warming.warm_up(everything)
 
 
 @app.command()

@@ -9,25 +9,50 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from importlib import import_module
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 __all__ = ["compile_backwards", "compiling_beside", "warm_up"]
 
+# Fits that compile what the default method does without; the longest comes first.
+OTHERS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("AMCP", {"refine": None}),
+    ("AMCP", {}),
+    ("DAC", {"weights": "dac-warped-2d"}),
+    ("DPMixture", {"n_draws": 2}),
+    ("GaussianSearch", {}),
+    *((name, {}) for name in ("DAC", "ACTST", "NCP", "CHiGac")),
+)
 
-def warm_up() -> None:
-    """Fit a few small tables, so that all that the default method compiles is compiled and kept on disk."""
-    from clusterwise import Clusterer
 
+def warm_up(everything: bool = False) -> None:
+    """Fit a few small tables, so that all that the default method compiles is compiled and kept on disk.
+
+    ``everything``: then what the other methods compile, in one process for each core.
+    """
     started = time.perf_counter()
+    for points in _tables():
+        _fit_quietly("Clusterer", {}, points)
+    if everything:
+        processes = get_context("spawn")  # torch has threads, which a fork would not survive
+        with ProcessPoolExecutor(min(_n_cores(), len(OTHERS)), processes) as pool:
+            for done in [pool.submit(_fit_quietly, *each, _tables()[2]) for each in OTHERS]:
+                done.result()
+    print(f"ready ({time.perf_counter() - started:.0f} s)")
+
+
+def _fit_quietly(name: str, options: dict[str, Any], points: np.ndarray) -> None:
+    import clusterwise
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # nobody looks at these clusters
-        for points in _tables():
-            Clusterer(random_state=0).fit(points).predict(points)
-    print(f"ready ({time.perf_counter() - started:.0f} s)")
+        getattr(clusterwise, name)(random_state=0, **options).fit(points).predict(points)
 
 
 def compile_backwards() -> None:
