@@ -91,6 +91,13 @@ def test_doubtful_points_are_smaller_and_fainter(make_fitted):
     assert points.get_alpha().argmin() == doubtful
 
 
+def test_the_number_of_a_cluster_of_one_row_does_not_cover_it():
+    points, labels = np.array([[0.0, 0.0], [1.0, 0.0], [9.0, 9.0]]), np.array([0, 0, 1])
+    offsets = [text.get_position() for text in ClusterDisplay(points, labels).plot().ax_.texts]
+    assert offsets[0] == (0, 0)
+    assert offsets[1][1] > 5
+
+
 def test_large_data_are_thinned_out_and_say_so(make_fitted):
     estimator, X = make_fitted(30)
     ax = ClusterDisplay.from_estimator(estimator, X, max_points=700).ax_

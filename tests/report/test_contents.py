@@ -150,3 +150,12 @@ def test_shown_columns_are_those_that_tell_most():
     assert telling(compared(columns, labels), 9, 2) == [4, 7]
     assert telling(compared(columns, labels), 9, 20) == list(range(9))
     assert telling(compared(columns, np.zeros(100, int)), 9, 3) == [0, 1, 2]
+
+
+def test_every_cluster_has_its_best_column_among_those_shown():
+    labels = np.repeat([0, 1, 2], 40)
+    X = np.random.default_rng(0).normal(size=(120, 8))
+    X[:, :4] += 30 * (labels == 1)[:, None]  # tell one cluster from the others, very clearly
+    X[:, 6] += 4 * (labels == 0)
+    found = compared(read_columns(X).columns, labels)
+    assert 6 in telling(found, 8, 3)

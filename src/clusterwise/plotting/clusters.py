@@ -214,12 +214,15 @@ class ClusterDisplay:
         return np.array(middles)
 
     def _number_clusters(self, ax: Axes, middles: np.ndarray) -> None:
-        """Write each cluster's number in its middle; no legend to look up."""
+        """Write each cluster's number in its middle, or above a single row; no legend to look up."""
         effects = import_matplotlib("matplotlib.patheffects")
+        sizes = np.bincount(self.labels, minlength=len(middles))
         for label, row in enumerate(middles):
             ax.annotate(
                 str(label),
                 tuple(self.points[row]),
+                xytext=(0, 9 if sizes[label] == 1 else 0),
+                textcoords="offset points",
                 ha="center",
                 va="center",
                 fontsize=11 if len(middles) <= 12 else 8,

@@ -63,12 +63,16 @@ def differences(found: Sequence[Sequence[Difference | None]]) -> list[ClusterDif
 
 
 def telling(found: Sequence[Sequence[Difference | None]], n_columns: int, most: int) -> list[int]:
-    """Places of the ``most`` columns in which some cluster differs most, in the order of the table."""
-    largest = np.zeros(n_columns)
-    for of_cluster in found:
-        sizes = [0.0 if difference is None else difference.size for difference in of_cluster]
-        largest = np.maximum(largest, sizes)
-    return sorted(np.argsort(-largest, kind="stable")[:most].tolist())
+    """Places of the ``most`` columns that tell clusters apart, in the order of the table.
+
+    The best column of each cluster comes first, then the second best of each, and so on.
+    """
+    sizes = np.zeros((max(len(found), 1), n_columns))
+    for label, of_cluster in enumerate(found):
+        sizes[label] = [0.0 if difference is None else difference.size for difference in of_cluster]
+    ranks = np.argsort(np.argsort(-sizes, axis=1, kind="stable"), axis=1).min(axis=0)
+    order = np.lexsort((-sizes.max(axis=0), ranks))  # by rank, then by size
+    return sorted(order[:most].tolist())
 
 
 def _difference(column: Column, members: np.ndarray) -> Difference | None:
