@@ -28,7 +28,7 @@ def _any_shape() -> None:
 def sets() -> list[LabelledSet]:
     """Six data sets of up to four arcs, with a seed of their own."""
     prior = WarpedGaussians(k_max=4)
-    return [prior.draw_set(np.random.default_rng([2**20, 6, index]), 600) for index in range(6)]
+    return [prior.draw_set(np.random.default_rng([2**20, 6, index]), 300) for index in range(6)]
 
 
 @pytest.fixture(scope="module")
