@@ -20,7 +20,6 @@ from clusterwise.cli.tables import Choice, id_and_notes, preparation_for
 from clusterwise.cli.weights import choose_for, read_weights
 from clusterwise.datasets import format_of, output_format_of, read_table, write_table
 from clusterwise.exceptions import ClusterwiseError
-from clusterwise.report.contents import FEW_ROWS
 
 __all__ = ["cluster_file", "default_output", "summary_lines"]
 
@@ -57,6 +56,8 @@ def summary_lines(estimator: Any, rows: np.ndarray, confidence: np.ndarray, seco
 
     ``rows`` (K,) are those of each cluster, ``confidence`` (K,) the sums of their labels' probabilities.
     """
+    from clusterwise.report.contents import FEW_ROWS  # scikit-learn, which help does without
+
     n_clusters, n_rows = int(estimator.n_clusters_), int(rows.sum())
     by = [type(estimator).__name__, estimator.weights_name_, f"{seconds:.1f} s"]
     yield (
