@@ -34,7 +34,7 @@ $(VENV)/.installed-docs: $(VENV)/.installed
 
 # Both test processes would compile the same loops otherwise, each for itself.
 $(VENV)/.compiled: $(VENV)/.installed
-	$(BIN)/clusterwise warm-up --all
+	$(TEST_ENV) $(BIN)/clusterwise warm-up --all
 	@touch $@
 
 demo: $(VENV)/.installed  ## cluster four data sets, draw a picture and write a report
