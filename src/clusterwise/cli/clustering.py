@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from clusterwise.cli.large import cluster_large, open_large
 from clusterwise.cli.messages import one_line_warnings, options_in_remedies
 from clusterwise.cli.methods import choose_method, make_estimator, prepares, require_method
 from clusterwise.cli.results import STDIN, result_table
-from clusterwise.cli.tables import Choice, id_and_notes, preparation_for
+from clusterwise.cli.tables import Choice, Chosen, id_and_notes, preparation_for
 from clusterwise.cli.weights import choose_for, read_weights
 from clusterwise.datasets import format_of, output_format_of, read_table, write_table
 from clusterwise.exceptions import ClusterwiseError
@@ -80,6 +80,17 @@ def summary_lines(estimator: Any, rows: np.ndarray, confidence: np.ndarray, seco
         yield f"with only {n_rows} row{'s' * (n_rows != 1)}, take this with caution"
 
 
+def _described(table: Any, chosen: Chosen | None, notes: Sequence[str]) -> dict[str, Any]:
+    """What a report knows of the data: a table that the estimator prepared, or features that it was given."""
+    if chosen is None:
+        return {"X": table, "notes": notes}
+    from clusterwise.report.page import in_use_line
+
+    in_use = [] if chosen.table is None else in_use_line(chosen.table.column_names)
+    data = {"X": chosen.features, "column_names": chosen.names, "table": chosen.table}
+    return {**data, "notes": [*in_use, *notes]}
+
+
 def cluster_file(
     file: Path,
     out: Path,
@@ -113,7 +124,7 @@ def cluster_file(
             if prepares(estimator) and not choice.raw:  # and then knows how its columns are weighed
                 names = None if scipy.sparse.issparse(table) else table.column_names
                 estimator.set_params(preparation=preparation_for(names, choice)).fit(table)
-                chosen = None
+                chosen = None  # the estimator chose
                 id_name, notes = id_and_notes(estimator.preparation_, choice)
             else:
                 chosen = choose_for(table, choice, known)
@@ -131,20 +142,16 @@ def cluster_file(
             typer.echo(line)
         typer.echo(f"labels: {out}")
         if report is not None:
-            from clusterwise.report.page import in_use_line, write_report
+            from clusterwise.report.page import write_report
 
-            in_use = [] if chosen is None or chosen.table is None else in_use_line(chosen.table.column_names)
             write_report(
                 estimator,
-                table if chosen is None else chosen.features,
-                report,
+                path=report,
                 title=f"Clusters in {file.name}",
-                column_names=None if chosen is None else chosen.names,
                 seconds=seconds,
                 warned=list(heard),
-                table=None if chosen is None else chosen.table,
-                notes=[*in_use, *notes],
                 row_names=None if id_name is None else table.column(id_name).to_pylist(),
                 row_heading=id_name or "row",
+                **_described(table, chosen, notes),
             )
             typer.echo(f"report: {report}")
