@@ -100,8 +100,10 @@ def in_words_of_the_command_line(text: str, raw: bool = False) -> str:
     text = re.sub(PREPARE, "leave out --raw", text) if raw else re.sub(rf"(?:;|, or|,) {PREPARE}", "", text)
     for pattern, replacement in WORDS:
         text = re.sub(pattern, replacement, text)
-    in_use = METHOD_OF.get(text.partition(":")[0])  # which a warning of its own must not recommend
-    return re.sub(rf"; (?:try|compare with) --method {in_use}(?=[.;])", "", text)
+    in_use = METHOD_OF.get(text.partition(":")[0])
+    if in_use is not None:  # a method's warning must not recommend the method itself
+        text = re.sub(rf"; (?:try|compare with) --method {in_use}(?=[.;])", "", text)
+    return text
 
 
 @contextlib.contextmanager
