@@ -139,6 +139,10 @@ def test_categories_are_described_by_the_most_frequent_one(make_fitted):
     towns = np.array(["Oslo"] * 20 + ["Bergen"] * 10 + [None] * 30, dtype=object)
     first, second = contents.cluster_rows(estimator, [Column("town", "words", towns)])
     assert (first.typical, second.typical) == (("Oslo (67 %)",), ("–",))
+    codes = np.array(["x" * 40] * 60, dtype=object)
+    assert contents.cluster_rows(estimator, [Column("code", "words", codes)])[0].typical == (
+        f"{'x' * 27}… (100 %)",
+    )
 
 
 def test_shown_columns_are_those_that_tell_most():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -107,7 +106,8 @@ class Agreement:
 def _shown_value(column: Column, value: Any) -> str:
     """Write one value of a column, a number with digits that suit the column's spread."""
     if column.kind == "words":
-        return NOTHING if value is None else textwrap.shorten(str(value), LONGEST_WORD, placeholder="…")
+        text = NOTHING if value is None else str(value)
+        return text if len(text) <= LONGEST_WORD else f"{text[: LONGEST_WORD - 1]}…"
     with np.errstate(over="ignore", invalid="ignore"):
         return show_number(float(value), _range_of(column.values))
 
@@ -263,13 +263,8 @@ def _about_certainty(estimator: Any, n_clusters: int, k_posterior: Mapping[int, 
     named = [f"{k} ({k_posterior[k]:.2f})" for k in (above or others)[:2] if k_posterior[k] >= LEAST_NAMED]
     if not named:
         return f"{text}."
-    several = len(named) > 1
-    other = (
-        "more probable " + ("are" if several else "is")
-        if above
-        else "next " + ("come" if several else "comes")
-    )
-    return f"{text}; {other} {' and '.join(named)}."
+    one, several = ("more probable is", "more probable are") if above else ("next comes", "next come")
+    return f"{text}; {several if len(named) > 1 else one} {' and '.join(named)}."
 
 
 def other_k(estimator: Any, k_posterior: Mapping[int, float] | None) -> int:
