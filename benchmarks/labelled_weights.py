@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.data import data_directory
-from clusterwise.models.encoded import EncodedModel, RowsTask, prototype_loss
+from clusterwise.papers.encoded import EncodedModel, RowsTask, prototype_loss
 from clusterwise.pretrained import Weights, get_weights
 from clusterwise.training.from_labels import SPLICED, STEPS_OF_PILOT, EncoderKind, better_encoder, recipe_for
 from clusterwise.training.labelled import LabelledSource

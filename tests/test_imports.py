@@ -53,7 +53,7 @@ for name in sys.argv[1:]:
     import clusterwise as cw
 
     getattr(cw, name)()
-    loaded[name] = [module for module in sys.modules if module.startswith("clusterwise.estimators")]
+    loaded[name] = [m for m in sys.modules if m.startswith("clusterwise.") and m.endswith("estimator")]
 sys.stderr.write(json.dumps(loaded))
 """
 
@@ -76,8 +76,8 @@ def test_an_estimator_does_not_load_the_others(name: str, loaded_by_each: dict[s
 
 def test_weights_load_the_network_of_their_method_alone() -> None:
     loaded = loaded_by("cw.pretrained.get_weights('dac-anchored-2d')")
-    assert "clusterwise.models.dac" in loaded
-    others = {f"clusterwise.models.{method}" for method in ("amcp", "act_st", "chigac", "ncp")}
+    assert "clusterwise.papers.dac" in loaded
+    others = {f"clusterwise.papers.{method}" for method in ("amcp", "act_st", "chigac", "ncp")}
     assert not others & loaded
 
 

@@ -16,13 +16,13 @@ from benchmarks.scores import score
 from benchmarks.suite import Case, Method, Outcome, Run, Suite
 from benchmarks.suites.tables import PATIENCE, SECONDS, battery_of, data_sets, figures_by_battery
 from benchmarks.summary import Rows
-from clusterwise.components.niw import sum_by_label
-from clusterwise.judging.candidates import ORIGINS, filled
-from clusterwise.pipeline.judged import describe_judged
+from clusterwise.clusterer.cut import best_cut, labels_of_cut
+from clusterwise.clusterer.judged import describe_judged
+from clusterwise.clusterer.linkages import LINKAGES
+from clusterwise.clusterer.partitions import _gaussian
+from clusterwise.clusterer.proposers import ORIGINS, filled
+from clusterwise.gaussian.niw import sum_by_label
 from clusterwise.pretrained import untrained as without_training
-from clusterwise.trees.cut import best_cut, labels_of_cut
-from clusterwise.trees.linkages import LINKAGES
-from clusterwise.trees.partitions import _gaussian
 
 MOST_CLUSTERS = 30  # of the horizontal cuts that indices choose among
 SILHOUETTE_ROWS = 1_000

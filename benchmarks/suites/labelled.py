@@ -15,9 +15,9 @@ from benchmarks.ours import estimator, ours
 from benchmarks.page import mean, median, sets, share
 from benchmarks.peers import PEERS, REFERENCES
 from benchmarks.suite import Case, Data, Method, Run, Suite
-from clusterwise.models.encoded import EncodedModel
-from clusterwise.pipeline.encoded import EncodedSpace
-from clusterwise.pipeline.images import image_clusters
+from clusterwise.fitting.images import image_clusters
+from clusterwise.papers.encoded import EncodedModel
+from clusterwise.papers.encoded_space import EncodedSpace
 from clusterwise.pretrained import get_weights
 
 METRICS = ("NMI (arithmetic)", "ARI", "accuracy", "k error", "right k", "k")

@@ -64,8 +64,8 @@ def with_files(n: int, d: int, index: int) -> Case:
 
 def watch(spent: defaultdict[str, float]) -> None:
     """Write down the time of all fits of samples, their number, and the time of all passes, from now on."""
-    pipelined: Any = import_module("clusterwise.estimators.pipelined")
-    batches: Any = import_module("clusterwise.pipeline.batches")
+    pipelined: Any = import_module("clusterwise.fitting.pipelined")
+    batches: Any = import_module("clusterwise.fitting.batches")
     fit_batches = pipelined.fit_batches
 
     def watched(source: Any, read: Any, fit: Any, *more: Any) -> Any:
@@ -113,7 +113,7 @@ def read_in_batches(method: str, n: int, d: int) -> Run:
     import pyarrow
     from pyarrow import parquet
 
-    from clusterwise.datasets.writing import write_batches
+    from clusterwise.tables.writing import write_batches
 
     def run(case: Case) -> Outcome:
         with contextlib.ExitStack() as stack:

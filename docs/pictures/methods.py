@@ -16,7 +16,8 @@ from matplotlib.figure import Figure
 from sklearn.datasets import make_blobs, make_moons
 
 import clusterwise as cw
-from clusterwise.judging.candidates import ORIGINS
+from clusterwise.clusterer.proposers import ORIGINS
+from clusterwise.gaussian.cells import cells
 from clusterwise.plotting import (
     ClusterDisplay,
     HistoryDisplay,
@@ -26,7 +27,6 @@ from clusterwise.plotting import (
     cluster_colours,
 )
 from clusterwise.priors import WarpedGaussians
-from clusterwise.search.cells import cells
 
 FOLDER = Path(__file__).parent
 N_CELLS = 64  # of the picture of the Gaussian search

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from clusterwise.cli import large
 from clusterwise.cli.app import app
 from clusterwise.cli.progress import progress_bar
-from clusterwise.datasets import read_table
-from clusterwise.datasets.writing import write_batches
+from clusterwise.tables.files import read_table
+from clusterwise.tables.writing import write_batches
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")

@@ -13,13 +13,13 @@ import pytest
 
 import clusterwise as cw
 from clusterwise.estimators import ESTIMATORS
-from clusterwise.estimators.base import BaseClusterer
 from clusterwise.exceptions import (
     MisfitWarning,
     NotConvergedWarning,
     OneClusterWarning,
     OtherKWarning,
 )
+from clusterwise.fitting.base import BaseClusterer
 
 
 @dataclass(frozen=True)

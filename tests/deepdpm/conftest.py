@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from clusterwise.components.full import Full
-from clusterwise.components.rows import Rows
 from clusterwise.deepdpm.settings import Settings
+from clusterwise.exceptions import MisfitWarning, OtherKWarning
+from clusterwise.gaussian.full import Full
+from clusterwise.gaussian.rows import Rows
 
 CENTRES = np.array([[-1.5, -1.0], [1.5, -1.0], [0.0, 1.5]])
 
@@ -29,3 +31,10 @@ def make_settings() -> Callable[..., Settings]:
         return Settings(Full(1e-4, d + 2.0, np.full(d, 0.005 * (d + 2))), 10.0, **options)
 
     return make
+
+
+@pytest.fixture(autouse=True)
+def _poor_fits() -> None:
+    """Some tests ask for poor fits on purpose."""
+    for category in (MisfitWarning, OtherKWarning):
+        warnings.simplefilter("ignore", category)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from clusterwise.components.rows import Rows
 from clusterwise.deepdpm.fitting import Fit, run
 from clusterwise.deepdpm.history import History
 from clusterwise.deepdpm.settings import Settings
+from clusterwise.gaussian.rows import Rows
 
 Make = Callable[..., Settings]
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from clusterwise.components.rows import Rows
 from clusterwise.deepdpm import moves
 from clusterwise.deepdpm.nets import ClusteringNet, SubclusteringNets
 from clusterwise.deepdpm.settings import Settings
 from clusterwise.deepdpm.training import Members, assign, natural_parameters, train_epoch
+from clusterwise.gaussian.rows import Rows
 
 Make = Callable[..., Settings]
 

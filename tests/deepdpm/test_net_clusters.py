@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from clusterwise.components.full import Full
-from clusterwise.components.rows import Rows
 from clusterwise.deepdpm.net_clusters import outputs_in_use
 from clusterwise.deepdpm.nets import NetWeights
+from clusterwise.gaussian.full import Full
+from clusterwise.gaussian.rows import Rows
 
 
 def test_outputs_in_use_by_first_appearance() -> None:

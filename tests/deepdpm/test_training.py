@@ -9,8 +9,6 @@ import pytest
 import torch
 from scipy.stats import multivariate_normal
 
-from clusterwise.components.families import PRIORS
-from clusterwise.components.rows import Rows
 from clusterwise.deepdpm import training
 from clusterwise.deepdpm.nets import ClusteringNet, SubclusteringNets
 from clusterwise.deepdpm.settings import Settings
@@ -22,6 +20,8 @@ from clusterwise.deepdpm.training import (
     train_epoch,
     train_subclusters,
 )
+from clusterwise.gaussian.families import PRIORS
+from clusterwise.gaussian.rows import Rows
 
 Make = Callable[..., Settings]
 

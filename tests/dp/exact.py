@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from clusterwise.components.niw import NormalInverseWishart
-from clusterwise.components.rows import Rows
 from clusterwise.dp.hyper import HyperParameters, HyperPrior, LogNormal
 from clusterwise.dp.restaurant import log_partition_probability
 from clusterwise.dp.state import State, state_of_labels
+from clusterwise.gaussian.niw import NormalInverseWishart
+from clusterwise.gaussian.rows import Rows
 from clusterwise.partition import canonical_labels
 
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clusterwise.components.rows import Rows
 from clusterwise.dp.chain import step
 from clusterwise.dp.hyper import HyperParameters, HyperPrior, LogNormal
 from clusterwise.dp.restaurant import GammaPrior
 from clusterwise.dp.state import State, state_of_labels
+from clusterwise.gaussian.rows import Rows
 from clusterwise.priors.partitions import crp_labels
 
 N_POINTS, N_FEATURES = 9, 2

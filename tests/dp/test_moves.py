@@ -6,9 +6,6 @@ import numpy as np
 import pytest
 from exact import fixed
 
-from clusterwise.components import rows as rows_module
-from clusterwise.components.moves import nearest_pairs
-from clusterwise.components.rows import Rows
 from clusterwise.dp.anchored import draw_anchors, split_or_merge
 from clusterwise.dp.chain import run_chain
 from clusterwise.dp.gibbs import gibbs_sweep
@@ -16,6 +13,9 @@ from clusterwise.dp.hyper import HyperPrior
 from clusterwise.dp.state import State, draw_categories, state_of_labels, statistics_of
 from clusterwise.dp.subclusters import Halves, warm_up_step
 from clusterwise.dp.sweep import sweep
+from clusterwise.gaussian import rows as rows_module
+from clusterwise.gaussian.moves import nearest_pairs
+from clusterwise.gaussian.rows import Rows
 
 COVARIANCES = ("full", "diag", "spherical")
 

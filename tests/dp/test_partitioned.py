@@ -10,12 +10,12 @@ import pytest
 from exact import ExactPosterior, few_points, fixed
 from sklearn.metrics import adjusted_rand_score
 
-from clusterwise.components.rows import Rows
 from clusterwise.dp.blocks import LocalBlocks, places_of
 from clusterwise.dp.chain import run_chain
 from clusterwise.dp.hyper import HyperPrior
 from clusterwise.dp.partitioned import BlockMoves, Sample
 from clusterwise.dp.state import State, statistics_of
+from clusterwise.gaussian.rows import Rows
 
 
 def moves_over(points: np.ndarray, lengths: list[int], sample: np.ndarray) -> BlockMoves:

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from clusterwise.components.flows import FlowClusters
 from clusterwise.nn.cluster_flows import ClusterFlow, own_coordinates
+from clusterwise.papers.flow_clusters import FlowClusters
 
 
 def arc(n: int = 200, seed: int = 0) -> Tensor:

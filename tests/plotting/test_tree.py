@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import clusterwise as cw
+from clusterwise.clusterer.condensed import stems_of
 from clusterwise.exceptions import ClusterwiseError
-from clusterwise.trees.condensed import stems_of
 
 
 def test_a_frame_for_each_cluster() -> None:

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 import clusterwise as cw
-from clusterwise.estimators.amortized import AmortizedClusterer
-from clusterwise.models.registry import JUDGES
+from clusterwise.papers.estimator import AmortizedClusterer
+from clusterwise.papers.registry import JUDGES
 from clusterwise.pretrained import get_weights, weights_path
 
 FOLDER = Path(__file__).parent / "golden"

@@ -9,8 +9,8 @@ import pytest
 from scipy.cluster.hierarchy import fcluster, linkage
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
+from clusterwise.papers.cut_rule import CutRule, branches_of
 from clusterwise.training.all_cuts import AllCuts, agreement
-from clusterwise.trees.learned_cut import CutRule, branches_of
 
 
 def test_agreement_is_nmi_and_ari_and_the_number_of_clusters() -> None:

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from clusterwise.papers.cut_rule import branches_of
 from clusterwise.training import calibration
 from clusterwise.training.all_cuts import agreement
 from clusterwise.training.calibration import Encoded, divisibility, fit_rule, scores_of_refining, simplest
-from clusterwise.trees.learned_cut import branches_of
 
 
 def drawn(rng: np.random.Generator, k: int, n: int = 120) -> Encoded:

@@ -12,7 +12,7 @@ import torch
 from sklearn.metrics import adjusted_rand_score
 from torch import Tensor, nn
 
-from clusterwise.models.base import AmortizedModel, Inference, TrainingTask
+from clusterwise.papers.model import AmortizedModel, Inference, TrainingTask
 from clusterwise.pretrained.weights_file import read_tensors
 from clusterwise.priors import make_prior
 from clusterwise.training import callbacks

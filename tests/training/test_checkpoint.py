@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from clusterwise.exceptions import RecipeError, WeightsFileError
-from clusterwise.models.registry import make_model
+from clusterwise.papers.registry import make_model
 from clusterwise.pretrained import Weights, weights_file
 from clusterwise.pretrained.weights_file import save_weights
 from clusterwise.priors import make_prior

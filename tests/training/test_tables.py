@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from clusterwise.models.node_judge import NodeJudge
+from clusterwise.clusterer.node_judge import NodeJudge
 from clusterwise.pretrained import get_weights
 from clusterwise.training import train
 from clusterwise.training.callbacks import Callback

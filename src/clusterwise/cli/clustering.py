@@ -18,8 +18,9 @@ from clusterwise.cli.methods import choose_method, make_estimator, prepares, req
 from clusterwise.cli.results import STDIN, result_table
 from clusterwise.cli.tables import Choice, Chosen, id_and_notes, preparation_for
 from clusterwise.cli.weights import choose_for, read_weights
-from clusterwise.datasets import format_of, output_format_of, read_table, write_table
 from clusterwise.exceptions import ClusterwiseError
+from clusterwise.tables.file_tables import format_of, output_format_of
+from clusterwise.tables.files import read_table, write_table
 
 __all__ = ["cluster_file", "default_output", "summary_lines"]
 

@@ -17,12 +17,12 @@ from clusterwise.cli.progress import progress_bar
 from clusterwise.cli.results import add_results
 from clusterwise.cli.tables import Choice, id_and_notes, preparation_for
 from clusterwise.cli.weights import choose_for, read_weights
-from clusterwise.datasets.writing import write_batches
-from clusterwise.estimators.progress import heard_by
-from clusterwise.pipeline.batches import survey
-from clusterwise.sources import Batch, RowSource
-from clusterwise.sources.arrow import open_parquet
-from clusterwise.sources.prepared import InFeatures, PreparedSource
+from clusterwise.fitting.batches import survey
+from clusterwise.fitting.progress import heard_by
+from clusterwise.rows import Batch, RowSource
+from clusterwise.rows.arrow import open_parquet
+from clusterwise.rows.prepared import InFeatures, PreparedSource
+from clusterwise.tables.writing import write_batches
 
 __all__ = ["cluster_large", "open_large"]
 

@@ -24,8 +24,18 @@ __all__ = [
     "require_method",
 ]
 
-# amcp, dac, act-st, ...: the file of an estimator, as one writes it on a command line, and its class.
-METHODS = {module.rpartition(".")[2].replace("_", "-"): name for name, module in ESTIMATORS.items()}
+# Each estimator as one writes it on a command line, and its class.
+METHODS = {
+    "clusterer": "Clusterer",
+    "amcp": "AMCP",
+    "dac": "DAC",
+    "act-st": "ACTST",
+    "ncp": "NCP",
+    "chigac": "CHiGac",
+    "dp-mixture": "DPMixture",
+    "deep-dpm": "DeepDPM",
+    "gaussian-search": "GaussianSearch",
+}
 
 # What is used if no method is named, unless options call for another; see choose_method.
 DEFAULT_METHOD = "clusterer"

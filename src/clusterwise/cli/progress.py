@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
-from clusterwise.pipeline.batches import Progress
+from clusterwise.fitting.batches import Progress
 
 __all__ = ["progress_bar"]
 

@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse
 
 from clusterwise._names import distinct_names
-from clusterwise.datasets import STDIN
 from clusterwise.exceptions import ClusterwiseError
+from clusterwise.tables.files import STDIN
 
 __all__ = ["STDIN", "add_results", "result_table"]
 

@@ -102,7 +102,7 @@ def _n_cores() -> int:
 
 def _is_compiled() -> bool:
     """Whether machine code of the default method is on disk; where it is kept is known to numba alone."""
-    from clusterwise.trees.tree import _lay_out  # in a module that is imported quickly
+    from clusterwise.clusterer.tree import _lay_out  # in a module that is imported quickly
 
     folder = _lay_out.stats.cache_path
     return folder is not None and any(Path(folder).glob("tree._lay_out-*.nbi"))

@@ -1,7 +1,33 @@
-"""Data sets: the one that ships with the package, and the files that users bring."""
+"""The data set that ships with the package."""
 
-from clusterwise.datasets.bundled import load_demo
-from clusterwise.datasets.files import STDIN, read_table, write_table
-from clusterwise.datasets.tables import format_of, output_format_of
+from __future__ import annotations
 
-__all__ = ["STDIN", "format_of", "load_demo", "output_format_of", "read_table", "write_table"]
+from importlib import resources
+
+import numpy as np
+
+__all__ = ["load_demo"]
+
+
+def load_demo() -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions of 1,500 nests and the colony that each belongs to.
+
+    The data are made up (``recipes/make_demo_data.py`` draws them): seven colonies of 60 to 420
+    nests, each spread like a Gaussian around its centre on a map grid.
+
+    Returns
+    -------
+    X : ndarray of shape (1500, 2)
+        Easting and northing in metres.
+    y : ndarray of shape (1500,), int
+        The colony, 0 to 6.
+
+    Examples
+    --------
+    >>> X, y = load_demo()
+    >>> X.shape, len(set(y.tolist()))
+    ((1500, 2), 7)
+    """
+    with resources.as_file(resources.files("clusterwise.datasets") / "colonies.csv") as path:
+        table = np.genfromtxt(path, delimiter=",", names=True)
+    return np.column_stack([table["easting"], table["northing"]]), table["colony"].astype(np.int64)

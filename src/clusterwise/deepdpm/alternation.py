@@ -9,13 +9,13 @@ import numpy as np
 from torch import nn
 
 from clusterwise._arrays import Scaling, fit_scaling
-from clusterwise.components.rows import Rows
 from clusterwise.deepdpm.features import Autoencoder, FeatureLearner
 from clusterwise.deepdpm.fitting import Snapshot, run
 from clusterwise.deepdpm.history import History
 from clusterwise.deepdpm.neighbours import Vary
 from clusterwise.deepdpm.net_clusters import weighted_rows
 from clusterwise.deepdpm.settings import Settings
+from clusterwise.gaussian.rows import Rows
 
 __all__ = ["Code", "alternate"]
 

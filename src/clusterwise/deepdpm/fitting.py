@@ -11,7 +11,6 @@ import torch
 from scipy.cluster.vq import kmeans2
 from scipy.spatial.distance import cdist
 
-from clusterwise.components.rows import Rows
 from clusterwise.deepdpm.history import History
 from clusterwise.deepdpm.moves import (
     Proposals,
@@ -36,6 +35,7 @@ from clusterwise.deepdpm.training import (
     train_subclusters,
 )
 from clusterwise.dp.state import statistics_of
+from clusterwise.gaussian.rows import Rows
 
 __all__ = ["Fit", "Snapshot", "run"]
 

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clusterwise.components.moves import log_split_odds, nearest_pairs
-from clusterwise.components.niw import NormalInverseWishart, sum_by_label
-from clusterwise.components.rows import Rows
 from clusterwise.deepdpm.nets import ClusteringNet, SubclusteringNets
 from clusterwise.deepdpm.settings import Settings
 from clusterwise.deepdpm.training import Members, to_tensor
+from clusterwise.gaussian.moves import log_split_odds, nearest_pairs
+from clusterwise.gaussian.niw import NormalInverseWishart, sum_by_label
+from clusterwise.gaussian.rows import Rows
 
 __all__ = [
     "Proposals",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from clusterwise.components.clusters import Clusters
-from clusterwise.components.niw import NormalInverseWishart
-from clusterwise.components.order import by_first_appearance
-from clusterwise.components.rows import Rows
 from clusterwise.deepdpm.nets import NetWeights
+from clusterwise.gaussian.clusters import Clusters
+from clusterwise.gaussian.niw import NormalInverseWishart
+from clusterwise.gaussian.order import by_first_appearance
+from clusterwise.gaussian.rows import Rows
 
 __all__ = ["outputs_in_use", "weighted_rows"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from clusterwise.components.niw import NormalInverseWishart
+from clusterwise.gaussian.niw import NormalInverseWishart
 
 __all__ = ["ClusterLoss", "Settings", "Subclusters"]
 

@@ -15,10 +15,10 @@ import torch
 from scipy.special import log_softmax
 from torch import Tensor
 
-from clusterwise.components.full import Full
-from clusterwise.components.rows import Rows
 from clusterwise.deepdpm.nets import ClusteringNet, SubclusteringNets
 from clusterwise.deepdpm.settings import Settings
+from clusterwise.gaussian.full import Full
+from clusterwise.gaussian.rows import Rows
 
 __all__ = [
     "Members",

@@ -23,10 +23,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, log_expit
 
-from clusterwise.components.moves import log_split_odds, two_parts
-from clusterwise.components.niw import NormalInverseWishart
-from clusterwise.components.rows import Rows
 from clusterwise.dp.state import State
+from clusterwise.gaussian.moves import log_split_odds, two_parts
+from clusterwise.gaussian.niw import NormalInverseWishart
+from clusterwise.gaussian.rows import Rows
 
 __all__ = ["Anchors", "draw_anchors", "launch", "split_or_merge"]
 

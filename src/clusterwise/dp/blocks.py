@@ -19,9 +19,9 @@ import joblib
 import numpy as np
 from scipy.special import expit, log_expit
 
-from clusterwise.components.niw import NormalInverseWishart, sum_by_label
-from clusterwise.components.rows import Rows
 from clusterwise.dp.state import draw_categories
+from clusterwise.gaussian.niw import NormalInverseWishart, sum_by_label
+from clusterwise.gaussian.rows import Rows
 
 __all__ = [
     "Block",

@@ -9,7 +9,6 @@ from typing import Literal
 
 import numpy as np
 
-from clusterwise.components.rows import Rows
 from clusterwise.dp.anchored import draw_anchors, split_or_merge
 from clusterwise.dp.gibbs import gibbs_sweep
 from clusterwise.dp.hyper import HyperPrior, first_guess, update
@@ -17,6 +16,7 @@ from clusterwise.dp.partitioned import BlockMoves
 from clusterwise.dp.state import State, state_of_labels
 from clusterwise.dp.subclusters import Halves, halve, warm_up_step
 from clusterwise.dp.sweep import sweep
+from clusterwise.gaussian.rows import Rows
 
 __all__ = ["Chain", "Sampler", "Trace", "run_chain", "step", "update_hyper"]
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from clusterwise.components.niw import NormalInverseWishart
-from clusterwise.components.rows import Rows
 from clusterwise.dp.state import State, compact, statistics_of
+from clusterwise.gaussian.niw import NormalInverseWishart
+from clusterwise.gaussian.rows import Rows
 
 __all__ = ["gibbs_sweep"]
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from clusterwise.components.diagonal import Diagonal
-from clusterwise.components.families import PRIORS
-from clusterwise.components.niw import CovarianceType, NormalInverseWishart
 from clusterwise.dp.restaurant import GammaPrior, draw_alpha
+from clusterwise.gaussian.diagonal import Diagonal
+from clusterwise.gaussian.families import PRIORS
+from clusterwise.gaussian.niw import CovarianceType, NormalInverseWishart
 
 __all__ = ["HyperParameters", "HyperPrior", "LogNormal", "first_guess", "update"]
 

@@ -14,9 +14,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import expit, log_expit
 
-from clusterwise.components.moves import log_split_odds
-from clusterwise.components.niw import NormalInverseWishart
-from clusterwise.components.rows import Rows
 from clusterwise.dp import blocks as at
 from clusterwise.dp.anchored import draw_anchors, launch
 from clusterwise.dp.blocks import Blocks, Change, PerBlock
@@ -24,6 +21,9 @@ from clusterwise.dp.hyper import HyperPrior, first_guess
 from clusterwise.dp.state import State
 from clusterwise.dp.subclusters import best_cut, mergers_of, splits_of
 from clusterwise.dp.sweep import draw_weights
+from clusterwise.gaussian.moves import log_split_odds
+from clusterwise.gaussian.niw import NormalInverseWishart
+from clusterwise.gaussian.rows import Rows
 
 __all__ = ["BlockMoves", "Sample"]
 

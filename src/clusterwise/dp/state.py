@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from clusterwise._compiled import compiled
-from clusterwise.components.niw import NormalInverseWishart
-from clusterwise.components.rows import Rows
 from clusterwise.dp.hyper import HyperParameters, HyperPrior
 from clusterwise.dp.restaurant import log_partition_probability
+from clusterwise.gaussian.niw import NormalInverseWishart
+from clusterwise.gaussian.rows import Rows
 
 __all__ = ["State", "compact", "draw_categories", "state_of_labels", "statistics_of"]
 

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from clusterwise.components.moves import log_split_odds, nearest_pairs, two_parts
-from clusterwise.components.niw import NormalInverseWishart, sum_by_label
-from clusterwise.components.rows import Rows
 from clusterwise.dp.state import State, draw_categories
+from clusterwise.gaussian.moves import log_split_odds, nearest_pairs, two_parts
+from clusterwise.gaussian.niw import NormalInverseWishart, sum_by_label
+from clusterwise.gaussian.rows import Rows
 
 __all__ = ["Halves", "Mergers", "Splits", "best_cut", "halve", "mergers_of", "splits_of", "warm_up_step"]
 

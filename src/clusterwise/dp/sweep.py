@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clusterwise.components.niw import NormalInverseWishart, sum_by_label
-from clusterwise.components.rows import Rows
 from clusterwise.dp.state import State, compact, draw_categories
+from clusterwise.gaussian.niw import NormalInverseWishart, sum_by_label
+from clusterwise.gaussian.rows import Rows
 
 __all__ = ["Weights", "draw_weights", "sweep"]
 

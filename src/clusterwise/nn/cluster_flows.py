@@ -11,10 +11,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from clusterwise.components.flows import ConditionedFlow
 from clusterwise.nn.attention import PoolingByMultiheadAttention
 from clusterwise.nn.encoder import SetEncoder
 from clusterwise.nn.flows import MaskedAutoregressiveFlow
+from clusterwise.papers.flow_clusters import ConditionedFlow
 
 __all__ = ["ClusterFlow", "own_coordinates"]
 

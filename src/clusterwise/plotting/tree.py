@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
+from clusterwise.clusterer.condensed import stems_of
+from clusterwise.clusterer.judged_tree import JudgedTree
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.plotting.palette import cluster_colours
 from clusterwise.plotting.plane import import_matplotlib
-from clusterwise.trees.condensed import stems_of
-from clusterwise.trees.judged import JudgedTree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from clusterwise.exceptions import RecipeError, WeightsFileError
 
 if TYPE_CHECKING:
-    from clusterwise.models.base import TrainedModel
+    from clusterwise.papers.model import TrainedModel
 
 __all__ = ["FORMAT", "Header", "Weights", "fits_this_version", "parse_metadata", "read_header", "readable"]
 

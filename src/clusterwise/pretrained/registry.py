@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from clusterwise.exceptions import UnknownWeightsError, WeightsFileError
-from clusterwise.models.registry import JUDGES, model_class
+from clusterwise.papers.registry import JUDGES, model_class
 from clusterwise.pretrained.header import Weights, fits_this_version, read_header
 
 __all__ = ["describe", "get_weights", "list_weights", "untrained", "weights_path"]

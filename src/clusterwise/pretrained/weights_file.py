@@ -15,8 +15,8 @@ from torch import Tensor
 
 from clusterwise._files import whole_or_nothing
 from clusterwise.exceptions import WeightsFileError
-from clusterwise.models.base import TrainedModel
-from clusterwise.models.registry import make_model
+from clusterwise.papers.model import TrainedModel
+from clusterwise.papers.registry import make_model
 from clusterwise.pretrained.header import (
     FORMAT,
     Header,

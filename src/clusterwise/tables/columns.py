@@ -72,7 +72,7 @@ def require_table(X: Any, name: str = "X") -> None:
     if isinstance(X, (str, Path)):
         raise InvalidDataError(
             f"{name} is the name of a file ({str(X)[:60]!r}); read it first: "
-            "clusterwise.datasets.read_table(path)."
+            "clusterwise.tables.files.read_table(path)."
         )
     if isinstance(X, (bytes, bytearray)):
         raise InvalidDataError(f"{name} is bytes, not a table; pass an array or a data frame.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.impute import KNNImputer
 
-from clusterwise.components.order import sorted_order
+from clusterwise.gaussian.order import sorted_order
 
 __all__ = ["fit_imputer", "rows_lacking_much"]
 

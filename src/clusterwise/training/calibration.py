@@ -15,12 +15,12 @@ from statistics import NormalDist
 
 import numpy as np
 
+from clusterwise.gaussian.climb import climb
+from clusterwise.gaussian.evidence import Sample
+from clusterwise.gaussian.settings import DEFAULT
+from clusterwise.papers.cut_rule import Branches, CutRule, branches_of, settled
 from clusterwise.partition import canonical_labels
-from clusterwise.search.climb import climb
-from clusterwise.search.evidence import Sample
-from clusterwise.search.settings import DEFAULT
 from clusterwise.training.all_cuts import AllCuts, agreement
-from clusterwise.trees.learned_cut import Branches, CutRule, branches_of, settled
 
 __all__ = [
     "Encoded",

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from sklearn.metrics import adjusted_rand_score
 
-from clusterwise.models.base import AmortizedModel
+from clusterwise.papers.model import AmortizedModel
 from clusterwise.priors import Prior
 from clusterwise.training.checkpoint import TrainingState, save_checkpoint
 from clusterwise.training.recipe import Recipe

@@ -15,10 +15,10 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from torch import Tensor, nn
 
 from clusterwise.exceptions import InvalidDataError, RecipeError
-from clusterwise.models.amcp import AMCP
-from clusterwise.models.encoded import EncodedModel, RowsTask, prototype_loss, start_widths
-from clusterwise.models.registry import make_model
 from clusterwise.nn.feature_encoder import EncoderConfig, FeatureEncoder, Start
+from clusterwise.papers.amcp import AMCP
+from clusterwise.papers.encoded import EncodedModel, RowsTask, prototype_loss, start_widths
+from clusterwise.papers.registry import make_model
 from clusterwise.priors.labelled import DrawnRows, LabelledOptions, LabelledRows, class_numbers, split_rows
 from clusterwise.training.calibration import (
     Encoded,

@@ -15,8 +15,8 @@ from torch import nn
 
 from clusterwise._files import whole_or_nothing
 from clusterwise.exceptions import RecipeError
-from clusterwise.models.base import AmortizedModel, TrainingTask
-from clusterwise.models.registry import make_model
+from clusterwise.papers.model import AmortizedModel, TrainingTask
+from clusterwise.papers.registry import make_model
 from clusterwise.pretrained.header import Weights
 from clusterwise.pretrained.weights_file import save_weights
 from clusterwise.priors import Prior, make_prior

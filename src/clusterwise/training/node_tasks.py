@@ -12,18 +12,18 @@ import numpy as np
 import torch
 from torch import nn
 
-from clusterwise.components.order import sorted_order
-from clusterwise.models.node_judge import NodeJudge, NodeTask
+from clusterwise.clusterer.cut import best_cut, best_overlaps, decisions
+from clusterwise.clusterer.features import Nodes, measure, nodes_of
+from clusterwise.clusterer.graph import neighbourhood_of
+from clusterwise.clusterer.linkages import LINKAGES, trees_of
+from clusterwise.clusterer.node_judge import NodeJudge, NodeTask
+from clusterwise.clusterer.points import reduced, standardized
+from clusterwise.gaussian.order import sorted_order
 from clusterwise.priors.broad import BroadPrior
 from clusterwise.training.callbacks import Callback, Measured
 from clusterwise.training.recipe import Recipe
 from clusterwise.training.shards import make_shards, read_shard
 from clusterwise.training.tasks import TRAINING, rng_of_step
-from clusterwise.trees.cut import best_cut, best_overlaps, decisions
-from clusterwise.trees.features import Nodes, measure, nodes_of
-from clusterwise.trees.linkages import LINKAGES, trees_of
-from clusterwise.trees.neighbourhood import neighbourhood_of
-from clusterwise.trees.points import reduced, standardized
 
 __all__ = ["NodeSource", "draw_points", "node_source"]
 

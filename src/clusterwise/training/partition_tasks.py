@@ -12,9 +12,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from clusterwise.judging.candidates import candidates_of
-from clusterwise.models.node_judge import NodeJudge
-from clusterwise.models.partition_judge import (
+from clusterwise.clusterer.node_judge import NodeJudge
+from clusterwise.clusterer.partition_judge import (
     CandidateTask,
     PartitionJudge,
     Verdict,
@@ -23,6 +22,13 @@ from clusterwise.models.partition_judge import (
     probabilities_of_k,
     ranked,
 )
+from clusterwise.clusterer.partitions import (
+    PartitionFeatures,
+    agreements,
+    agreements_with,
+    features_of_partition,
+)
+from clusterwise.clusterer.proposers import candidates_of
 from clusterwise.pretrained.registry import get_weights
 from clusterwise.priors.broad import BroadPrior
 from clusterwise.training.callbacks import Callback, Measured
@@ -30,7 +36,6 @@ from clusterwise.training.node_tasks import draw_points
 from clusterwise.training.recipe import Recipe
 from clusterwise.training.shards import make_shards, read_shard
 from clusterwise.training.tasks import TRAINING, rng_of_step
-from clusterwise.trees.partitions import PartitionFeatures, agreements, agreements_with, features_of_partition
 
 __all__ = ["PartitionSource", "partition_source"]
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from clusterwise._arrays import scale_sets
-from clusterwise.models.base import TrainingTask
+from clusterwise.papers.model import TrainingTask
 from clusterwise.priors import Prior
 from clusterwise.training.recipe import SizeOptions
 

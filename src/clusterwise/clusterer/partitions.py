@@ -1,0 +1,294 @@
+"""Numbers that tell a good partition from a bad one: of its clusters, of their borders, and of the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from clusterwise._compiled import compiled
+from clusterwise.clusterer.features import (
+    N_RANGE_FEATURES,
+    N_SPLIT_FEATURES,
+    Measured,
+    Nodes,
+    features_of_clusters,
+)
+from clusterwise.gaussian.em import expect
+from clusterwise.gaussian.niw import sum_by_label
+
+__all__ = [
+    "BICS",
+    "LOG_ROWS",
+    "N_CLUSTER_FEATURES",
+    "N_PARTITION_FEATURES",
+    "PartitionFeatures",
+    "agreements",
+    "agreements_with",
+    "features_of_partition",
+    "most_similar",
+]
+
+N_CLUSTER_FEATURES = N_RANGE_FEATURES + N_SPLIT_FEATURES + 5
+N_PARTITION_FEATURES = 27
+# Places of the log number of rows, and of the two BICs, among the features of a partition.
+LOG_ROWS, BICS = 7, (22, 26)
+RIDGE = 1e-3
+
+
+@dataclass(frozen=True)
+class PartitionFeatures:
+    """What was measured of one partition of m rows into K clusters."""
+
+    clusters: np.ndarray  # (K, N_CLUSTER_FEATURES)
+    shares: np.ndarray  # (K,) of the rows
+    whole: np.ndarray  # (N_PARTITION_FEATURES,)
+
+
+def features_of_partition(
+    measured: Measured, labels: np.ndarray, trees: Sequence[Nodes], scores: Sequence[np.ndarray]
+) -> PartitionFeatures:
+    """Measure a partition, labels (m,) from 0 to K - 1 all in use.
+
+    ``scores`` (v, 2) are what the node judge says of the nodes of each tree: their overlap, and that of the
+    best cut below. A cluster is given the opinion of the node that is most like it.
+    """
+    m, k = len(labels), int(labels.max()) + 1
+    order = np.argsort(labels, kind="stable")
+    sizes = np.bincount(labels, minlength=k)
+    bounds = np.concatenate([[0], sizes.cumsum()])
+    sums = sum_by_label(measured.lifted, labels, k)
+    pairs, border = _neighbouring(measured, labels, sums)
+    clusters = np.zeros((k, N_CLUSTER_FEATURES))
+    clusters[:, :N_RANGE_FEATURES], borders = features_of_clusters(measured, order, bounds, pairs)
+    if k > 1:
+        clusters[:, N_RANGE_FEATURES:-5] = borders[border]
+    clusters[:, -5:] = _opinions(labels, trees, scores)
+    shares = sizes / m
+    return PartitionFeatures(
+        np.clip(np.nan_to_num(clusters), -30, 30), shares, _whole(measured, labels, sums, clusters)
+    )
+
+
+def _neighbouring(measured: Measured, labels: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs (p, 2) of clusters, each with the one that it is most mixed with, and each one's pair, (K,).
+
+    ``sums`` (K, p) are those of T(x) over the rows of each cluster; see ``components.niw``.
+    """
+    k, sizes = len(sums), sums[:, 0]
+    if k == 1:
+        return np.empty((0, 2), dtype=np.int64), np.zeros(1, dtype=np.int64)
+    between = np.zeros((k, k))
+    _count_between(measured.indices, labels, between)
+    between = between + between.T
+    means = sums[:, 1 : measured.directions.shape[1] + 1] / sizes[:, None]
+    gaps = np.square(means[:, None] - means).sum(axis=-1)
+    # Neighbours in common, for the size of the smaller one; where there are none, the nearest mean.
+    mixed = between / np.minimum(sizes[:, None], sizes) - 1e-9 * gaps / max(gaps.max(), 1e-300)
+    np.fill_diagonal(mixed, -np.inf)
+    partner = mixed.argmax(axis=1)
+    own = np.arange(k)
+    # Both halves of a pair have the same features.
+    names, border = np.unique(np.minimum(own, partner) * k + np.maximum(own, partner), return_inverse=True)
+    return np.stack([names // k, names % k], axis=1), border.reshape(-1)
+
+
+@compiled
+def _count_between(indices: np.ndarray, labels: np.ndarray, counts: np.ndarray) -> None:
+    """Edges of the neighbour graph from cluster to cluster, (k, k)."""
+    for r in range(len(labels)):
+        for j in range(indices.shape[1]):
+            if indices[r, j] >= 0:
+                counts[labels[r], labels[indices[r, j]]] += 1
+
+
+def _opinions(labels: np.ndarray, trees: Sequence[Nodes], scores: Sequence[np.ndarray]) -> np.ndarray:
+    """Overlap and scores of the most similar node of all trees; the same, averaged over trees, (K, 5)."""
+    overlaps, own, below = [], [], []
+    for nodes, of_tree in zip(trees, scores, strict=True):
+        best, node = most_similar(nodes, labels)
+        overlaps.append(best)
+        own.append(of_tree[node, 0])
+        below.append(of_tree[node, 1])
+    by_tree = np.array([overlaps, own, below])  # (3, T, K)
+    likest = by_tree[0].argmax(axis=0)
+    top = np.take_along_axis(by_tree, likest[None, None], axis=1)[:, 0]  # (3, K)
+    weights = by_tree[0] ** 4 + 1e-9
+    average = (weights * by_tree[1]).sum(axis=0) / weights.sum(axis=0)
+    return np.concatenate([top, [average, by_tree[0].mean(axis=0)]]).T
+
+
+def most_similar(nodes: Nodes, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each cluster of labels (m,) the largest intersection over union with a node, and the node, (K,)."""
+    starts = nodes.tree.starts[nodes.nodes]
+    k = int(labels.max()) + 1
+    best, node = np.zeros(k), np.zeros(k, dtype=np.int64)
+    room = np.empty((len(labels) + 1, k), dtype=np.int32)
+    _find_similar(labels, nodes.tree.order, starts, starts + nodes.sizes, room, best, node)
+    return best, node
+
+
+@compiled
+def _find_similar(
+    labels: np.ndarray,
+    order: np.ndarray,
+    starts: np.ndarray,
+    ends: np.ndarray,
+    before: np.ndarray,
+    best: np.ndarray,
+    node: np.ndarray,
+) -> None:
+    """For each cluster the range with the largest intersection over union, and that."""
+    m, k = len(labels), len(best)
+    for c in range(k):
+        before[0, c] = 0
+    for r in range(m):
+        for c in range(k):
+            before[r + 1, c] = before[r, c]
+        before[r + 1, labels[order[r]]] += 1
+    for i in range(len(starts)):
+        size = ends[i] - starts[i]
+        for c in range(k):
+            common = before[ends[i], c] - before[starts[i], c]
+            overlap = common / (size + before[m, c] - common)
+            if overlap > best[c]:
+                best[c], node[c] = overlap, i
+
+
+def _whole(measured: Measured, labels: np.ndarray, sums: np.ndarray, clusters: np.ndarray) -> np.ndarray:
+    """Features of the partition as a whole, (N_PARTITION_FEATURES,)."""
+    m, k = len(labels), len(sums)
+    shares = sums[:, 0] / m
+    f = np.zeros(N_PARTITION_FEATURES)
+    f[0:3] = k, np.log(k), k / np.sqrt(m)
+    f[3:6] = np.log(shares.min()), np.log(np.median(shares)), shares.max()
+    f[6] = -(shares * np.log(shares)).sum() / np.log(k) if k > 1 else 1.0
+    f[LOG_ROWS] = np.log(m)
+    f[8:11] = shares @ clusters[:, 2:5]  # neighbours of the same cluster
+    f[11] = clusters[:, 3].min()
+    for i, (ends, lengths) in enumerate((measured.plain, measured.reachability)):
+        cut = labels[ends[:, 0]] != labels[ends[:, 1]]
+        inside, between = lengths[~cut], lengths[cut]  # both grow
+        place = 12 + 4 * i
+        f[place] = np.log1p(len(between) / max(k - 1, 1))
+        if len(between) and len(inside):
+            f[place + 1] = between.mean() - inside.mean()
+            f[place + 2] = between[0] - _quantile(inside, 0.95)
+            f[place + 3] = _quantile(between, 0.5) - _quantile(inside, 0.9)
+    gaussian = _gaussian(measured, labels, sums)
+    f[20:24], f[26] = gaussian[:4], gaussian[4]
+    opinions = clusters[:, -5:]
+    f[24] = shares @ opinions[:, 3]
+    f[25] = shares @ (opinions[:, 1] * opinions[:, 0])
+    return np.clip(np.nan_to_num(f), -30, 100)
+
+
+def _quantile(grown: np.ndarray, q: float) -> float:
+    """Quantile of numbers that grow, between two of them where it lies there."""
+    place = q * (len(grown) - 1)
+    low = int(place)
+    high = min(low + 1, len(grown) - 1)
+    return float(grown[low] + (place - low) * (grown[high] - grown[low]))
+
+
+def _gaussian(measured: Measured, labels: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    """How well Gaussians describe a partition of points (m, q), per row, (5,).
+
+    Twice the gain in log density over one Gaussian if rows belong to their cluster alone, the penalty of the
+    BIC, both together, a silhouette, and gain and penalty together for the mixture of the Gaussians.
+    """
+    points, lifted = measured.directions, measured.lifted
+    m, q = points.shape
+    k, sizes = len(sums), sums[:, 0]
+    base = _log_det(_covariances(sums.sum(axis=0, keepdims=True), q), np.full(1, m))[0]
+    means, covariances = sums[:, 1 : q + 1] / sizes[:, None], _covariances(sums, q)
+    shares = sizes / m
+    fitted = shares @ (_log_det(covariances, sizes) - 2 * np.log(shares))
+    log_density = expect(_log_joint(lifted, means, covariances, sizes))[2]
+    mixed = -2 * log_density.mean() - q
+    penalty = (k * (q + q * (q + 1) / 2 + 1) - 1) * np.log(m) / m
+    silhouette = _silhouette(points, labels, means) if k > 1 else 0.0
+    return np.array([fitted - base, penalty, fitted - base + penalty, silhouette, mixed - base + penalty])
+
+
+def _silhouette(points: np.ndarray, labels: np.ndarray, means: np.ndarray) -> float:
+    """Mean silhouette of points (m, q), by their distances to the means (K, q)."""
+    rows = np.arange(len(points))
+    gaps = np.square(means).sum(axis=1)[:, None] - 2 * means @ points.T + np.square(points).sum(axis=1)
+    own = np.sqrt(np.maximum(gaps[labels, rows], 0))
+    gaps[labels, rows] = np.inf
+    other = np.sqrt(np.maximum(gaps.min(axis=0), 0))
+    return float(((other - own) / np.maximum(np.maximum(other, own), 1e-300)).mean())
+
+
+def _covariances(sums: np.ndarray, q: int) -> np.ndarray:
+    """Covariances (K, q, q) of clusters with sums (K, p) of T(x); see ``components.niw``."""
+    moments = sums / sums[:, :1]
+    covariances = np.empty((len(sums), q, q))
+    upper, right = np.triu_indices(q)
+    covariances[:, upper, right] = moments[:, q + 1 :]
+    covariances[:, right, upper] = moments[:, q + 1 :]
+    means = moments[:, 1 : q + 1]
+    return np.asarray(covariances - means[:, :, None] * means[:, None, :])
+
+
+def _log_joint(
+    lifted: np.ndarray, means: np.ndarray, covariances: np.ndarray, sizes: np.ndarray
+) -> np.ndarray:
+    """Log of share times Gaussian density of each cluster at each point, without constants, (K, m).
+
+    ``lifted`` (m, p) are the points' T(x); see ``components.niw``.
+    """
+    q = means.shape[1]
+    ridged = _ridged(covariances, sizes)
+    precisions = np.linalg.inv(ridged)
+    shifts = np.einsum("kij,kj->ki", precisions, means)
+    upper, right = np.triu_indices(q)
+    eta = np.empty((len(means), lifted.shape[1]))
+    eta[:, 0] = (
+        np.log(sizes / len(lifted)) - (np.linalg.slogdet(ridged)[1] + (shifts * means).sum(axis=1)) / 2
+    )
+    eta[:, 1 : q + 1] = shifts
+    eta[:, q + 1 :] = precisions[:, upper, right] * np.where(upper == right, -0.5, -1.0)
+    return np.asarray(eta @ lifted.T)
+
+
+def _log_det(covariances: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Log determinants (K,) of covariances (K, q, q) with a ridge."""
+    return np.asarray(np.linalg.slogdet(_ridged(covariances, sizes))[1])
+
+
+def _ridged(covariances: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Covariances (K, q, q) with a ridge, which few rows need most."""
+    q = covariances.shape[-1]
+    ridge = RIDGE + 0.02 * (q + 2) / (sizes + q + 2)
+    return np.asarray(covariances + ridge[:, None, None] * np.eye(q))
+
+
+def agreements(candidates: Sequence[np.ndarray]) -> np.ndarray:
+    """Adjusted Rand index of each pair of partitions, (c, c)."""
+    result = np.eye(len(candidates))
+    for i, labels in enumerate(candidates):
+        result[i, :i] = result[:i, i] = agreements_with(labels, candidates[:i])
+    return result
+
+
+def agreements_with(labels: np.ndarray, candidates: Sequence[np.ndarray]) -> np.ndarray:
+    """Adjusted Rand index of labels (m,) with each of c partitions, (c,)."""
+    width = int(labels.max()) + 1
+    total = len(labels) * (len(labels) - 1) / 2
+    own = _pairs(labels)
+    result = np.ones(len(candidates))
+    for i, candidate in enumerate(candidates):
+        other = _pairs(candidate)
+        expected, most = own * other / total, (own + other) / 2
+        if most != expected:
+            result[i] = (_pairs(labels + width * candidate) - expected) / (most - expected)
+    return result
+
+
+def _pairs(labels: np.ndarray) -> float:
+    """Pairs of rows with the same label."""
+    counts = np.bincount(labels)
+    return float((counts * (counts - 1)).sum() / 2)

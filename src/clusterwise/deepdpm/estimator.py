@@ -1,0 +1,395 @@
+"""DeepDPM as a scikit-learn estimator: a deep Dirichlet-process mixture, fitted to one data set."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from clusterwise._threads import one_thread
+from clusterwise.deepdpm.alternation import alternate
+from clusterwise.deepdpm.feature_space import Space, Variants, vary_features
+from clusterwise.deepdpm.fitting import Snapshot, run
+from clusterwise.deepdpm.history import History
+from clusterwise.deepdpm.moves import k_after_moves
+from clusterwise.deepdpm.net_clusters import outputs_in_use
+from clusterwise.deepdpm.prior_from_data import prior_of_clusters
+from clusterwise.deepdpm.settings import ClusterLoss, Settings, Subclusters
+from clusterwise.exceptions import CapReachedWarning, ClusterwiseError, MisfitWarning, OneClusterWarning
+from clusterwise.fitting.base import BaseClusterer
+from clusterwise.fitting.misfit import rows_to_check
+from clusterwise.fitting.progress import epoch_progress
+from clusterwise.fitting.tables import Table, read_table
+from clusterwise.gaussian.clusters import outlier_scores_of
+from clusterwise.gaussian.niw import CovarianceType, NormalInverseWishart
+from clusterwise.gaussian.order import in_input_order
+from clusterwise.gaussian.rows import Rows
+
+__all__ = ["DeepDPM"]
+
+
+class DeepDPM(BaseClusterer):
+    """Deep Dirichlet-process mixture (Ronen et al. 2022): a network learns the memberships, and k is found.
+
+    For one large data set. A clustering net gives each
+    row its memberships; it learns to follow a Gaussian mixture that is re-estimated from them, and clusters
+    split and merge by the Hastings ratio of a Dirichlet-process mixture until nothing changes. On raw
+    features an autoencoder can take turns with the clustering (``feature_learning``).
+
+    Parameters
+    ----------
+    k_init : int
+        Number of clusters to start from; the result hardly depends on it.
+    feature_learning : None, "mlp" or torch.nn.Module
+        None clusters the features as they are. "mlp" learns ``n_latent`` features with an autoencoder that
+        takes turns with the clustering; a module of your own maps rows (n, d) to features (n, f) and gets a
+        decoder. It is copied, not changed.
+    variants : callable, optional
+        For feature learning: ``variants(X, rng)`` draws a variant of each row that belongs to the same
+        cluster, such as a shifted image (``clusterwise.ImageVariants``). Rows are then neighbours whatever
+        such variation lies between them.
+    n_latent : int
+        Number of learned features for "mlp".
+    covariance_type : {"full", "diag", "spherical"}
+        Shape of a cluster. The cost grows with the square of the number of features for "full".
+    scaling : {"pareto", "joint", "feature"}
+        "pareto" divides each feature by the square root of its standard deviation: wide features stay wider
+        than narrow ones, but less so. "joint" keeps the shape of the data; "feature" brings every feature to
+        unit variance, for columns in different units.
+    alpha : float
+        Concentration of the Dirichlet process. Its logarithm is compared with sums over all rows.
+    mean_precision_prior : float
+        kappa: the prior mean, that of the data, counts as much as this many rows.
+    degrees_of_freedom_prior : float, optional
+        nu: the prior covariance counts as much as about this many rows; d + 2 by default.
+    scatter_share : float
+        How fine the clusters are where rows are many: nu Psi is this share of the data's scatter, or 0.005 nu
+        of its variance if that is more. 0, the default, is the paper's prior, with which the number of
+        clusters may grow with the number of rows; larger shares, such as 1e-4, keep it down.
+    covariance_prior : float or array-like of shape (d,), optional
+        Prior variance of a cluster by feature in the units of X, instead of ``scatter_share``; nu Psi is nu
+        times it.
+    splits, merges : bool
+        Whether clusters may split and merge.
+    subclusters : {"network", "2-means"}
+        What proposes the two parts of a split.
+    prior_in_m_step : bool
+        Whether the means and covariances that the net follows know the prior.
+    cluster_loss : {"kl", "isotropic"}
+        Loss of the clustering net: KL divergence from the mixture's responsibilities, or squared distances.
+    n_hidden : int
+        Hidden units of each net.
+    batch_size : int
+        Rows in a training step. An epoch has at most 64 of them.
+    learning_rate : float
+        Adam's step for the clustering net.
+    max_epochs : int
+        Most epochs; a fit ends before that when three rounds of splits and merges move nothing.
+    max_clusters : int
+        Splits end here.
+    warm_start : bool
+        Go on from the last ``fit``, which must have seen the same X: after an interrupt, or to train for
+        longer. A pickled estimator is a checkpoint.
+    random_state : int, RandomState or None
+    verbose : int
+        Print progress.
+    device : str
+        Where torch runs the nets.
+
+    Attributes
+    ----------
+    labels_, n_clusters_, membership_, probabilities_, outlier_scores_
+        Memberships are those of the clustering net.
+    k_posterior_ : dict of int to float
+        Distribution of K after one more round of the last splits and merges that were proposed. It says how
+        settled the fit is; for a posterior over partitions use ``DPMixture``.
+    means_ : ndarray of shape (K, d)
+    covariances_ : ndarray of shape (K, d, d)
+    proportions_ : ndarray of shape (K,)
+        Of the mixture, in the units of X. With ``feature_learning`` the means are decoded, and the
+        covariances (K, f, f) are those of the learned features.
+    history_ : History
+        K, loss, accepted splits and merges of every epoch; ``clusterwise.plotting.HistoryDisplay`` draws it.
+    n_iter_ : int
+        Number of epochs.
+    interrupted_ : bool
+        Whether the keyboard ended the fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(9, 1, (200, 2))])
+    >>> DeepDPM(random_state=0).fit(X).n_clusters_
+    2
+    """
+
+    _space: Space
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "k_init": [Interval(Integral, 1, None, closed="left")],
+        "feature_learning": [StrOptions({"mlp"}), torch.nn.Module, None],
+        "variants": [callable, None],
+        "n_latent": [Interval(Integral, 1, None, closed="left")],
+        "covariance_type": [StrOptions({"full", "diag", "spherical"})],
+        "scaling": [StrOptions({"pareto", "joint", "feature"})],
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "mean_precision_prior": [Interval(Real, 0, None, closed="neither")],
+        "degrees_of_freedom_prior": [Interval(Real, 0, None, closed="neither"), None],
+        "scatter_share": [Interval(Real, 0, None, closed="left")],
+        "covariance_prior": [Interval(Real, 0, None, closed="neither"), "array-like", None],
+        "splits": ["boolean"],
+        "merges": ["boolean"],
+        "subclusters": [StrOptions({"network", "2-means"})],
+        "prior_in_m_step": ["boolean"],
+        "cluster_loss": [StrOptions({"kl", "isotropic"})],
+        "n_hidden": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "max_epochs": [Interval(Integral, 1, None, closed="left")],
+        "max_clusters": [Interval(Integral, 1, None, closed="left")],
+        "warm_start": ["boolean"],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "device": [str],
+    }
+
+    def __init__(
+        self,
+        *,
+        k_init: int = 1,
+        feature_learning: Literal["mlp"] | torch.nn.Module | None = None,
+        variants: Variants | None = None,
+        n_latent: int = 10,
+        covariance_type: CovarianceType = "full",
+        scaling: Literal["pareto", "joint", "feature"] = "pareto",
+        alpha: float = 10.0,
+        mean_precision_prior: float = 1e-4,
+        degrees_of_freedom_prior: float | None = None,
+        scatter_share: float = 0.0,
+        covariance_prior: Any = None,
+        splits: bool = True,
+        merges: bool = True,
+        subclusters: Subclusters = "network",
+        prior_in_m_step: bool = True,
+        cluster_loss: ClusterLoss = "kl",
+        n_hidden: int = 50,
+        batch_size: int = 1024,
+        learning_rate: float = 5e-3,
+        max_epochs: int = 300,
+        max_clusters: int = 500,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+        device: str = "cpu",
+    ) -> None:
+        self.k_init = k_init
+        self.feature_learning = feature_learning
+        self.variants = variants
+        self.n_latent = n_latent
+        self.covariance_type = covariance_type
+        self.scaling = scaling
+        self.alpha = alpha
+        self.mean_precision_prior = mean_precision_prior
+        self.degrees_of_freedom_prior = degrees_of_freedom_prior
+        self.scatter_share = scatter_share
+        self.covariance_prior = covariance_prior
+        self.splits = splits
+        self.merges = merges
+        self.subclusters = subclusters
+        self.prior_in_m_step = prior_in_m_step
+        self.cluster_loss = cluster_loss
+        self.n_hidden = n_hidden
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.max_epochs = max_epochs
+        self.max_clusters = max_clusters
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+        self.device = device
+
+    # -- fitting ---------------------------------------------------------------------------------
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> DeepDPM:
+        """Find the clusters of X, (n, d), and how many there are; ``y`` is ignored.
+
+        X may be a ``numpy.memmap``, which is read batch by batch. An interrupt from the keyboard ends the fit
+        and keeps the state of the last epoch; ``warm_start=True`` goes on from there.
+        """
+        started = time.perf_counter()
+        self._require_device()
+        table = read_table(X, self, joint=self.scaling == "joint")
+        before = self._snapshot_before(table)
+        self._remember_columns(X)
+        seed = self._draw_seed()
+        with one_thread():
+            space = Space.of(table.columns, pareto=self.scaling == "pareto")
+            rows, report = space.rows(table.rows), epoch_progress(self.verbose, self.max_epochs)
+            if self.feature_learning is None:
+                if self.variants is not None:
+                    raise ClusterwiseError("variants are for learned features; set feature_learning='mlp'.")
+                settings = self._settings(space, len(rows), 0 if before is None else len(before.history))
+                snapshot = run(seed, rows, settings, self.k_init, before, report)
+            else:
+                space, rows, settings, snapshot = self._learn(seed, space, rows, before, report)
+            self._store(rows, table.order, space, settings.prior, snapshot)
+        self._warn()
+        if self.verbose:
+            print(
+                f"DeepDPM: {self.n_clusters_} clusters in {len(rows)} rows, {self.n_iter_} epochs, "
+                f"{time.perf_counter() - started:.2f} s"
+            )
+        return self
+
+    def _learn(
+        self,
+        seed: int,
+        space: Space,
+        rows: Rows,
+        before: Snapshot | None,
+        report: Callable[[History], object],
+    ) -> tuple[Space, Rows, Settings, Snapshot]:
+        """Let feature learning and clustering take turns."""
+        if self.covariance_prior is not None:
+            raise ClusterwiseError(
+                "covariance_prior is in the units of X, which learned features do not have; leave it out "
+                "with feature_learning."
+            )
+        encoder = self.feature_learning if isinstance(self.feature_learning, torch.nn.Module) else None
+        features = rows.take(slice(None))
+        code, snapshot = alternate(
+            seed,
+            features,
+            encoder,
+            self.n_latent,
+            self.k_init,
+            lambda n_latent: self._settings(replace(space, n_latent=n_latent), len(rows), 0),
+            None if before is None or self._space.code is None else (self._space.code, before),
+            report,
+            None if self.variants is None else vary_features(space, self.variants),
+            partial(print, "DeepDPM:", flush=True) if self.verbose else lambda _: None,
+        )
+        space = replace(space, code=code, n_latent=len(code.scaling.shift))
+        return space, Rows(code.encode(features)), self._settings(space, len(rows), 0), snapshot
+
+    def _require_device(self) -> None:
+        try:
+            torch.zeros(1, device=self.device)
+        except (AssertionError, RuntimeError) as error:  # torch's ways to say that there is no such device
+            raise ClusterwiseError(
+                f"The nets cannot run on device {self.device!r} ({str(error).splitlines()[0]}); "
+                "pass device='cpu'."
+            ) from error
+
+    def _snapshot_before(self, table: Table) -> Snapshot | None:
+        """The state to go on from, if there is one."""
+        if not self.warm_start or not hasattr(self, "_snapshot"):
+            return None
+        shape = (len(table.rows), len(table.columns.varies))
+        if shape != (len(self.labels_), self.n_features_in_):
+            raise ClusterwiseError(
+                f"warm_start goes on with {len(self.labels_)} rows of {self.n_features_in_} features, but X "
+                f"has {shape[0]} of {shape[1]}; pass the same X, or warm_start=False."
+            )
+        snapshot: Snapshot = self._snapshot
+        return snapshot
+
+    def _settings(self, space: Space, n: int, n_epochs_before: int) -> Settings:
+        prior = prior_of_clusters(
+            space,
+            n,
+            self.covariance_type,
+            self.mean_precision_prior,
+            self.degrees_of_freedom_prior,
+            self.scatter_share,
+            self.covariance_prior,
+        )
+        return Settings(
+            prior,
+            float(self.alpha),
+            splits=self.splits,
+            merges=self.merges,
+            subclusters=self.subclusters,
+            prior_in_m_step=self.prior_in_m_step,
+            cluster_loss=self.cluster_loss,
+            n_hidden=self.n_hidden,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            max_epochs=n_epochs_before + self.max_epochs,
+            max_clusters=self.max_clusters,
+            device=self.device,
+        )
+
+    def _store(
+        self,
+        rows: Rows,
+        order: np.ndarray | None,
+        space: Space,
+        prior: NormalInverseWishart,
+        snapshot: Snapshot,
+    ) -> None:
+        weights, clusters, membership = outputs_in_use(rows, order, snapshot.weights, prior)
+        scores = in_input_order(outlier_scores_of(rows, clusters), order)
+        self._store_clusters(space, clusters, weights, in_input_order(membership, order), scores)
+        checked = rows_to_check(len(rows))
+        found = membership[checked].argmax(axis=1)
+        self.misfits_ = self._misfits(space, clusters, rows.take(checked), found, judged=True)
+        self._snapshot = replace(snapshot, weights=weights, statistics=clusters.statistics)
+        self._k_posterior = k_after_moves(self.n_clusters_, snapshot.proposals)
+        self.history_ = snapshot.history
+        self.n_iter_ = len(snapshot.history)
+        self.interrupted_ = snapshot.interrupted
+
+    @property
+    def k_posterior_(self) -> dict[int, float]:
+        """Distribution of K after one more round of splits and merges."""
+        check_is_fitted(self)
+        return self._with_other_k_said(self._k_posterior)
+
+    def _why_other_k(self, likeliest: int) -> str:
+        return "the fit ended while clusters were still being split or merged; raise max_epochs."
+
+    @property
+    def sample_partitions(self) -> Any:
+        """There is none, and the error says why."""
+        raise AttributeError(
+            "DeepDPM learns one partition and has no posterior to draw others from; use DPMixture for that."
+        )
+
+    def _warn(self) -> None:
+        """Say what a user should know about how the fit ended."""
+        moving = self.splits or self.merges
+        if self.interrupted_:
+            self._say(
+                "DeepDPM was interrupted and keeps the state of its last epoch; go on with warm_start=True."
+            )
+        elif moving and self._snapshot.quiet_rounds == 0:
+            self._say(
+                f"Clusters were still splitting or merging after {self.n_iter_} epochs (see history_): raise "
+                "max_epochs, or go on with warm_start=True."
+            )
+        if self.splits and self.n_clusters_ >= self.max_clusters:
+            self._say(
+                f"DeepDPM reached its cap of {self.max_clusters} clusters; raise max_clusters if you expect "
+                "more.",
+                CapReachedWarning,
+            )
+        for message in self.misfits_:
+            self._say(f"DeepDPM: {message}", MisfitWarning)
+        if self.n_clusters_ == 1 and self.splits and self._space.varies:
+            self._say(
+                "DeepDPM ended with one cluster: if you expect more, try scaling='feature' for columns in "
+                "different units, a smaller covariance_prior, covariance_type='diag' for many features and "
+                "few rows, feature_learning='mlp' for raw features, or k_init=10.",
+                OneClusterWarning,
+            )

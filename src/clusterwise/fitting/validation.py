@@ -1,0 +1,187 @@
+"""Whatever the user passes, checked, and data brought to one array, with errors that name the place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any, Literal
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import scipy.sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_array
+
+from clusterwise._arrays import require_finite
+from clusterwise.exceptions import (
+    ClusterwiseError,
+    FeatureCountError,
+    InvalidDataError,
+    InvalidTypeError,
+)
+from clusterwise.gaussian.niw import CovarianceType
+from clusterwise.rows import RowSource
+from clusterwise.tables.columns import require_table, with_plain_names
+
+__all__ = [
+    "as_points",
+    "by_feature",
+    "require_columns",
+    "require_degrees_of_freedom",
+    "require_features",
+    "require_positive",
+    "require_width",
+]
+
+
+def as_points(X: Any, estimator: BaseEstimator, name: str = "X") -> np.ndarray:
+    """Return X as float64, (n, d), all finite."""
+    if type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.size > 0:
+        points = np.ascontiguousarray(X)  # the checks below would find nothing, and take a while for it
+        require_finite(points, name)
+        return points
+    require_table(X, name)
+    _require_no_dates(X, name)
+    if isinstance(X, np.ma.MaskedArray):  # its masked cells would count as the numbers below the mask
+        X = np.ma.filled(X.astype(np.float64), np.nan)
+    try:
+        points = check_array(
+            X, dtype=np.float64, order="C", ensure_all_finite=False, estimator=estimator, input_name=name
+        )
+    except (ValueError, TypeError) as error:
+        raise _explained(error, X, name) from error
+    require_finite(points, name)
+    return points
+
+
+def _require_no_dates(X: Any, name: str) -> None:
+    """Raise an error that names the first column of dates, which numpy would take for numbers."""
+    frame = nw.from_native(with_plain_names(X), pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        found = [label for label, kind in frame.schema.items() if kind.is_temporal()]
+        where = f"Column {found[0]!r} of {name}" if found else None
+    else:
+        where = name if getattr(getattr(X, "dtype", None), "kind", "") in ("M", "m") else None
+    if where is not None:
+        raise InvalidDataError(
+            f"{where} holds dates; drop it or turn it into numbers (clusterwise.TablePreparation does)."
+        )
+
+
+def _explained(error: Exception, X: Any, name: str) -> InvalidDataError:
+    """What scikit-learn says is wrong with X, in one line, with what to do."""
+    message = " ".join(str(error).split())
+    if scipy.sparse.issparse(X):
+        return InvalidDataError(
+            f"{name} is a sparse matrix, but dense data is required; use clusterwise.Clusterer, project it "
+            f"with clusterwise.TablePreparation, or pass {name}.toarray()."
+        )
+    if "could not convert string to float" in message:
+        return _text_error(X, name)
+    if "inhomogeneous" in message:
+        return InvalidDataError(f"The rows of {name} differ in length; give each the same.")
+    if "Complex data" in message:
+        return InvalidDataError(
+            f"Complex data not supported: pass real and imaginary parts of {name} as columns."
+        )
+    if isinstance(error, TypeError):
+        return InvalidTypeError(
+            f"{name} is a {type(X).__name__}, not a table of numbers ({message}); pass an array or a "
+            "data frame."
+        )
+    return InvalidDataError(message)
+
+
+def _text_error(X: Any, name: str) -> InvalidDataError:
+    """Name the first cell that is not a number."""
+    cells = np.asarray(X, dtype=object)
+    for column, values in enumerate(cells.T):
+        for row, cell in enumerate(values):
+            if not _is_number(cell):
+                label = getattr(X, "columns", range(cells.shape[1]))[column]
+                return InvalidDataError(
+                    f"Column {label!r} of {name} holds text (row {row}: {str(cell)[:40]!r}); "
+                    "drop it or turn it into numbers (clusterwise.TablePreparation does)."
+                )
+    return InvalidDataError(f"{name} holds text; pass numbers only.")
+
+
+def _is_number(cell: Any) -> bool:
+    try:
+        float(cell)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def require_positive(n_samples: int) -> None:
+    """Raise an error if no sample is asked for, or a part of one."""
+    if not isinstance(n_samples, Integral):
+        raise InvalidDataError(f"n_samples must be a whole number, got {n_samples!r}.")
+    if n_samples < 1:
+        raise InvalidDataError(f"n_samples must be at least 1, got {n_samples}.")
+
+
+def require_degrees_of_freedom(nu: float, d: int, covariance_type: CovarianceType) -> None:
+    """Raise an error if an inverse Wishart prior of covariances (d, d) with this nu does not exist."""
+    if covariance_type == "full" and nu <= d - 1:
+        raise ClusterwiseError(
+            f"degrees_of_freedom_prior must be above {d - 1} for {d} features and full covariances, got {nu}."
+        )
+
+
+def by_feature(value: Any, d: int, name: str, kind: Literal["finite", "positive"] = "finite") -> np.ndarray:
+    """One number for each of d features, (d,), from such an array or from one number for all."""
+    values = np.asarray(value, dtype=np.float64)
+    legal = np.isfinite(values) & ((values > 0) | (kind == "finite"))
+    if values.shape not in ((), (d,)) or not legal.all():
+        raise ClusterwiseError(f"{name} must be a {kind} number for each of the {d} features.")
+    return np.broadcast_to(values, (d,))
+
+
+def require_features(points: np.ndarray | RowSource, estimator: Any, detail: str = "") -> None:
+    """Raise an error if points (n, d) have another number of features than those of ``fit``."""
+    n_features = points.n_features if isinstance(points, RowSource) else points.shape[1]
+    if n_features != estimator.n_features_in_:
+        raise FeatureCountError(
+            f"X has {n_features} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input: that is what it was fitted on"
+            f"{detail}; pass the same columns as in fit."
+        )
+
+
+def require_columns(
+    names: Sequence[str] | None, trained: Sequence[str], weights_name: str, name: str
+) -> None:
+    """Raise an error if columns have other names than those that weights were trained on, or another order.
+
+    Without names, of the data or of the training table, there is nothing to compare.
+    """
+    if names is None or not trained or list(map(str, names)) == list(trained):
+        return
+    place = next(i for i, (a, b) in enumerate(zip(names, trained, strict=True)) if str(a) != b)
+    raise InvalidDataError(
+        f"Column {place} of {name} is {names[place]!r}, but the weights {weights_name!r} were trained on "
+        f"{trained[place]!r} there; pass the columns {', '.join(map(repr, trained[:20]))}"
+        f"{', ...' if len(trained) > 20 else ''} in this order."
+    )
+
+
+def require_width(
+    width: int, n_features: int, weights_name: str, name: str = "X", from_labels: bool = False
+) -> None:
+    """Raise an error if the data have another number of features than the weights take.
+
+    Weights that were trained ``from_labels`` know what each column means; no projection will do.
+    """
+    if width != n_features and from_labels:
+        raise FeatureCountError(
+            f"{name} has {width} features, but the weights {weights_name!r} were trained on {n_features}; "
+            "pass the columns that they were trained on, in the same order."
+        )
+    if width != n_features:
+        raise FeatureCountError(
+            f"{name} has {width} features, but the weights {weights_name!r} take {n_features}; "
+            f"select {n_features} columns, pass projection='pca', or use weights made for your number of "
+            "features."
+        )

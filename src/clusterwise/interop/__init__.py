@@ -1,1 +1,0 @@
-"""Other packages' data and machines; each module is imported when data of its package come."""

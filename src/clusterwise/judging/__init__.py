@@ -1,1 +1,0 @@
-"""Candidate partitions of a table and what trained judges say about them."""

@@ -1,0 +1,258 @@
+"""ACT-ST (Lee, Lee & Teh 2019, appendix A): all clusters at once, with a learned stop.
+
+A Set Transformer whose pooling has as many seeds as it needs; for every number of clusters k it
+outputs a whole mixture and the belief that k clusters do not suffice yet. Objective:
+
+    Eq 12    - 1/n sum_i log sum_{j <= k*} pi_j p(x_i; theta_j) + sum_{k <= k_max} BCE(c_k, 1{k < k*})
+
+with k* the true number of clusters.
+
+=================  ================================================================  ==================
+symbol             meaning                                                           here
+=================  ================================================================  ==================
+s_1, ..., s_k      seeds, each pooled from the ones before it (Eq 10)                ``seeds``
+aPMA(X, k)         MAB([s_1 .. s_k], H_X)                                            ``forward``
+H_theta^(k)        SAB_L'(aPMA(H_X, k)); a prefix of k seeds sees only itself        ``forward``
+v_k                sigmoid of the mean over j <= k of the first output (Eq 11)       ``forward``
+c_k = 1 - s_k      prod_{j <= k} v_j: go on after step k                             ``Mixtures.log_go_on``
+=================  ================================================================  ==================
+
+Readings of ours. (1) The product in Eq 11 runs over v_j, not v_k, and c_k in Eq 12 is that product.
+(2) The likelihood is averaged over points, so that its weight against the stop does not grow with n.
+(3) P(K = k) = c_{k-1} - c_k: the products fall from one to zero, so their differences are a
+posterior over the number of clusters.
+
+A change of ours, ``likelihood = "matched"``. Eq 12 knows only k*: a mixture with two components in one
+cluster and one for two clusters is a local optimum of it, and that is what the network's errors are. Training
+sets come with labels, so each component can be given a true cluster j, and
+
+    - 1/n max_s sum_j sum_{i|y_i=j} log pi_s(j) p(x_i; theta_s(j))
+
+takes the place of the first term, with s the best of all permutations. It is never less than that term,
+and equal to it where clusters do not overlap and are found. The better it is, the less the stop weighs in
+the loss; ``stop_weight`` is a factor of the second term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from scipy.optimize import linear_sum_assignment
+from torch import Tensor, nn
+from torch.nn import functional
+
+from clusterwise.nn.attention import (
+    InducedSetAttentionBlock,
+    MultiheadAttentionBlock,
+    PoolingByMultiheadAttention,
+    SetAttentionBlock,
+)
+from clusterwise.nn.densities import DiagonalGaussianHead, diagonal_gaussian_log_density
+from clusterwise.nn.embedding import CoordinateEmbedding
+from clusterwise.papers.model import AmortizedModel, Inference, TrainingTask
+from clusterwise.papers.paths import compact_labels
+
+__all__ = ["ACTST", "ACTSTConfig", "Mixtures", "act_st_loss"]
+
+
+@dataclass(frozen=True)
+class ACTSTConfig:
+    """What defines an ACT-ST network; stored in the header of its weights file."""
+
+    n_features: int = 2
+    k_max: int = 4  # number of steps in training
+    width: int = 128
+    n_heads: int = 4
+    n_inducing: int = 16
+    n_encoder_blocks: int = 4  # L
+    n_decoder_blocks: int = 2  # L'
+    n_wavelengths: int = field(default=6, metadata={"least": 0})
+    layer_norm: bool = False
+    likelihood: Literal["marginal", "matched"] = "marginal"  # the first term of Eq 12, or ours
+    stop_weight: float = field(default=1.0, metadata={"least": 0})  # of the second term of Eq 12
+
+
+class Mixtures(NamedTuple):
+    """For each of B data sets, one mixture for every k = 1 .. k_max; its entries j < k are used."""
+
+    log_go_on: Tensor  # (B, k_max), log c_k
+    log_proportions: Tensor  # (B, k_max, k_max), log pi_j^(k), -inf for unused entries
+    means: Tensor  # (B, k_max, k_max, d)
+    log_sds: Tensor  # (B, k_max, k_max, d)
+
+    def with_k(self, k: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Select the mixture of k (B,) components: log proportions (B, k_max), means, log sds."""
+        rows = torch.arange(len(k), device=k.device)
+        return self.log_proportions[rows, k - 1], self.means[rows, k - 1], self.log_sds[rows, k - 1]
+
+    def labels(self, b: int, k: int, points: Tensor, mask: Tensor) -> Tensor:
+        """Label points (N, d) of data set b by its k components; those that no point prefers are dropped."""
+        mixture = self.log_proportions[b, k - 1], self.means[b, k - 1], self.log_sds[b, k - 1]
+        log_joint = _log_joint(points.unsqueeze(0), *(part.unsqueeze(0) for part in mixture))[0]
+        return compact_labels(log_joint.argmax(1), mask)
+
+
+def _log_joint(points: Tensor, log_proportions: Tensor, means: Tensor, log_sds: Tensor) -> Tensor:
+    """Return log(pi_j p(x_i; theta_j)), (B, N, K), for points (B, N, d)."""
+    log_density = diagonal_gaussian_log_density(points.unsqueeze(2), means.unsqueeze(1), log_sds.unsqueeze(1))
+    return log_density + log_proportions.unsqueeze(1)
+
+
+def act_st_loss(
+    mixtures: Mixtures,
+    points: Tensor,
+    n_clusters: Tensor,
+    labels: Tensor | None = None,
+    stop_weight: float = 1.0,
+) -> Tensor:
+    """Eq 12 for B data sets; with labels (B, N) its likelihood is that of matched clusters. Shape (B,)."""
+    k_max = mixtures.log_go_on.shape[1]
+    log_joint = _log_joint(points, *mixtures.with_k(n_clusters))
+    if labels is None:
+        log_likelihood = torch.logsumexp(log_joint, dim=2).mean(1)
+    else:
+        log_likelihood = _matched(log_joint, labels, n_clusters) / points.shape[1]
+    goes_on = torch.arange(1, k_max + 1, device=points.device) < n_clusters[:, None]
+    log_stop = torch.log(-torch.expm1(mixtures.log_go_on).clamp(max=-1e-6))
+    cross_entropy = -torch.where(goes_on, mixtures.log_go_on, log_stop).sum(1)
+    return stop_weight * cross_entropy - log_likelihood
+
+
+def _matched(log_joint: Tensor, labels: Tensor, n_clusters: Tensor) -> Tensor:
+    """Sum over points of log_joint (B, N, K) in the component that their cluster is matched with; (B,)."""
+    one_hot = functional.one_hot(labels, log_joint.shape[2]).to(log_joint.dtype)
+    # Components beyond k* have log proportion -inf, which 0 * would turn into NaN.
+    used = torch.arange(log_joint.shape[2], device=labels.device) < n_clusters[:, None]
+    totals = one_hot.transpose(1, 2) @ log_joint.masked_fill(
+        ~used.unsqueeze(1), 0.0
+    )  # (B, cluster, component)
+    values = totals.detach().cpu().numpy()
+    rows = []
+    for one, k in zip(values, n_clusters.tolist(), strict=True):
+        match = np.arange(len(one))
+        match[:k] = linear_sum_assignment(one[:k, :k], maximize=True)[1]
+        rows.append(match)
+    index = torch.as_tensor(np.array(rows), device=labels.device).unsqueeze(2)
+    return (totals.gather(2, index).squeeze(2) * used).sum(1)
+
+
+class ACTST(AmortizedModel):
+    """The Set Transformer with adaptive pooling, Eqs 10 and 11."""
+
+    method = "act-st"
+    config_class = ACTSTConfig
+
+    def __init__(self, config: ACTSTConfig) -> None:
+        super().__init__()
+        self.config = config
+        width, heads, norm = config.width, config.n_heads, config.layer_norm
+        self.embed = CoordinateEmbedding(config.n_features, width, config.n_wavelengths)
+        self.encoder = nn.ModuleList(
+            InducedSetAttentionBlock(width, heads, config.n_inducing, norm)
+            for _ in range(config.n_encoder_blocks)
+        )
+        self.first_seed = nn.Parameter(torch.empty(1, 1, width))
+        nn.init.xavier_uniform_(self.first_seed)
+        self.next_seed = PoolingByMultiheadAttention(width, heads, 1, norm)
+        self.pool = MultiheadAttentionBlock(width, heads, norm)
+        self.decoder = nn.ModuleList(
+            SetAttentionBlock(width, heads, norm) for _ in range(config.n_decoder_blocks)
+        )
+        self.go_on = nn.Linear(width, 1)
+        self.proportion = nn.Linear(width, 1)
+        self.density = DiagonalGaussianHead(width, config.n_features)
+
+    def seeds(self, k: int) -> Tensor:
+        """s_1, ..., s_k of Eq 10, (1, k, width); they do not depend on the data."""
+        seeds: Tensor = self.first_seed
+        for _ in range(k - 1):
+            seeds = torch.cat([seeds, self.next_seed(seeds)], dim=1)
+        return seeds
+
+    def forward(self, points: Tensor, mask: Tensor | None, k_max: int) -> Mixtures:
+        """Mixtures of 1 .. k_max components for points (B, N, d)."""
+        h = self.embed(points)
+        for block in self.encoder:
+            h = block(h, mask)
+        pooled = self.pool(self.seeds(k_max).expand(len(points), -1, -1), h, mask)  # (B, k_max, width)
+        # Row k of ``prefix`` marks the first k seeds: every k is decoded on its own, all in one batch.
+        prefix = torch.ones(k_max, k_max, dtype=torch.bool, device=points.device).tril()
+        h_theta = pooled.repeat_interleave(k_max, dim=0)  # (B * k_max, k_max, width)
+        in_prefix = prefix.repeat(len(points), 1)
+        for sab in self.decoder:
+            h_theta = sab(h_theta, in_prefix)
+        h_theta = h_theta.unflatten(0, (len(points), k_max))
+        raw = self.go_on(h_theta).squeeze(-1) * prefix
+        log_go_on = functional.logsigmoid(raw.sum(-1) / prefix.sum(-1)).cumsum(1)
+        proportion = self.proportion(h_theta).squeeze(-1).masked_fill(~prefix, -torch.inf)
+        return Mixtures(log_go_on, torch.log_softmax(proportion, dim=-1), *self.density(h_theta))
+
+    def loss(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
+        mixtures = self(task.points, None, max(self.config.k_max, int(task.n_clusters.max())))
+        labels = task.labels if self.config.likelihood == "matched" else None
+        weight = self.config.stop_weight
+        return act_st_loss(mixtures, task.points, task.n_clusters, labels, weight).mean()
+
+    @torch.inference_mode()
+    def infer(
+        self,
+        points: Tensor,
+        mask: Tensor,
+        seeds: Sequence[int] | None = None,
+        max_clusters: int = 100,
+        n_draws: int = 0,
+    ) -> list[Inference]:
+        """Partition B data sets into as many clusters as the learned stop says.
+
+        With ``n_draws`` > 0 the partitions of the other likely numbers of clusters come as draws, at most
+        that many, with the stop's belief in each.
+        """
+        k_max = min(self.config.k_max, max_clusters)
+        mixtures = self(points, mask, k_max)
+        n_steps = torch.full((len(points),), k_max)  # of each data set on its own
+        while k_max < max_clusters:
+            undecided = mixtures.log_go_on[:, -1] >= LOG_HALF
+            if not undecided.any():
+                break
+            k_max = min(2 * k_max, max_clusters)
+            n_steps[undecided.cpu()] = k_max
+            mixtures = self(points, mask, k_max)
+        stops = mixtures.log_go_on < LOG_HALF  # s_k > 0.5
+        cap_reached = ~stops.any(1)
+        k = torch.where(cap_reached, k_max, 1 + stops.to(torch.int64).argmax(1))
+        found = []
+        for b, own in enumerate(k.tolist()):
+            log_posterior = log_k_posterior(mixtures.log_go_on[b, : int(n_steps[b])])
+            beliefs = {own: float(log_posterior[own - 1].exp())}
+            if n_draws > 0:
+                beliefs |= _likely(log_posterior, own, n_draws)
+            labels, *draws = (mixtures.labels(b, j, points[b], mask[b]) for j in beliefs)
+            weights = tuple(beliefs.values()) if n_draws > 0 else ()
+            found.append(Inference(labels, (), log_posterior, bool(cap_reached[b]), tuple(draws), weights))
+        return found
+
+
+# Numbers of clusters that the learned stop believes in less than this are not looked at.
+LEAST_BELIEF = 1e-3
+
+
+def _likely(log_posterior: Tensor, own: int, most: int) -> dict[int, float]:
+    """Likely numbers of clusters other than the answer's own, at most this many, and the belief in each."""
+    beliefs = {k: p for k, p in enumerate(log_posterior.exp().tolist(), start=1) if p >= LEAST_BELIEF}
+    beliefs.pop(own, None)
+    return dict(sorted(beliefs.items(), key=lambda item: -item[1])[:most])
+
+
+LOG_HALF = float(torch.log(torch.tensor(0.5)))
+
+
+def log_k_posterior(log_go_on: Tensor) -> Tensor:
+    """log P(K = k) = log(c_{k-1} - c_k) for k = 1 .. k_max, what is left beyond given to k_max."""
+    go_on = torch.exp(log_go_on)
+    before = torch.cat([go_on.new_ones(1), go_on[:-1]])
+    after = torch.cat([go_on[:-1], go_on.new_zeros(1)])
+    return torch.log(before - after)

@@ -1,0 +1,190 @@
+"""Amortized Mixing Coupling Processes as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from clusterwise.exceptions import ClusterwiseError
+from clusterwise.papers.amcp_options import Options
+from clusterwise.papers.estimator import AmortizedClusterer, RefineOption
+from clusterwise.pretrained import Weights
+
+__all__ = ["AMCP"]
+
+
+class AMCP(AmortizedClusterer):
+    """Amortized Mixing Coupling Processes (Liu & Jing 2022): clusters found one by one, k included.
+
+    A trained encoder looks at the whole data set once. Clusters are then generated one by one on the
+    stored encodings: the next one starts at a row unlike those assigned so far, a few EM steps
+    decide which rows belong to it, and earlier clusters are revised. ``revise`` and ``refine`` say what
+    happens to this partition.
+
+    Parameters
+    ----------
+    e_step : {"regular", "sinkhorn"} or None
+        How rows are divided among the clusters inside a step: each by itself, or by optimal
+        transport to the clusters' proportions in the step before. None stands for what the weights were
+        trained with, here as below.
+    n_em_steps : int or None
+        EM steps per cluster (T in the paper).
+    proportions : {"free", "balanced"} or None
+        Whether the clusters' shares are estimated or held equal, as in the paper.
+    update : bool
+        Whether a step revises the clusters found before it (AMCP* in the paper).
+    first_cluster : {"learned", "k-means"}
+        Whether the first cluster comes from the network's own step or from k-means, as in the paper.
+    coupling : bool or None
+        Whether the next cluster starts at a row unlike those assigned so far (InterCC in the paper).
+    revise : bool or None
+        Whether clusters are split and merged when no row is left: a small network, trained with the weights,
+        judges whether two groups of rows are two clusters or one. None: yes if the weights have such a
+        network, unless a search follows, which splits and merges by evidence.
+    n_draws : int
+        Further paths whose starting rows are drawn at random; the best of all is the answer, and memberships
+        are averages over what all of them lead to. 0 takes the likeliest path alone, which is quick;
+        ``k_posterior_`` then draws 20 by itself. With ``refine=None`` only ``k_posterior_`` draws.
+    weights : str, path, Weights or None
+        Name of shipped weights (see ``clusterwise.list_weights()``), a ``.safetensors`` file, or weights in
+        memory; None stands for those shipped for the method.
+    refine : {"auto", "search", "em", "cut"} or None
+        What happens to the network's partition. "auto": a search, unless weights that were trained on labels
+        did better with something else. "search": its clusters are fitted as Gaussians with any
+        covariance, which split and merge as long as the evidence of the mixture grows. "em": they are fitted,
+        but neither split nor merged. "cut", with weights that were trained on labels: a cut through Ward's
+        tree of the encodings, by a rule that was learned on classes held out. None: the network's own answer,
+        revised; new rows, and rows that the network did not see, go to its clusters as Gaussians.
+    projection : {"pca"} or None
+        What to do when X has another number of features than the weights take: None raises an error,
+        "pca" projects on the first principal components (or pads with zeros).
+    scaling : {"joint", "feature"}
+        One scale for all features, which keeps the shape of the data, or one for each, for columns
+        in different units.
+    max_clusters : int
+        Cap on the number of clusters; a warning says when it was reached.
+    max_network_points : int or None
+        The network sees at most this many rows, spread over the data; None stands for 96 if a search
+        follows, which finds the rest, else for 1024. Up to 10,000 rows take part in refining, and all are
+        labelled by the clusters.
+    random_state : int, RandomState or None
+        Seed of what the network draws, of the choice of rows, and of ``sample``.
+    verbose : int
+        1: say every two seconds how far the fit is, and one line at its end.
+    device : str
+        torch device that the network runs on.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n,)
+        Cluster of each row, 0 .. K-1 by first appearance.
+    n_clusters_ : int
+        Number of clusters K that were found.
+    membership_ : ndarray of shape (n, K)
+        Probability of each cluster; rows sum to 1 and the largest is the label. With ``n_draws`` > 0 it is an
+        average over the mixtures that the paths lead to, weighted by their evidence; ``predict_proba`` too.
+    probabilities_ : ndarray of shape (n,)
+        Probability of the label.
+    outlier_scores_ : ndarray of shape (n,)
+        Near 1 for rows farther out than any ordinary row should be, near 0 for ordinary ones.
+    means_ : ndarray of shape (K, d)
+    covariances_ : ndarray of shape (K, d, d)
+    proportions_ : ndarray of shape (K,)
+        Of the Gaussian clusters, in the units of X.
+    k_posterior_ : dict
+        Probability of each number of clusters: the evidences of all mixtures that the drawn paths lead to.
+        With ``refine=None`` they are shares of the drawn paths.
+    steps_ : tuple of ClusteringStep
+        The steps of the likeliest path in their order, before any revision.
+    network_labels_ : ndarray of shape (n,)
+        The network's own partition, before refining; -1 for rows that it was not shown.
+    weights_name_ : str
+    cap_reached_ : bool
+    n_network_points_ : int
+
+    Examples
+    --------
+    >>> import clusterwise as cw
+    >>> X, y = cw.datasets.load_demo()
+    >>> est = cw.AMCP(random_state=0).fit(X)
+    >>> int(est.n_clusters_)
+    7
+    """
+
+    _method = "amcp"
+    _rows_alone = 1024
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **AmortizedClusterer._parameter_constraints,
+        "e_step": [StrOptions({"regular", "sinkhorn"}), None],
+        "n_em_steps": [Interval(Integral, 1, None, closed="left"), None],
+        "proportions": [StrOptions({"free", "balanced"}), None],
+        "update": ["boolean"],
+        "first_cluster": [StrOptions({"learned", "k-means"})],
+        "coupling": ["boolean", None],
+        "revise": ["boolean", None],
+        "n_draws": [Interval(Integral, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        *,
+        e_step: Literal["regular", "sinkhorn"] | None = None,
+        n_em_steps: int | None = None,
+        proportions: Literal["free", "balanced"] | None = None,
+        update: bool = True,
+        first_cluster: Literal["learned", "k-means"] = "learned",
+        coupling: bool | None = None,
+        revise: bool | None = None,
+        n_draws: int = 0,
+        weights: str | Path | Weights | None = None,
+        refine: RefineOption | None = "auto",
+        projection: Literal["pca"] | None = None,
+        scaling: Literal["joint", "feature"] = "joint",
+        max_clusters: int = 100,
+        max_network_points: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        device: str = "cpu",
+    ) -> None:
+        self.e_step = e_step
+        self.n_em_steps = n_em_steps
+        self.proportions = proportions
+        self.update = update
+        self.first_cluster = first_cluster
+        self.coupling = coupling
+        self.revise = revise
+        self.n_draws = n_draws
+        super().__init__(
+            weights=weights,
+            refine=refine,
+            projection=projection,
+            scaling=scaling,
+            max_clusters=max_clusters,
+            max_network_points=max_network_points,
+            random_state=random_state,
+            verbose=verbose,
+            device=device,
+        )
+
+    def _options(self) -> dict[str, Any]:
+        names = (
+            self.e_step,
+            self.n_em_steps,
+            self.proportions,
+            self.update,
+            self.first_cluster,
+            self.coupling,
+        )
+        revise, weights = self.revise, self._weights()
+        can_revise = bool(weights.recipe["model"].get("revision", False))
+        if revise and not can_revise:
+            raise ClusterwiseError(
+                f"The weights {weights.name!r} were trained without what revise=True needs; leave it out, or "
+                "train with revision = true in [model]."
+            )
+        if revise is None:
+            revise = can_revise and self._how() != "search"
+        return {"options": Options(*names, revise=revise)}

@@ -1,0 +1,368 @@
+"""Cluster-wise Hierarchical Generative Model (Liu, Wang & Jing, CVPR 2021): pioneer, cluster vector, members.
+
+An encoder runs once per data set. Step k of the cluster-wise loop (``chigac_loop``) then draws a pioneer I
+among the unassigned points S_k, a cluster vector z given the pioneer, and the membership h_i of every point
+given both, until no point is left. The paper raises a bound on log p(C_k | C_1:k-1, S_k) (Eq 8), by one of
+five strategies (``chigac_inference``):
+
+    E_q(z) [log p(h | z)] - KL(q(z), p(z)) - KL(q(I), p(I))
+
+What ``CHiGac.loss`` raises is this and, with ``hybrid``, log p(h | z) at a draw of the prior, and the last
+term is weighted by how easy a cluster is (6): an objective for training, no bound any more.
+
+==================  ====================================================  ========================
+symbol              meaning                                               here
+==================  ====================================================  ========================
+h_i (of a network)  encoding of a point in the context of the set         ``CHiGac.encode``
+e_i                 its representation on the unit sphere in R^D1         ``Encoded.sphere``
+m^k, s_j            prototype of step k, scores of pioneers (Eq 11)       ``CHiGac.prototypes``
+p(z | S_I)          prior of the cluster vector (Eq 12)                   ``CHiGac.prior``
+p(h_i | z, S_I)     decoder (Eq 13)                                       ``Scene.logits``
+q(I)                pioneers among the members: central ones              ``central_scores``
+q(z | h)            encoder (Eq 14)                                       ``CHiGac.posterior``
+==================  ====================================================  ========================
+
+Corrections of the paper and readings of ours.
+
+(1) The second term of Eq 11 does not depend on j, so the softmax cancels it. Separation acts per point here:
+    the mean over l < k of cos(e_j, m^l) / tau is subtracted. The printed term stays as a regularizer.
+(2) A table of K prototypes would bound K. m^k comes from a network over the mean encoding of what is
+    assigned and of what is left.
+(3) Attention from all points to all points would be quadratic. A cluster V_l enters by its mean encoding, and
+    U_k by a few inducing vectors; the pioneer alone attends to every point of U_k.
+(4) Sums over clusters V_l are one attention over their means, which does not grow with k.
+(5) The prior's mean is of unit length like the encoder's, and both add to a representation: the pioneer's,
+    and the mean of the cluster's. Representations are centred in the data set before they are normalized.
+(6) The order of clusters is not given by the data: a training step assigns random clusters, and any
+    of the others may come next. Several are tried, the target is the cluster of the pioneer, and p(I) learns
+    to prefer those whose members the network finds easily.
+(7) A few points of assigned clusters are missed, as at test time. One more choice besides the pioneers says
+    that only such stragglers are left; the paper would open a cluster for each.
+(8) A q(I) of the same architecture as p(I) has only to agree with it, and both end at outlying points, which
+    are easy to name and lead to worse clusters. Here q(I) has no parameters and prefers central members. The
+    likeliest pioneer still tends to the rim: Eq 11 scores points by one direction, and the maximum along a
+    direction is an extreme point. So a network of each point's encoding adds a second score, for how central
+    it is (``central``), and a cluster is generated again from its most central member (``chigac_loop``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from clusterwise.nn.attention import MultiheadAttentionBlock
+from clusterwise.nn.encoder import SetEncoder
+from clusterwise.papers.chigac_inference import TAU, Gaussian, Scene, Strategy, log_likelihood, objective
+from clusterwise.papers.chigac_loop import Loop
+from clusterwise.papers.chigac_states import Prefix, random_prefix
+from clusterwise.papers.model import AmortizedModel, Inference, TrainingTask
+
+__all__ = ["CHiGac", "CHiGacConfig", "Candidates", "Context", "Encoded"]
+
+# Temperature of the Gumbel-Softmax that draws pioneers in training.
+GUMBEL_TEMPERATURE = 0.5
+# How much pioneers are central members: at twice the usual squared distance the chance is exp(-2) as large.
+CENTRALITY = 2.0
+# How much pioneers of easy clusters are preferred: a power of their likelihood.
+EASE = 0.2
+# Weight of the printed second term of Eq 11, which pushes prototypes apart.
+SEPARATION_WEIGHT = 0.01
+
+
+@dataclass(frozen=True)
+class CHiGacConfig:
+    """What defines a CHiGac network; stored in the header of its weights file."""
+
+    n_features: int = 2
+    inference: Strategy = "ergodic"
+    width: int = 64
+    n_heads: int = 4
+    n_inducing: int = 16
+    n_encoder_blocks: int = 5
+    n_wavelengths: int = field(default=6, metadata={"least": 0})
+    n_coordinates: int = 64  # D1
+    n_hidden: int = 32  # of the decoder
+    n_summaries: int = 8  # inducing vectors that stand for U_k
+    n_inner_steps: int = field(default=10, metadata={"least": 0})  # M
+    inner_rate: float = 0.3  # eta_psi
+    n_states: int = 4  # pioneers that a training step looks at, per data set
+    hybrid: bool = True  # also score memberships given a draw of the prior, as at test time
+    central: bool = False  # whether pioneers have a second score besides Eq 11: how central they are
+
+
+class Encoded(NamedTuple):
+    """A data set as the loop sees it."""
+
+    h: Tensor  # (R, N, width)
+    sphere: Tensor  # (R, N, D), e_i
+    pioneering: Tensor  # (R, N, D), e_i for the choice of pioneers
+    central: Tensor  # (R, N), a score that Eq 11 does not have; zero without it
+
+
+class Context(NamedTuple):
+    """What the assigned clusters and the points left over mean for step k."""
+
+    keys: Tensor  # (R, 1 + K, width), assigned clusters by their means, after a vector for "none"
+    key_mask: Tensor  # (R, 1 + K)
+    left: Tensor  # (R, N), True for points in S_k
+    hidden: Tensor  # (R, N, H)
+    offset: Tensor  # (R, N)
+
+
+class Candidates(NamedTuple):
+    """S clusters that may come next in each of R data sets, with a pioneer drawn in each."""
+
+    scene: Scene
+    psi: Gaussian  # (R, S, D), psi_0
+    of_pioneer: Tensor  # (R, S), - KL(q(I), p(I))
+    regularizer: Tensor  # (), the mean of the second term of Eq 11 as printed, times tau
+
+
+class CHiGac(AmortizedModel):
+    """Pioneer selection, prior, decoder, encoder, and the bound on the likelihood of a cluster."""
+
+    method = "chigac"
+    config_class = CHiGacConfig
+
+    def __init__(self, config: CHiGacConfig) -> None:
+        super().__init__()
+        self.config = config
+        width, heads, d = config.width, config.n_heads, config.n_coordinates
+        self.encoder = SetEncoder(
+            config.n_features,
+            width,
+            heads,
+            config.n_inducing,
+            config.n_encoder_blocks,
+            config.n_wavelengths,
+        )
+        self.to_sphere = nn.Linear(width, 2 * d)
+
+        def perceptron(n_in: int, n_out: int) -> nn.Sequential:
+            return nn.Sequential(
+                nn.LayerNorm(n_in), nn.Linear(n_in, width), nn.ReLU(), nn.Linear(width, n_out)
+            )
+
+        # theta
+        self.prototype = perceptron(2 * width, d + 1)
+        self.nothing = nn.Parameter(torch.zeros(1, 1, width))
+        self.assigned = nn.Parameter(torch.zeros(1, 1, width))
+        self.pioneer_to_clusters = MultiheadAttentionBlock(width, heads)
+        self.pioneer_to_points = MultiheadAttentionBlock(width, heads)
+        self.to_prior = perceptron(width, 2 * d)
+        self.summaries = nn.Parameter(torch.empty(1, config.n_summaries, width))
+        nn.init.xavier_uniform_(self.summaries)
+        self.summarize_left = MultiheadAttentionBlock(width, heads)
+        self.points_to_summaries = MultiheadAttentionBlock(width, heads)
+        self.to_hidden = nn.Linear(width, config.n_hidden + 1)
+        with torch.no_grad():
+            self.to_hidden.bias[-1] = -8.0  # between the cosines of members and of others
+        self.slope = nn.Parameter(torch.randn(config.n_hidden) * 0.1)
+        self.out = nn.Parameter(torch.randn(config.n_hidden) * 0.1)
+        self.scale = nn.Parameter(torch.tensor(2.0))
+        self.central = perceptron(width, 1) if config.central else None
+        # phi
+        self.pioneer_to_members = MultiheadAttentionBlock(width, heads)
+        self.to_posterior = perceptron(width + d, 2 * d)
+        if config.inference == "iterative":
+            self.update = perceptron(4 * d, 2 * d)
+
+    def encode(self, points: Tensor, mask: Tensor | None) -> Encoded:
+        """Encode (R, N, n_features) points once; all steps of the loop read it."""
+        h = self.encoder(points, mask)
+        raw = self.to_sphere(h)
+        # Points share most of what an encoder says of them; cosines should see how they differ.
+        everyone = torch.ones_like(h[..., 0], dtype=torch.bool) if mask is None else mask
+        sphere, pioneering = (raw - _mean(raw, everyone).unsqueeze(1)).chunk(2, dim=-1)
+        central = torch.zeros_like(h[..., 0]) if self.central is None else self.central(h).squeeze(-1)
+        return Encoded(
+            h, functional.normalize(sphere, dim=-1), functional.normalize(pioneering, dim=-1), central
+        )
+
+    # -- theta -----------------------------------------------------------------------------------
+
+    def prototypes(self, mean_assigned: Tensor, mean_left: Tensor) -> tuple[Tensor, Tensor]:
+        """m^k of unit length (..., D), and the score of "nobody is left" (...), from means (..., width)."""
+        raw = self.prototype(torch.cat([mean_assigned, mean_left], dim=-1))
+        return functional.normalize(raw[..., :-1], dim=-1), raw[..., -1]
+
+    def context(self, h: Tensor, sums: Tensor, sizes: Tensor, left: Tensor) -> Context:
+        """Context of the points when clusters with these sums (R, K, width) and sizes (R, K) are assigned."""
+        means = sums / sizes.clamp(min=1).unsqueeze(-1) + self.assigned
+        keys = torch.cat([self.nothing.expand(len(h), -1, -1), means], dim=1)
+        exists = torch.cat([left.new_ones(len(h), 1), sizes > 0], dim=1)
+        summaries = self.summarize_left(self.summaries.expand(len(h), -1, -1), h, left)
+        seen = torch.cat([keys, summaries], dim=1)
+        mask = torch.cat([exists, exists.new_ones(len(h), summaries.shape[1])], dim=1)
+        raw = self.to_hidden(self.points_to_summaries(h, seen, mask))
+        return Context(keys, exists, left, raw[..., :-1], raw[..., -1])
+
+    def prior(
+        self, h: Tensor, context: Context, h_pioneer: Tensor, e_pioneer: Tensor
+    ) -> tuple[Gaussian, Tensor]:
+        """p(z | S_I) of Eq 12 for S pioneers (R, S, .) of each data set; and the pioneers' context."""
+        w = self.pioneer_to_clusters(h_pioneer, context.keys, context.key_mask)
+        w = self.pioneer_to_points(w, h, context.left)
+        raw_mean, b = self.to_prior(w).chunk(2, dim=-1)
+        return Gaussian(functional.normalize(e_pioneer + raw_mean, dim=-1), b), w
+
+    def scene(
+        self, sphere: Tensor, context: Context, prior: Gaussian, target: Tensor, counts: Tensor
+    ) -> Scene:
+        """Everything that p(h, z | S_I) needs."""
+        decoder = (context.hidden, context.offset, self.slope, self.out, self.scale)
+        return Scene(sphere, *decoder, prior, target, counts)
+
+    # -- phi -------------------------------------------------------------------------------------
+
+    def posterior(self, encoded: Encoded, members: Tensor, w_pioneer: Tensor) -> Gaussian:
+        """q(z | h, S_I) of Eq 14 for clusters with ``members`` (R, S, N).
+
+        The pioneer's context ``w_pioneer`` (R, S, width) comes from V_1 .. V_k-1 and U_k; here it attends to
+        every point of V_k, too.
+        """
+        n_states = members.shape[1]
+        everyone = encoded.h.repeat_interleave(n_states, dim=0)
+        w = self.pioneer_to_members(
+            w_pioneer.detach().flatten(0, 1).unsqueeze(1), everyone, members.flatten(0, 1) > 0
+        )
+        pooled = members @ encoded.sphere / members.sum(-1, keepdim=True).clamp(min=1)
+        known = torch.cat([w.unflatten(0, (-1, n_states)).squeeze(2), pooled], dim=-1)
+        raw_mean, b = self.to_posterior(known).chunk(2, dim=-1)
+        return Gaussian(functional.normalize(functional.normalize(pooled, dim=-1) + raw_mean, dim=-1), b)
+
+    def learned_update(self, psi: Gaussian, gradient: Gaussian) -> Gaussian:
+        """One step of iterative amortized inference."""
+        raw = self.update(torch.cat([*psi, *(10 * part for part in gradient)], dim=-1))
+        by_mean, by_b = raw.chunk(2, dim=-1)
+        return Gaussian(psi.mean + 0.1 * by_mean, psi.b + 0.1 * by_b)
+
+    # -- training --------------------------------------------------------------------------------
+
+    def loss(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
+        """The negative objective per point at random states of the loop."""
+        encoded = self.encode(task.points, None)
+        prefix = random_prefix(task.labels, task.n_clusters, self.config.n_states, generator)
+        candidates = self.candidates(encoded, prefix, generator)
+        value = self.objectives(candidates, prefix, generator)
+        n_points = task.points.shape[1]
+        return -value.mean() / n_points + SEPARATION_WEIGHT * candidates.regularizer
+
+    def objectives(self, candidates: Candidates, prefix: Prefix, generator: torch.Generator) -> Tensor:
+        """What is raised for each of the candidates, (R, S), as the strategy prescribes."""
+        config, scene, psi = self.config, candidates.scene, candidates.psi
+        n_states = prefix.members.shape[1]
+        shape = (config.n_inner_steps + 2, *psi.mean.shape)
+        noise = torch.randn(shape, generator=generator, dtype=psi.mean.dtype).to(psi.mean.device)
+        update = self.learned_update if config.inference == "iterative" else None
+        bound = objective(config.inference, scene, psi, noise[:-1], config.inner_rate, update)
+        bound = bound * ~prefix.is_over.unsqueeze(1)
+        generated = log_likelihood(scene, scene.prior.at(noise[-1]))
+        # The order of clusters is latent too: among the candidates, easy ones are the likelier next.
+        ease = n_states * torch.softmax(EASE * generated.detach(), dim=1)
+        if config.hybrid:
+            bound = bound + generated
+        return bound + ease * candidates.of_pioneer
+
+    def candidates(self, encoded: Encoded, prefix: Prefix, generator: torch.Generator) -> Candidates:
+        """Draw a pioneer in each cluster that may come next, and say what follows from it."""
+        h, members = encoded.h, prefix.members.to(encoded.h.dtype)
+        sums = prefix.clusters.to(h.dtype) @ h  # (R, K, width), in the order of assignment
+        direction, nobody, regularizer = self._direction(h, prefix, sums)
+        scores = (encoded.pioneering @ direction.unsqueeze(-1)).squeeze(-1) / TAU + encoded.central
+        scores = scores.masked_fill(~prefix.left, NEVER)
+        log_p = torch.log_softmax(torch.cat([scores, nobody.unsqueeze(1)], dim=1), dim=1)  # (R, N + 1)
+
+        own_scores = central_scores(h, members)
+        log_q = torch.log_softmax(own_scores, dim=-1)
+        of_pioneer = (torch.exp(log_q) * members * (log_p[:, None, :-1] - log_q)).sum(-1)
+        # Where only stragglers are left, the one thing to learn is that nobody is a pioneer.
+        of_pioneer = torch.where(prefix.is_over.unsqueeze(1), log_p[:, -1:], of_pioneer)
+
+        hard, pioneer = _gumbel_softmax(own_scores, generator)
+        context = self.context(h, prefix.assigned_sums(sums), prefix.sizes, prefix.left)
+        prior, w = self.prior(h, context, pioneer @ h, pioneer @ encoded.sphere)
+        counts = prefix.left.unsqueeze(1) & ~hard.bool() & ~prefix.is_over[:, None, None]
+        scene = self.scene(encoded.sphere, context, prior, members, counts.to(h.dtype))
+        return Candidates(scene, self.posterior(encoded, members, w), of_pioneer, regularizer)
+
+    def _direction(self, h: Tensor, prefix: Prefix, sums: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """m^k minus the mean of the earlier prototypes (R, D); the score of nobody (R,); the regularizer."""
+        sizes = prefix.clusters.sum(-1, keepdim=True).to(h.dtype)
+        zero = torch.zeros_like(sums[:, :1])
+        before = torch.cat([zero, sums.cumsum(1)], dim=1)  # (R, K + 1, width)
+        n_before = torch.cat([zero[..., :1], sizes.cumsum(1)], dim=1)
+        left = before[:, -1:] - before
+        n_left = n_before[:, -1:] - n_before
+        # The state itself, with its stragglers, replaces the clean one.
+        here = functional.one_hot(prefix.n_assigned, before.shape[1]).unsqueeze(-1).to(h.dtype)
+        mean_assigned = before / n_before.clamp(min=1)
+        mean_left = left / n_left.clamp(min=1)
+        mean_assigned = mean_assigned + here * (_mean(h, ~prefix.left).unsqueeze(1) - mean_assigned)
+        mean_left = mean_left + here * (_mean(h, prefix.left).unsqueeze(1) - mean_left)
+        prototypes, nobody = self.prototypes(mean_assigned, mean_left)
+        own = (here * prototypes).sum(1)
+        earlier = torch.arange(before.shape[1], device=h.device) < prefix.n_assigned.unsqueeze(1)
+        others = _mean(prototypes, earlier)
+        return own - others, (here.squeeze(-1) * nobody).sum(1), (own * others).sum(-1).mean()
+
+    # -- inference -------------------------------------------------------------------------------
+
+    @torch.inference_mode()
+    def infer(
+        self,
+        points: Tensor,
+        mask: Tensor,
+        seeds: Sequence[int] | None = None,
+        max_clusters: int = 100,
+        n_draws: int = 0,
+        until_empty: bool = False,
+        recentre: int = 2,
+    ) -> list[Inference]:
+        """Partition B data sets; one path takes likely pioneers and mean vectors, ``n_draws`` more draw both.
+
+        ``until_empty`` opens clusters until no point is left, as printed; otherwise the network may say that
+        only stragglers are, which then join the cluster that wanted them most. ``recentre`` says how often a
+        cluster is generated again from its most central member; 0 as printed.
+        """
+        encoded = self.encode(points, None if bool(mask.all()) else mask)
+        seeds = seeds or [0] * len(points)
+        loop = Loop(self, encoded, mask, seeds, n_draws, max_clusters, until_empty, recentre)
+        return loop.run()
+
+
+# Log of "never": finite, so that no gradient is NaN.
+NEVER = -1e4
+
+
+def _mean(values: Tensor, mask: Tensor) -> Tensor:
+    """Mean of values (R, N, .) where mask (R, N) is true; zero where it never is."""
+    weights = mask.to(values.dtype)
+    return (weights.unsqueeze(1) @ values).squeeze(1) / weights.sum(1, keepdim=True).clamp(min=1)
+
+
+@torch.no_grad()
+def central_scores(h: Tensor, members: Tensor) -> Tensor:
+    """Scores of q(I), (R, S, N): the nearer to the mean of the ``members`` (R, S, N) in h, the higher.
+
+    Squared distances are in units of the cluster's own mean one; points of other clusters are never drawn.
+    """
+    sizes = members.sum(-1, keepdim=True).clamp(min=1)
+    means = members @ h / sizes
+    apart = torch.cdist(means, h).square()  # (R, S, N)
+    spread = (members * apart).sum(-1, keepdim=True) / sizes
+    return (-CENTRALITY * apart / spread.clamp(min=1e-9)).masked_fill(members == 0, NEVER)
+
+
+def _gumbel_softmax(scores: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Draw one point by scores (..., N): one-hot, and the same with the gradient of a soft choice."""
+    uniform = torch.rand(scores.shape, generator=generator, dtype=scores.dtype).to(scores.device)
+    gumbel = -torch.log(-torch.log(uniform + 1e-9) + 1e-9)
+    soft = torch.softmax((scores + gumbel) / GUMBEL_TEMPERATURE, dim=-1)
+    hard = torch.zeros_like(soft).scatter_(-1, soft.argmax(-1, keepdim=True), 1.0)
+    return hard, hard + soft - soft.detach()

@@ -1,0 +1,232 @@
+"""Deep Amortized Clustering as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from clusterwise._threads import one_thread
+from clusterwise.exceptions import ClusterwiseError, WeightsFileError
+from clusterwise.fitting.describe import Description
+from clusterwise.fitting.prepare import Prepared
+from clusterwise.fitting.propose import Proposal
+from clusterwise.fitting.refine import Refine
+from clusterwise.fitting.validation import as_points, require_features, require_positive
+from clusterwise.papers.estimator import AmortizedClusterer, RefineOption
+from clusterwise.posterior import PartitionPosterior
+from clusterwise.pretrained import Weights
+
+if TYPE_CHECKING:
+    from clusterwise.fitting.images import ImageClusters
+    from clusterwise.papers.dac import DAC as Network
+
+__all__ = ["DAC"]
+
+
+ONE_ANSWER = (
+    "minimum-loss filtering alone has one answer and no posterior; use refine='search', "
+    "DAC(filtering='anchored') or ACTST."
+)
+
+
+# Searches among flows, from passes with other anchors, of which the best counts.
+STARTS = 5
+# Anchors that a pass tries where clusters are flows. More were not tried out.
+ANCHORS_OF_FLOWS = 4
+
+
+class DAC(AmortizedClusterer):
+    """Deep Amortized Clustering (Lee, Lee & Teh 2019): clusters found one by one, k included.
+
+    A trained network takes the whole data set and picks out one cluster per pass until no row is
+    left. ``refine`` says what happens to this partition.
+
+    The weights ``"dac-warped-2d"`` are for bent clusters: each is a normalizing flow instead of a Gaussian.
+    With weights that ``train_from_labels`` made with ``decoder=True``, ``sample`` draws images and
+    ``score_samples`` says how likely images are.
+
+    Parameters
+    ----------
+    filtering : {"minimum-loss", "anchored"}, optional
+        Whether a pass picks the cluster that it finds easiest, or that of a random row (the anchor). By
+        default as the weights do it; without ``weights`` the minimum loss.
+    revise : bool or None
+        Whether clusters are split and merged by the likelihood of the network's own densities when no row
+        is left; without it and with ``refine=None`` the labels are those of the paper. None: for Gaussian
+        clusters, unless a search follows, which does the same and more.
+    refine : {"auto", "search", "em", "cut"} or None
+        As for :class:`AMCP`. "auto" is "search" for clusters that are Gaussians. For flows, of which a search
+        for Gaussians would make pieces, it is a search among flows: rows move between clusters, clusters that
+        the others can replace are removed, and pairs that one flow describes as well are merged.
+    weights, projection, scaling, max_clusters, max_network_points, random_state, verbose, device
+        As for :class:`AMCP`; ``weights=None`` stands for those shipped for this filtering. Without a search
+        ``max_network_points=None`` is 1,024.
+
+    Attributes
+    ----------
+    k_posterior_ : dict
+        Probability of each number of clusters: the evidences of all mixtures that the partition, or 20 with
+        other anchors, lead to. With ``refine=None`` they are shares of these 20, and minimum-loss filtering
+        has none.
+    steps_ : tuple of ClusteringStep
+        The passes in their order.
+    labels_, n_clusters_, membership_, probabilities_, outlier_scores_, means_, covariances_, proportions_, \
+network_labels_, weights_name_, cap_reached_, n_network_points_
+        As for :class:`AMCP`; for flows means and covariances are those of the rows that the network saw.
+
+    Examples
+    --------
+    >>> import clusterwise as cw
+    >>> X, y = cw.datasets.load_demo()
+    >>> int(cw.DAC(random_state=0).fit(X).n_clusters_)
+    7
+    """
+
+    _method = "dac"
+    _rows_alone = 1024
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **AmortizedClusterer._parameter_constraints,
+        "filtering": [StrOptions({"minimum-loss", "anchored"}), None],
+        "revise": ["boolean", None],
+    }
+
+    def __init__(
+        self,
+        filtering: Literal["minimum-loss", "anchored"] | None = None,
+        *,
+        revise: bool | None = None,
+        weights: str | Path | Weights | None = None,
+        refine: RefineOption | None = "auto",
+        projection: Literal["pca"] | None = None,
+        scaling: Literal["joint", "feature"] = "joint",
+        max_clusters: int = 100,
+        max_network_points: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        device: str = "cpu",
+    ) -> None:
+        self.filtering = filtering
+        self.revise = revise
+        super().__init__(
+            weights=weights,
+            refine=refine,
+            projection=projection,
+            scaling=scaling,
+            max_clusters=max_clusters,
+            max_network_points=max_network_points,
+            random_state=random_state,
+            verbose=verbose,
+            device=device,
+        )
+
+    def _options(self) -> dict[str, Any]:
+        revise, weights = self.revise, self._weights()
+        gaussian = weights.model.config.density == "diagonal-gaussian" and "encoder" not in weights.recipe
+        if revise and not gaussian:
+            raise ClusterwiseError(
+                f"revise=True goes with clusters that are Gaussians, and those of the weights "
+                f"{weights.name!r} are not; leave it out."
+            )
+        if self._has_flows():
+            return {"n_anchors": ANCHORS_OF_FLOWS, "n_starts": STARTS if self.refine == "auto" else 0}
+        return {"revise": gaussian and self._how() != "search" if revise is None else revise}
+
+    def _default_weights(self) -> str:
+        return f"dac-{self.filtering or 'minimum-loss'}-2d"
+
+    def _weights(self) -> Weights:
+        weights = super()._weights()
+        trained_for = weights.model.config.filtering
+        if self.filtering not in (None, trained_for):
+            raise WeightsFileError(
+                f"The weights {weights.name!r} are for {trained_for} filtering, not for {self.filtering}; "
+                f"pass filtering={trained_for!r} or other weights."
+            )
+        return weights
+
+    def _has_flows(self) -> bool:
+        return bool(self._weights().model.config.density == "flow")
+
+    def _how(self) -> Refine | None:
+        if not self._has_flows():
+            return super()._how()
+        if self.refine not in ("auto", None):
+            raise ClusterwiseError(
+                f"refine={self.refine!r} would describe the clusters of the weights "
+                f"{self._weights().name!r} by Gaussians, which they are not; pass refine=None or 'auto'."
+            )
+        return None
+
+    def _has_one_answer(self) -> bool:
+        return self._how() is None and self._weights().model.config.filtering == "minimum-loss"
+
+    @property
+    def k_posterior_(self) -> dict[int, float]:
+        """Probability of each number of clusters; see ``sample_partitions``."""
+        if self._has_one_answer():
+            raise AttributeError(ONE_ANSWER)
+        return super().k_posterior_
+
+    def sample_partitions(self, n_samples: int = 50) -> PartitionPosterior:
+        """Draw partitions of the rows of ``fit``, as other estimators do; with anchors each has its own."""
+        if self._has_one_answer():
+            raise ClusterwiseError(ONE_ANSWER)
+        return super().sample_partitions(n_samples)
+
+    # -- clusters of images -----------------------------------------------------------------------
+
+    def _store_proposal(
+        self, prepared: Prepared, proposal: Proposal, description: Description, seed: int
+    ) -> None:
+        super()._store_proposal(prepared, proposal, description, seed)
+        weights = self._weights()
+        decodes = weights.model.config.density == "statistician"
+        self._draws_images: Network | None = weights.model.network if decodes else None  # type: ignore[assignment]
+        self._image_clusters: ImageClusters | None = None
+
+    def _images(self) -> ImageClusters | None:
+        """The clusters as densities of images; None where the weights have no decoder."""
+        check_is_fitted(self)
+        if self._draws_images is not None and self._image_clusters is None:
+            from clusterwise.fitting.images import image_clusters
+
+            features = self._prepared.features
+            labels = self._assigner.memberships(features).argmax(axis=1)
+            self._image_clusters = image_clusters(self._draws_images, features, labels, self._clusters)
+        return self._image_clusters
+
+    @one_thread()
+    def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """Draw new rows (n_samples, d), with their clusters (n_samples,).
+
+        They come from the predictive mixture; with weights for images that have a decoder they are images,
+        pixel by pixel as ``fit`` takes them.
+        """
+        images = self._images()
+        if images is None:
+            return super().sample(n_samples)
+        require_positive(n_samples)
+        return images.sample(np.random.default_rng(self._draw_seed()), n_samples)
+
+    @one_thread()
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Log predictive density of each row of X in its own units, (n,), given the clusters.
+
+        Where features are projected or learned it is their density. With weights for images that have a
+        decoder it is a lower bound of the log-probability of each image, its pixels black or white.
+        """
+        images = self._images()
+        if images is None:
+            return super().score_samples(X)
+        source = self._source_of(X)
+        if source is not None:
+            from clusterwise.fitting.images import ImageDensities
+
+            return source.gather(ImageDensities(self._batch_reader(), images), np.float64)
+        points = as_points(X, self)
+        require_features(points, self, f" (weights {self.weights_name_!r})")
+        return images.log_density(points)

@@ -1,0 +1,181 @@
+"""An encoder of single rows before any of the amortized networks, trained together with it.
+
+The set network N of a paper, AMCP's or DAC's or another, sees the encodings z_i = e(x_i) in place of the
+points; nothing in it changes. What is minimized is
+
+    loss of N on {z_i}  +  w * mean_i - log softmax_k(- |z_i - c_k|^2 / T)[y_i]
+
+The second term, with c_k the mean of the other members of class k, is that of prototypical networks (Snell,
+Swersky & Zemel 2017) with each data set as its own support. It knows nothing of how many clusters there are;
+it brings the rows of a class together within a few hundred steps, where the first alone would take thousands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from clusterwise.exceptions import RecipeError
+from clusterwise.nn.attention import InducedSetAttentionBlock
+from clusterwise.nn.embedding import CoordinateEmbedding
+from clusterwise.nn.feature_encoder import EncoderConfig, FeatureEncoder
+from clusterwise.nn.statistician import NeuralStatistician
+from clusterwise.papers.amcp import AMCP
+from clusterwise.papers.dac import DAC
+from clusterwise.papers.model import AmortizedModel, Inference, TrainingTask
+
+__all__ = ["EncodedModel", "RowsTask", "prototype_loss", "start_near_identity", "start_widths"]
+
+
+@dataclass(frozen=True)
+class RowsTask:
+    """B labelled data sets of one size as numbers of rows, each of which is encoded once."""
+
+    rows: Tensor  # (U, d) float32, no row twice
+    index: Tensor  # (B, N) int64, which rows each data set has
+    labels: Tensor  # (B, N) int64, 0 .. K_b - 1
+    n_clusters: Tensor  # (B,) int64
+
+
+def prototype_loss(points: Tensor, labels: Tensor, temperature: Tensor) -> Tensor:
+    """Cross-entropy of each point's class by its distances to the class means without it; a scalar.
+
+    ``points`` is (B, N, e), ``labels`` (B, N). Points alone in their class do not count.
+    """
+    members = functional.one_hot(labels).to(points.dtype)  # (B, N, K)
+    sizes = members.sum(1)  # (B, K)
+    sums = members.transpose(1, 2) @ points
+    means = sums / sizes.clamp(min=1).unsqueeze(-1)
+    squared = (
+        points.square().sum(-1, keepdim=True)
+        - 2 * points @ means.transpose(1, 2)
+        + means.square().sum(-1).unsqueeze(1)
+    )
+    # Without the point itself the mean of its class is n / (n - 1) times as far away.
+    own = sizes.gather(1, labels)
+    ratio = torch.where(own > 1, own / (own - 1).clamp(min=1), 1.0)
+    squared = squared * (1 + members * (ratio.square() - 1).unsqueeze(-1))
+    logits = (-squared / temperature).masked_fill((sizes == 0).unsqueeze(1), -torch.inf)
+    log_p = torch.log_softmax(logits, dim=-1).gather(2, labels.unsqueeze(-1)).squeeze(-1)
+    counted = own > 1
+    return -(log_p * counted).sum() / counted.sum().clamp(min=1)
+
+
+@torch.no_grad()
+def start_near_identity(network: AmortizedModel) -> None:
+    """Let a set network begin with the encodings as they are, and with little of what attention adds.
+
+    An encoder brings classes together long before a stack of attention blocks has learned to leave them so.
+    """
+    for module in network.modules():
+        if isinstance(module, InducedSetAttentionBlock):
+            for layer in (module.spread.output, module.spread.feed_forward):
+                layer.weight.mul_(ADDED_BY_ATTENTION)
+                layer.bias.zero_()
+        elif isinstance(module, CoordinateEmbedding):
+            nn.init.orthogonal_(module.linear.weight)
+            nn.init.zeros_(module.linear.bias)
+    if isinstance(network, AMCP):
+        nn.init.orthogonal_(network.to_encoding.weight)
+        nn.init.zeros_(network.to_encoding.bias)
+
+
+@torch.no_grad()
+def start_widths(network: AMCP, points: Tensor, labels: Tensor) -> None:
+    """Let AMCP's components begin as wide as classes are, points (B, N, f) with labels (B, N).
+
+    Classes of many features as they are lie far from their means in all of them. With narrow components every
+    point would belong to the rest at first, and the quickest way out of such a loss is one that drives the
+    encodings to the corners of the cube. Encodings that are tight already leave the widths as they are.
+    """
+    x = network.encode(points, None)[0]
+    members = functional.one_hot(labels).to(x.dtype)  # (B, N, K)
+    sizes = members.sum(1, keepdim=True)
+    means = members.transpose(1, 2) @ x / sizes.transpose(1, 2).clamp(min=1)
+    squared = torch.cdist(x, means).square()
+    others = (1 - members) * (sizes > 0)
+    own, other = ((squared * which).sum() / which.sum().clamp(min=1) for which in (members, others))
+    # Another class is some nats less likely than the point's own; the rest is in the middle between them.
+    widened = 0.5 * torch.log((other - own).clamp(min=1e-9) / (2 * NATS_BETWEEN_CLASSES))
+    network.log_sd.copy_(torch.maximum(network.log_sd, widened))
+    middle = -torch.exp(-2 * network.log_sd) * (own + other) / 4
+    network.log_density_of_rest.copy_(torch.minimum(network.log_density_of_rest, middle))
+
+
+# Share of the usual weights that attention begins with.
+ADDED_BY_ATTENTION = 0.1
+NATS_BETWEEN_CLASSES = 4.0
+
+
+class EncodedModel(AmortizedModel):
+    """A set network behind an encoder; it takes rows as users have them."""
+
+    config_class = EncoderConfig
+
+    def __init__(self, encoder: FeatureEncoder, network: AmortizedModel) -> None:
+        super().__init__()
+        self.encoder, self.network = encoder, network
+        n_pixels = encoder.n_features if self.statistician is None else self.statistician.n_pixels
+        if n_pixels != encoder.n_features:
+            raise RecipeError(
+                f"n_pixels of the density is {n_pixels}, and rows have {encoder.n_features} features."
+            )
+        start_near_identity(network)
+        self.config = network.config
+
+    @property
+    def n_features(self) -> int:
+        """Number of features that the encoder takes."""
+        return self.encoder.n_features
+
+    @property
+    def has_density(self) -> bool:
+        """Whether the network's loss is a density of its points, which grows without end as they shrink.
+
+        Then the metric alone trains the encoder.
+        """
+        density = getattr(self.config, "density", "none")
+        return self.method == "act-st" or density not in ("none", "statistician")
+
+    @property
+    def statistician(self) -> NeuralStatistician | None:
+        """The density of images given a cluster, where the network has one."""
+        return self.network.statistician if isinstance(self.network, DAC) else None
+
+    @property
+    def method(self) -> str:  # type: ignore[override]
+        """The method of the set network."""
+        return self.network.method
+
+    def loss(self, task: Any, generator: torch.Generator) -> Tensor:
+        """Encode every row once; the losses of the set network and of the metric."""
+        if not isinstance(task, RowsTask):
+            raise TypeError("a network with an encoder trains on rows of labelled data")
+        points = self.encoder(task.rows)[task.index]
+        seen = points.detach() if self.has_density else points
+        images = None if self.statistician is None else task.rows[task.index]
+        loss = self.network.loss(TrainingTask(seen, task.labels, task.n_clusters, images), generator)
+        weight = self.encoder.config.metric_weight
+        if weight > 0:
+            temperature = torch.exp(self.encoder.log_temperature)
+            loss = loss + weight * prototype_loss(points, task.labels, temperature)
+        return loss
+
+    def infer(
+        self,
+        points: Tensor,
+        mask: Tensor,
+        seeds: Sequence[int] | None = None,
+        max_clusters: int = 100,
+        n_draws: int = 0,
+        **options: Any,
+    ) -> list[Inference]:
+        """See ``AmortizedModel``; points (B, N, d) are rows that are not encoded yet."""
+        with torch.inference_mode():
+            encoded = self.encoder(points.flatten(0, 1)).unflatten(0, points.shape[:2])
+        return self.network.infer(encoded, mask, seeds, max_clusters, n_draws, **options)

@@ -1,0 +1,85 @@
+"""The contract of an amortized method: a network, its loss, and how it infers partitions."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from clusterwise.papers.flow_clusters import ConditionedFlow
+
+__all__ = ["AmortizedModel", "Inference", "Step", "TrainedModel", "TrainingTask"]
+
+
+@dataclass(frozen=True)
+class TrainingTask:
+    """B labelled data sets of one size, scaled as ``infer`` will see them."""
+
+    points: Tensor  # (B, N, d) float32
+    labels: Tensor  # (B, N) int64, 0 .. K_b - 1
+    n_clusters: Tensor  # (B,) int64, the number of labels in use
+    images: Tensor | None = None  # (B, N, D) that the points are encodings of, for densities of images
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a cluster-wise method: who joined, and how sure the network was."""
+
+    members: Tensor  # (N,) bool
+    probabilities: Tensor  # (N,) float; zero for points that were already taken
+    anchor: int | None = None
+
+
+@dataclass(frozen=True)
+class Inference:
+    """What a network says about one data set of N points."""
+
+    labels: Tensor  # (N,) int64, 0 .. K-1, every point labelled
+    steps: tuple[Step, ...] = ()
+    log_k_posterior: Tensor | None = None  # (k_max,), log P(K = 1), log P(K = 2), ...
+    cap_reached: bool = False
+    draws: tuple[Tensor, ...] = ()  # labels (N,) of further partitions, where a method draws several
+    beliefs: tuple[float, ...] = ()  # in ``labels`` and in each of the draws; empty: all draws are alike
+    log_probability: float | None = None  # of the partition in ``labels``, where a method gives one
+    densities: tuple[ConditionedFlow, ...] = ()  # of the clusters in ``labels`` and in each of the draws
+
+
+class TrainedModel(nn.Module, ABC):
+    """A network with a name, a config and a loss: what the trainer and the weights format need."""
+
+    method: ClassVar[str]
+    config_class: ClassVar[type[Any]]
+    config: Any
+
+    @property
+    def n_features(self) -> int:
+        """Number of features that the network takes."""
+        return int(self.config.n_features)
+
+    @abstractmethod
+    def loss(self, task: Any, generator: torch.Generator) -> Tensor:
+        """Return the training loss, a scalar."""
+
+
+class AmortizedModel(TrainedModel):
+    """A network trained once on many labelled data sets, which maps a set to its partition."""
+
+    @abstractmethod
+    def infer(
+        self,
+        points: Tensor,
+        mask: Tensor,
+        seeds: Sequence[int] | None = None,
+        max_clusters: int = 100,
+        n_draws: int = 0,
+    ) -> list[Inference]:
+        """Partition B data sets at once: points (B, N, d), mask (B, N) True where a point is present.
+
+        Each data set has its own seed, so that its result does not depend on its neighbours in the batch.
+        With ``n_draws`` > 0 there are further partitions in ``draws``, if the method can draw any. Labels of
+        absent points mean nothing.
+        """

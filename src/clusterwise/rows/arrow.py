@@ -1,0 +1,136 @@
+"""Parquet files, directories of them, and Arrow datasets, read batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from clusterwise.exceptions import InvalidDataError
+from clusterwise.rows.base import Batch, LocalSource, rows_at_once
+from clusterwise.tables.file_tables import import_or_say
+
+__all__ = ["ArrowSource", "open_parquet"]
+
+# Bytes of each column that are asked for at once; larger pages of a file are read whole.
+BYTES_AT_ONCE = 2**14
+
+
+def open_parquet(path: str | Path) -> ArrowSource:
+    """The rows of a Parquet file, or of all Parquet files below a directory, in the order of their names."""
+    path = Path(path)
+    if not path.exists():
+        raise InvalidDataError(f"there is no file {path}; check the name and the folder.")
+    datasets = import_or_say("pyarrow.dataset", "parquet files")
+    arrow = import_or_say("pyarrow", "parquet files")
+    try:
+        files = sorted(map(str, path.rglob("*.parquet"))) if path.is_dir() else str(path)
+        if not files:
+            raise InvalidDataError(f"{path} holds no .parquet files; check the folder.")
+        return ArrowSource(datasets.dataset(files, format="parquet"), str(path))
+    except (arrow.ArrowInvalid, OSError) as error:
+        raise InvalidDataError(f"{path} is truncated or not a parquet file; write it again.") from error
+
+
+class ArrowSource(LocalSource):
+    """The rows of a ``pyarrow.dataset.Dataset``; batches are ``pyarrow.Table``."""
+
+    names: tuple[str, ...]
+
+    def __init__(self, dataset: Any, name: str = "X", columns: Sequence[str] | None = None) -> None:
+        self.dataset = dataset
+        self.name = name
+        schema = dataset.schema
+        index = (schema.pandas_metadata or {}).get("index_columns", ())  # of pandas: no data
+        names = [label for label in schema.names if label not in index] if columns is None else columns
+        if len(set(names)) < len(names):
+            raise InvalidDataError(f"{name} has two columns of the same name; rename one.")
+        self.names = tuple(names)
+        self.n_features = len(self.names)
+
+    def select(self, columns: Sequence[str]) -> ArrowSource:
+        """The same rows with these columns alone."""
+        return ArrowSource(self.dataset, self.name, columns)
+
+    @cached_property
+    def _fragments(self) -> list[tuple[Any, str, int]]:
+        """Each file with its name and the number of its first row."""
+        found, start = [], 0
+        for number, fragment in enumerate(self.dataset.get_fragments()):
+            place = getattr(fragment, "path", "") or f"{self.name}, part {number}"
+            found.append((fragment, place, start))
+            start += self._checked(place, _length, fragment)
+        self._n_rows = start
+        return found
+
+    def _checked(self, place: str, read: Any, *arguments: Any) -> Any:
+        """What ``read`` returns; Arrow's errors come out as ours, with the name of the file."""
+        arrow = import_or_say("pyarrow", "parquet files")
+        try:
+            return read(*arguments)
+        except (arrow.ArrowInvalid, arrow.ArrowTypeError, arrow.ArrowKeyError, OSError) as error:
+            raise InvalidDataError(
+                f"{place} cannot be read as the other rows are ({str(error).splitlines()[0]}); it must be "
+                "whole, with the same columns of the same types."
+            ) from error
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows n, from the files' own records."""
+        return self._n_rows if self._fragments else 0
+
+    def batches(self) -> Iterator[Batch]:
+        """All batches in order."""
+        arrow = import_or_say("pyarrow", "parquet files")
+        for fragment, place, start in self._fragments:
+            found = fragment.physical_schema
+            missing = [label for label in self.names if label not in found.names]
+            if missing:
+                raise InvalidDataError(
+                    f"{place} has no column {missing[0]!r}, which the first file has; write all files with "
+                    "the same columns."
+                )
+            reading, first = self._checked(place, self._reading, fragment), 0
+            while (rows := self._checked(place, next, reading, None)) is not None:
+                if rows.num_rows > 0:
+                    yield Batch(arrow.Table.from_batches([rows]), start + first, place, first)
+                    first += rows.num_rows
+
+    def _reading(self, fragment: Any) -> Iterator[Any]:
+        """Batches of one file.
+
+        Arrow's scanner reads ahead, whole row groups and more of them the longer a task takes. On this
+        machine that costs memory and saves no time, so that files of it are read page by page.
+        """
+        schema, size = self.dataset.schema, rows_at_once(self.n_features)
+        datasets = import_or_say("pyarrow.dataset", "parquet files")
+        local = (
+            isinstance(fragment, datasets.ParquetFileFragment) and fragment.filesystem.type_name == "local"
+        )
+        found = fragment.physical_schema
+        if local and all(found.field(name).type == schema.field(name).type for name in self.names):
+            parquet = import_or_say("pyarrow.parquet", "parquet files")
+            file = parquet.ParquetFile(fragment.path, buffer_size=BYTES_AT_ONCE, pre_buffer=False)
+            groups = [group.id for group in fragment.row_groups]
+            return iter(file.iter_batches(size, groups, list(self.names), use_threads=False))
+        return iter(
+            fragment.to_batches(
+                columns=list(self.names),
+                batch_size=size,
+                batch_readahead=1,
+                fragment_readahead=1,
+                schema=schema,
+            )
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_fragments", "_n_rows")}
+
+
+def _length(fragment: Any) -> int:
+    """Rows of a fragment, perhaps of some row groups of a Parquet file: ``count_rows`` counts all of them."""
+    datasets = import_or_say("pyarrow.dataset", "parquet files")
+    if isinstance(fragment, datasets.ParquetFileFragment):
+        return sum(group.num_rows for group in fragment.row_groups)
+    return int(fragment.count_rows())

@@ -1,0 +1,55 @@
+"""Which inputs are sources of rows, and which are data in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clusterwise.rows.arrow import ArrowSource, open_parquet
+from clusterwise.rows.base import RowSource
+from clusterwise.rows.mapped import ArraySource
+from clusterwise.tables.file_tables import import_or_say
+
+__all__ = ["LEAST_MAPPED", "as_source", "map_sets"]
+
+# Arrays in files with fewer numbers are read whole: then they give what the same array in memory gives.
+LEAST_MAPPED = 1_000_000
+# Packages whose collections are sources, and the module that says how.
+COLLECTIONS = {"dask": "clusterwise.rows.dask_rows"}
+
+
+def as_source(X: Any, always: bool = False) -> RowSource | None:
+    """X as a source of rows if it is one that need not fit in memory; None for all else.
+
+    With ``always`` arrays in memory are sources, too.
+    """
+    kind = type(X)
+    if kind is np.ndarray or kind is list:
+        return ArraySource(X) if always else None
+    if isinstance(X, RowSource):
+        return X
+    if kind is np.memmap:
+        large = X.ndim == 2 and X.size >= LEAST_MAPPED and X.dtype.kind == "f"
+        return ArraySource(X) if large else None
+    if isinstance(X, (str, Path)):
+        path = Path(X)
+        return open_parquet(path) if path.is_dir() or path.suffix.lower() in (".parquet", ".pq") else None
+    package = kind.__module__.partition(".")[0]
+    if package == "pyarrow" and isinstance(X, import_or_say("pyarrow.dataset", "datasets").Dataset):
+        return ArrowSource(X)
+    if package in COLLECTIONS:
+        source: RowSource | None = import_module(COLLECTIONS[package]).as_source(X)
+        return source
+    return None
+
+
+def map_sets(Xs: Any, function: Callable[[list[Any]], list[Any]]) -> Any:
+    """What ``function`` makes of a list of data sets; of a collection of them, where they are."""
+    package = type(Xs).__module__.partition(".")[0]
+    if package in COLLECTIONS:
+        return import_module(COLLECTIONS[package]).map_sets(Xs, function)
+    return function(list(Xs))

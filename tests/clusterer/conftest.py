@@ -1,0 +1,15 @@
+"""Some tests ask for poor fits on purpose; tests/fitting/test_misfit.py is about what is said of them."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+from clusterwise.exceptions import MisfitWarning, OtherKWarning
+
+
+@pytest.fixture(autouse=True)
+def _poor_fits() -> None:
+    for category in (MisfitWarning, OtherKWarning):
+        warnings.simplefilter("ignore", category)

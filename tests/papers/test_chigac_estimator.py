@@ -1,0 +1,161 @@
+"""CHiGac's own options, its pioneers and its posterior; what all estimators promise is in tests/contracts."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
+
+import clusterwise as cw
+from clusterwise.papers.chigac_estimator import _pioneers
+from clusterwise.partition import canonical_labels
+
+
+@pytest.fixture
+def weights(tiny_networks: Path) -> Path:
+    return tiny_networks / "tiny-chigac.safetensors"
+
+
+@pytest.fixture(scope="module")
+def close_pair() -> np.ndarray:
+    """Two clusters so close that one could doubt them, and a third far away; (120, 2)."""
+    rng = np.random.default_rng(5)
+    centres = np.repeat([[0.0, 0.0], [3.0, 0.0], [20.0, 5.0]], 40, axis=0)
+    return centres + rng.normal(size=(120, 2))
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"stop": "empty"}, {"until_empty": True, "n_draws": 0}),
+        ({"recentre": 0}, {"recentre": 0}),
+        ({"n_draws": 3}, {"until_empty": False, "n_draws": 3}),
+        ({"n_draws": 3, "refine": None}, {"n_draws": 0}),  # nobody would judge the drawn paths
+    ],
+)
+def test_options_reach_the_loop(
+    weights: Path, monkeypatch: pytest.MonkeyPatch, options: Any, expected: Any
+) -> None:
+    from clusterwise.papers.chigac import CHiGac as Network
+
+    seen: dict[str, Any] = {}
+    original = Network.infer
+
+    def spy(self: Network, *args: Any, **kwargs: Any) -> Any:
+        seen.update(kwargs)
+        return original(self, *args, **kwargs)
+
+    monkeypatch.setattr(Network, "infer", spy)
+    cw.CHiGac(weights=weights, random_state=0, **options).fit(cw.datasets.load_demo()[0][::10])
+    assert expected.items() <= seen.items()
+
+
+@pytest.mark.parametrize("options", [{}, {"refine": None}, {"refine": "em", "stop": "empty"}])
+def test_pioneers_stand_for_the_clusters(weights: Path, close_pair: np.ndarray, options: Any) -> None:
+    estimator = cw.CHiGac(weights=weights, random_state=0, **options).fit(close_pair)
+    assert estimator.pioneers_.shape == (estimator.n_clusters_,)
+    np.testing.assert_array_equal(estimator.labels_[estimator.pioneers_], np.arange(estimator.n_clusters_))
+    started = [step.anchor for step in estimator.steps_]
+    for label, pioneer in enumerate(estimator.pioneers_):
+        of_cluster = [row for row in started if estimator.labels_[row] == label]
+        if of_cluster:
+            assert pioneer == of_cluster[0]
+        else:
+            rows = np.flatnonzero(estimator.labels_ == label)
+            centred = close_pair[rows] - estimator.means_[label]
+            squares = np.linalg.solve(estimator.covariances_[label], centred.T).T * centred
+            assert pioneer == rows[squares.sum(axis=1).argmin()]
+
+
+def test_pioneers_do_not_depend_on_the_order_of_the_rows(weights: Path, close_pair: np.ndarray) -> None:
+    order = np.random.default_rng(2).permutation(len(close_pair))
+    one = cw.CHiGac(weights=weights, random_state=0).fit(close_pair)
+    other = cw.CHiGac(weights=weights, random_state=0).fit(close_pair[order])
+    assert set(order[other.pioneers_]) == set(one.pioneers_)
+
+
+def test_pioneers_among_rows_that_the_network_did_not_see(weights: Path) -> None:
+    """A cluster without a row among those shown has a pioneer all the same."""
+    labels = np.array([0, 1, 0, 1, 2, 2])
+    found = _pioneers(labels, np.array([3, 2, 0]), np.array([5.0, 4.0, 3.0, 2.0, 0.9, 0.8]))
+    np.testing.assert_array_equal(found, [2, 3, 5])
+    points = cw.datasets.load_demo()[0]
+    estimator = cw.CHiGac(weights=weights, random_state=0, max_network_points=50).fit(points)
+    np.testing.assert_array_equal(estimator.labels_[estimator.pioneers_], np.arange(estimator.n_clusters_))
+
+
+def test_the_posterior_is_about_what_is_doubtful(weights: Path, close_pair: np.ndarray) -> None:
+    posterior = cw.CHiGac(weights=weights, random_state=0).fit(close_pair).k_posterior_
+    assert sum(posterior.values()) == pytest.approx(1.0)
+    assert posterior.get(2, 0.0) + posterior.get(3, 0.0) > 0.8
+
+
+def test_samples_agree_with_the_posterior(weights: Path, close_pair: np.ndarray) -> None:
+    estimator = cw.CHiGac(weights=weights, random_state=0).fit(close_pair)
+    samples = estimator.sample_partitions(200)
+    # Drawn memberships may leave a cluster of a few rows empty, so this is a comparison, not an equality.
+    for k, probability in estimator.k_posterior_.items():
+        if probability > 0.05:
+            assert abs(samples.k_posterior.get(k, 0.0) - probability) < 0.25
+    assert adjusted_rand_score(samples.consensus().labels, estimator.labels_) > 0.5
+
+
+def test_without_refining_the_posterior_is_that_of_the_draws(weights: Path, close_pair: np.ndarray) -> None:
+    estimator = cw.CHiGac(weights=weights, random_state=0, refine=None).fit(close_pair)
+    posterior = estimator.k_posterior_
+    assert sum(posterior.values()) == pytest.approx(1.0)
+    shares = np.array(list(posterior.values())) * 20
+    np.testing.assert_allclose(shares, shares.round(), atol=1e-9)  # 20 drawn paths
+
+
+def test_more_paths_do_not_lose_the_best(weights: Path, close_pair: np.ndarray) -> None:
+    """The likeliest path is among the candidates whatever else is drawn."""
+    one = cw.CHiGac(weights=weights, random_state=0).fit(close_pair)
+    many = cw.CHiGac(weights=weights, random_state=0, n_draws=10).fit(close_pair)
+    np.testing.assert_array_equal(one.network_labels_, many.network_labels_)
+
+
+def test_draws_are_averaged() -> None:
+    """On clusters that lie in each other, where the paths drawn on all rows disagree."""
+    rng = np.random.default_rng(2)
+    points = np.array([[0.0, 0.0], [2.5, 0.0], [0.0, 9.0]])[rng.integers(3, size=300)]
+    points += rng.normal(size=points.shape)
+    estimator = cw.CHiGac(random_state=0, n_draws=20, max_network_points=256).fit(points)
+    of_the_answer = estimator._clusters.memberships(estimator._space.apply(points))
+    assert abs(estimator.membership_ - of_the_answer).max() > 0.001
+    np.testing.assert_allclose(estimator.membership_.sum(axis=1), 1, rtol=1e-12)
+    np.testing.assert_array_equal(estimator.membership_.argmax(axis=1), estimator.labels_)
+    np.testing.assert_array_equal(estimator.predict(points), estimator.labels_)
+    (many, _) = clone(estimator).fit_predict_many([points, points[:50]])
+    np.testing.assert_array_equal(many, estimator.labels_)
+    arrived = pickle.loads(pickle.dumps(estimator))
+    np.testing.assert_array_equal(arrived.predict_proba(points + 0.1), estimator.predict_proba(points + 0.1))
+    order = rng.permutation(len(points))
+    shuffled = clone(estimator).fit(points[order])
+    np.testing.assert_array_equal(shuffled.labels_, canonical_labels(estimator.labels_[order]))
+    columns = estimator.labels_[order][
+        [np.argmax(shuffled.labels_ == k) for k in range(shuffled.n_clusters_)]
+    ]
+    np.testing.assert_array_equal(shuffled.membership_, estimator.membership_[order][:, columns])
+
+
+def test_the_posterior_over_k_is_about_the_mixtures_that_are_averaged(
+    weights: Path, close_pair: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    estimator = cw.CHiGac(weights=weights, random_state=0, n_draws=5).fit(close_pair)
+    monkeypatch.setattr(cw.CHiGac, "_pipeline", None)  # no further paths
+    assert set(estimator.k_posterior_) == {m.n_clusters for m in estimator._assigner.beliefs.clusters}
+
+
+def test_the_learned_stop_opens_no_more_clusters_than_the_printed_one(weights: Path) -> None:
+    points = cw.datasets.load_demo()[0][::5]
+    learned, printed = (
+        cw.CHiGac(weights=weights, random_state=0, stop=stop, refine=None).fit(points)
+        for stop in ("learned", "empty")
+    )
+    assert len(learned.steps_) <= len(printed.steps_)

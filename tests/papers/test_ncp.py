@@ -1,0 +1,367 @@
+"""NCP: probabilities against a slow, obvious version, the loop against the probabilities."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from clusterwise.exceptions import RecipeError
+from clusterwise.papers.model import TrainingTask
+from clusterwise.papers.ncp import NCP, NCPConfig, Positions, choice_log_probabilities, draw_positions
+from clusterwise.papers.ncp_loop import (
+    TEMPERATURE,
+    PartitionDraws,
+    Winner,
+    _random_orders,
+    binder_losses,
+    draw_partitions,
+    inference_from_draws,
+)
+
+SMALL = NCPConfig(width=12, h_size=7, u_size=5, g_size=9, n_wavelengths=2)
+
+
+def build(seed: int = 0, **options: Any) -> NCP:
+    torch.manual_seed(seed)
+    model = NCP(dataclasses.replace(SMALL, **options)).double().requires_grad_(False)
+    for parameter in model.parameters():
+        parameter *= 1.5  # so that an untrained network tells points apart
+    return model
+
+
+def random_points(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def slow_log_probabilities(model: NCP, points: Tensor, labels: list[int]) -> Tensor:
+    """The definition, choice by choice: the next point follows those that ``labels`` names.
+
+    ``points`` is (N, d); the result (K + 1,) has the clusters by their names 0 .. K-1 and the new one last.
+    """
+    n, n_clusters = len(labels), max(labels, default=-1) + 1
+    h, rest = model.h(points), model.u(points[n + 1 :]).sum(0)
+    logits = []
+    for choice in range(n_clusters + 1):
+        clusters: dict[int, Tensor] = {}
+        for i, label in enumerate([*labels, choice]):
+            clusters[label] = clusters.get(label, torch.zeros(model.config.h_size).double()) + h[i]
+        everything = torch.stack([model.g(summed) for summed in clusters.values()]).sum(0)
+        logits.append(model.f(torch.cat([everything, rest])).squeeze())
+    return torch.log_softmax(torch.stack(logits), dim=0)
+
+
+def slow_log_probability(model: NCP, points: Tensor, labels: list[int]) -> float:
+    """Log probability of a partition with clusters named by first appearance, in the order of the points."""
+    steps = (slow_log_probabilities(model, points, labels[:n])[label] for n, label in enumerate(labels))
+    return float(sum(steps))
+
+
+def partitions(n: int) -> Iterator[list[int]]:
+    """All partitions of n points, clusters named by first appearance."""
+    if n == 0:
+        yield []
+        return
+    for labels in partitions(n - 1):
+        for label in range(max(labels, default=-1) + 2):
+            yield [*labels, label]
+
+
+def by_first_appearance(labels: Tensor) -> list[int]:
+    names: dict[int, int] = {}
+    return [names.setdefault(label, len(names)) for label in labels.tolist()]
+
+
+def all_positions(n_sets: int, n: int) -> Positions:
+    """Every place of the order in which the points stand."""
+    before = torch.arange(n) < torch.arange(n)[:, None]
+    return Positions(before.expand(n_sets, n, n), torch.arange(n).expand(n_sets, n))
+
+
+def log_probability_of(model: NCP, points: Tensor, labels: Tensor) -> Tensor:
+    """Log probability of B partitions in the order of the points, all places at once; (B,)."""
+    positions = all_positions(*labels.shape)
+    log_p, choice = choice_log_probabilities(model, model.encode(points), labels, positions)
+    return log_p.gather(-1, choice.unsqueeze(-1)).squeeze(-1).sum(1)
+
+
+def orders_of(draws: PartitionDraws, points: Tensor, seed: int) -> Iterator[tuple[Tensor, Tensor, int]]:
+    """The points of each order, their labels, and which draw it is."""
+    orders, _ = _random_orders(torch.ones(len(points), dtype=torch.bool), seed, len(draws.labels))
+    for s, order in enumerate(orders):
+        yield points[order], draws.labels[s, order], s
+
+
+# -- probabilities -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"n_hidden": 1}, {"n_hidden": 3}, {"n_wavelengths": 0}])
+def test_choices_are_those_of_the_definition(options: dict[str, Any]) -> None:
+    model, points = build(**options), random_points(2, 6, 2)
+    labels = [[0, 0, 1, 0, 2, 1], [0, 1, 2, 3, 3, 0]]
+    log_p, choice = choice_log_probabilities(
+        model, model.encode(points), torch.tensor(labels), all_positions(2, 6)
+    )
+    assert log_p.shape == (2, 6, 5)
+    for b, n in itertools.product(range(2), range(6)):
+        slow = slow_log_probabilities(model, points[b], labels[b][:n])
+        old = len(slow) - 1
+        torch.testing.assert_close(torch.cat([log_p[b, n, :old], log_p[b, n, -1:]]), slow)
+        assert (log_p[b, n, old:-1] == -torch.inf).all()  # clusters of later points
+        is_new = labels[b][n] not in labels[b][:n]
+        assert choice[b, n] == (4 if is_new else labels[b][n])
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+def test_the_probabilities_of_all_partitions_sum_to_one(n: int) -> None:
+    every = torch.tensor(list(partitions(n)))
+    assert len(every) == [1, 2, 5, 15, 52][n - 1]
+    log_p = log_probability_of(build(), random_points(1, n, 2).expand(len(every), n, 2), every)
+    assert float(log_p.exp().sum()) == pytest.approx(1, rel=1e-10)
+
+
+def test_names_of_clusters_and_order_within_them_mean_nothing() -> None:
+    model, points, labels = build(), random_points(1, 8, 2), torch.tensor([[0, 1, 0, 2, 2, 1, 0, 1]])
+    prefix = torch.tensor([[[True] * 6 + [False, False]]])
+    position = Positions(prefix, torch.tensor([[6]]))
+    log_p, _ = choice_log_probabilities(model, model.encode(points), labels, position)
+    # Assigned points change places with each other, unassigned ones too: x_6 stays the next.
+    order = torch.tensor([4, 2, 0, 5, 1, 3, 6, 7])
+    permuted, _ = choice_log_probabilities(
+        model, model.encode(points[:, order]), labels[:, order], Positions(prefix, torch.tensor([[6]]))
+    )
+    torch.testing.assert_close(permuted, log_p)
+    names = torch.tensor([2, 0, 1])
+    renamed, choice = choice_log_probabilities(model, model.encode(points), names[labels], position)
+    torch.testing.assert_close(renamed[..., names], log_p[..., :3])
+    torch.testing.assert_close(renamed[..., -1], log_p[..., -1])
+    assert choice.item() == 2
+
+
+# -- training ------------------------------------------------------------------------------------
+
+
+def test_positions_are_prefixes_of_random_orders() -> None:
+    n = 6
+    positions = draw_positions(400, 5, n, torch.Generator().manual_seed(0))
+    assert positions.assigned.shape == (400, 5, n)
+    assert not positions.assigned.gather(-1, positions.next_point.unsqueeze(-1)).any()
+    n_draws = 2000
+    sizes = torch.bincount(positions.assigned.sum(-1).flatten(), minlength=n).double() / n_draws
+    assert sizes[0] == 0
+    # Uniform over places 2 .. n, and over points: five standard errors of a share of 2000 draws.
+    assert (sizes[1:] - 1 / 5).abs().max() < 5 * (0.2 * 0.8 / n_draws) ** 0.5
+    chosen = torch.bincount(positions.next_point.flatten(), minlength=n).double() / n_draws
+    assert (chosen - 1 / 6).abs().max() < 5 * (1 / 6 * 5 / 6 / n_draws) ** 0.5
+
+
+def test_the_loss_is_the_mean_over_orders_and_places() -> None:
+    model, points, labels = build(points_per_position=1), random_points(4, 2, seed=3), [0, 1, 0, 0]
+    terms = []
+    for order in itertools.permutations(range(4)):
+        names = by_first_appearance(torch.tensor(labels)[list(order)])
+        for n in range(1, 4):
+            log_p = slow_log_probabilities(model, points[list(order)], names[:n])
+            terms.append(-float(log_p[names[n]]))
+    exact = sum(terms) / len(terms)
+    n_sets = 1000
+    task = TrainingTask(
+        points.expand(n_sets, 4, 2), torch.tensor(labels).expand(n_sets, 4), torch.full((n_sets,), 2)
+    )
+    loss = float(model.loss(task, torch.Generator().manual_seed(0)))
+    spread = torch.tensor(terms).std() / (4 * n_sets) ** 0.5
+    assert loss == pytest.approx(exact, abs=5 * float(spread))
+
+
+def test_one_position_for_so_many_points() -> None:
+    seen = []
+
+    class Watched(NCP):
+        def cluster_votes(self, summed: Tensor, vote_map: tuple[Tensor, Tensor]) -> Tensor:
+            seen.append(len(summed))
+            return super().cluster_votes(summed, vote_map)
+
+    model = Watched(dataclasses.replace(SMALL, points_per_position=4)).double()
+    labels = torch.zeros(3, 9, dtype=torch.int64)
+    task = TrainingTask(random_points(3, 9, 2), labels, torch.ones(3, dtype=torch.int64))
+    model.loss(task, torch.Generator().manual_seed(0))
+    # Three positions of each of three sets; with one cluster each is evaluated alone, before and after.
+    assert seen == [3 * 3 * 3]
+
+
+def test_one_point_is_nothing_to_learn_from() -> None:
+    task = TrainingTask(random_points(2, 1, 2), torch.zeros(2, 1, dtype=torch.int64), torch.ones(2))
+    with pytest.raises(RecipeError, match="one point has no choice to learn from; set n_points from 2 up"):
+        build().loss(task, torch.Generator())
+
+
+# -- the loop ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("greedy", [False, True])
+def test_running_sums_give_the_probability_of_the_definition(
+    greedy: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After additions and removals, also in single precision, and with room made on the way."""
+    monkeypatch.setattr("clusterwise.papers.ncp_loop.FIRST_SLOTS", 2)
+    n_clusters = []
+    for seed in range(4):
+        model, points = build(seed), random_points(1, 30, 2, seed=seed)
+        (draws,) = draw_partitions(model, points, torch.ones(1, 30, dtype=torch.bool), [7], 100, 4, greedy)
+        single = copy.deepcopy(model).float()
+        (rounded,) = draw_partitions(
+            single, points.float(), torch.ones(1, 30, dtype=torch.bool), [7], 100, 4, greedy
+        )
+        for ordered, labels, s in orders_of(draws, points[0], 7):
+            names = by_first_appearance(labels)
+            assert names == labels.tolist()  # clusters are named in the order of their birth
+            slow = slow_log_probability(model, ordered, names)
+            assert float(draws.log_probability[s]) == pytest.approx(slow, rel=1e-9)
+            fast = log_probability_of(model, ordered.unsqueeze(0), labels.unsqueeze(0))
+            assert float(draws.log_probability[s]) == pytest.approx(float(fast), rel=1e-9)
+            n_clusters.append(max(names) + 1)
+            if torch.equal(rounded.labels[s], draws.labels[s]):
+                assert float(rounded.log_probability[s]) == pytest.approx(slow, rel=1e-4, abs=1e-4)
+        product = draws.probabilities.log().sum(1)
+        torch.testing.assert_close(product, draws.log_probability)
+    assert min(n_clusters) < max(n_clusters)
+    assert max(n_clusters) > 2
+
+
+def test_greedy_takes_the_likeliest_label() -> None:
+    model, points = build(1), random_points(1, 10, 2)
+    (draws,) = draw_partitions(model, points, torch.ones(1, 10, dtype=torch.bool), [3], 100, 3, True)
+    for ordered, labels, _ in orders_of(draws, points[0], 3):
+        for n in range(10):
+            log_p = slow_log_probabilities(model, ordered, labels[:n].tolist())
+            assert labels[n] == log_p.argmax()
+
+
+def test_drawn_partitions_have_their_probabilities() -> None:
+    """Shares of the partitions of three points in many draws; probabilities averaged over the six orders."""
+    model, points, n_draws = build(2), random_points(3, 2, seed=5), 4000
+    (draws,) = draw_partitions(
+        model, points.unsqueeze(0), torch.ones(1, 3, dtype=torch.bool), [0], 100, n_draws, False
+    )
+    found = [tuple(by_first_appearance(labels)) for labels in draws.labels]
+    for labels in partitions(3):
+        exact = 0.0
+        for order in itertools.permutations(range(3)):
+            names = by_first_appearance(torch.tensor(labels)[list(order)])
+            log_p = slow_log_probability(model, points[list(order)], names)
+            exact += float(torch.tensor(log_p).exp()) / 6
+        error = (exact * (1 - exact) / n_draws) ** 0.5
+        assert found.count(tuple(labels)) / n_draws == pytest.approx(exact, abs=5 * error)
+
+
+@pytest.mark.parametrize("greedy", [False, True])
+def test_company_and_padding_change_nothing(greedy: bool) -> None:
+    model, shares = build(), torch.tensor([[0.3], [0.9], [0.5], [1.0]])
+    mask = torch.rand(4, 25, generator=torch.Generator().manual_seed(1)) < shares
+    points = random_points(4, 25, 2).masked_fill(~mask.unsqueeze(-1), 1e3)
+    together = draw_partitions(model, points, mask, [4, 5, 6, 7], 100, 3, greedy)
+    for b, of_set in enumerate(together):
+        present = mask[b]
+        (alone,) = draw_partitions(
+            model, points[b : b + 1, present], mask[b : b + 1, present], [4 + b], 100, 3, greedy
+        )
+        assert torch.equal(of_set.labels[:, present], alone.labels)
+        torch.testing.assert_close(of_set.log_probability, alone.log_probability)
+        torch.testing.assert_close(of_set.probabilities[:, present], alone.probabilities)
+        assert not of_set.probabilities[:, ~present].any()
+
+
+def test_batches_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many orders run at once, each data set comes out the same."""
+    model, points, mask = build(), random_points(5, 12, 2), torch.ones(5, 12, dtype=torch.bool)
+    mask[2, 7:] = False
+    results = []
+    for rows in (1, 7, 1000):
+        monkeypatch.setattr("clusterwise.papers.ncp_loop.ROWS_AT_ONCE", rows)
+        results.append(draw_partitions(model, points, mask, list(range(5)), 100, 3, False))
+    for one, other in itertools.product(results[:1], results[1:]):
+        for of_one, of_other in zip(one, other, strict=True):
+            assert torch.equal(of_one.labels, of_other.labels)
+            torch.testing.assert_close(of_one.log_probability, of_other.log_probability)
+
+
+@pytest.mark.parametrize("greedy", [False, True])
+def test_the_cap_is_felt_only_where_it_binds(greedy: bool) -> None:
+    points, mask = random_points(1, 20, 2), torch.ones(1, 20, dtype=torch.bool)
+    for seed in range(20):
+        model = build(seed)
+        (free,) = draw_partitions(model, points, mask, [1], 100, 30, greedy)
+        n_clusters = free.labels.amax(1) + 1
+        if n_clusters.min() < n_clusters.max():  # some orders feel the cap, others do not
+            break
+    assert not free.cap_reached.any()
+    cap = int(n_clusters.min())
+    (capped,) = draw_partitions(model, points, mask, [1], cap, 30, greedy)
+    assert int(capped.labels.max()) + 1 == cap
+    assert torch.equal(capped.cap_reached, n_clusters > cap)
+    untouched = ~capped.cap_reached
+    assert 0 < untouched.sum() < 30
+    assert torch.equal(capped.labels[untouched], free.labels[untouched])
+    torch.testing.assert_close(capped.log_probability[untouched], free.log_probability[untouched])
+    assert capped.log_probability.isfinite().all()
+    assert inference_from_draws(capped, mask[0]).cap_reached
+
+
+# -- what comes out ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("winner", ["likeliest", "agreeing"])
+def test_one_of_the_partitions_wins(winner: Winner) -> None:
+    model, points = build(), random_points(2, 15, 2)
+    mask = torch.arange(15) < torch.tensor([[15], [9]])
+    draws = draw_partitions(model, points, mask, [1, 2], 100, 12, False)
+    for b, inference in enumerate(model.infer(points, mask, [1, 2], n_orders=12, winner=winner)):
+        best = int(draws[b].log_probability.argmax())
+        if winner == "agreeing":  # counted pair by pair, without absent points
+            together = [labels[mask[b], None] == labels[None, mask[b]] for labels in draws[b].labels]
+            weights = torch.softmax(draws[b].log_probability / TEMPERATURE, dim=0)
+            losses = [
+                sum(w * (one != p).sum() for w, p in zip(weights, together, strict=True)) for one in together
+            ]
+            best = int(np.argmin(losses))
+        assert inference.log_probability == float(draws[b].log_probability[best])
+        assert torch.equal(inference.labels, draws[b].labels[best])
+        assert torch.equal(torch.stack(inference.draws), draws[b].labels)
+        members = torch.stack([step.members for step in inference.steps])
+        assert torch.equal(members.sum(0), mask[b].long())
+        for k, step in enumerate(inference.steps):
+            assert (inference.labels[step.members] == k).all()
+            assert torch.equal(step.probabilities > 0, step.members)
+
+
+def test_more_orders_find_likelier_partitions() -> None:
+    model, points, mask = build(), random_points(1, 15, 2), torch.ones(1, 15, dtype=torch.bool)
+    few, many = (
+        model.infer(points, mask, n_orders=n, winner="likeliest")[0].log_probability for n in (1, 200)
+    )
+    assert few is not None
+    assert many is not None
+    assert many > few
+
+
+def test_binders_losses_count_pairs() -> None:
+    labels = torch.tensor([[0, 0, 1, 1], [0, 0, 1, 2], [0, 1, 2, 3], [1, 1, 0, 0]])
+    # The first and the last are equal; the second parts one pair of theirs, the third both.
+    ones = torch.ones(4, dtype=torch.float64)
+    assert (binder_losses(labels, ones) / 2).tolist() == [1 + 2, 1 + 1 + 1, 2 + 1 + 2, 1 + 2]
+    some = torch.tensor([0.0, 2.0, 1.0, 0.0], dtype=torch.float64)
+    assert (binder_losses(labels, some) / 2).tolist() == [2 + 2, 1, 2, 2 + 2]
+
+
+def test_seeds_decide_the_orders() -> None:
+    model, points, mask = build(), random_points(1, 15, 2), torch.ones(1, 15, dtype=torch.bool)
+    one, other, again = (draw_partitions(model, points, mask, [seed], 100, 5, False)[0] for seed in (1, 2, 1))
+    assert torch.equal(one.labels, again.labels)
+    assert not torch.equal(one.labels, other.labels)
