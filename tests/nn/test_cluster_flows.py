@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from clusterwise.nn.cluster_flows import ClusterFlow, own_coordinates
-from clusterwise.papers.flow_clusters import FlowClusters
+from clusterwise.nn.flow_clusters import FlowClusters
 
 
 def arc(n: int = 200, seed: int = 0) -> Tensor:

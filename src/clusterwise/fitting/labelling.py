@@ -17,7 +17,7 @@ from clusterwise.fitting.posterior import log_of_choice
 from clusterwise.fitting.space import FeatureSpace
 from clusterwise.gaussian.clusters import Clusters, Described, outlier_scores
 from clusterwise.gaussian.quick import LabelledRows, QuickClusters
-from clusterwise.papers.flow_clusters import FlowClusters
+from clusterwise.nn.flow_clusters import FlowClusters
 from clusterwise.rows import Batch
 
 __all__ = ["BatchLabeller", "Labeller", "labeller_of", "with_shares"]

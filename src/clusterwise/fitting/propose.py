@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from clusterwise.papers.flow_clusters import FlowClusters
+from clusterwise.nn.flow_clusters import FlowClusters
 
 __all__ = ["ClusteringStep", "Proposal", "ProposedStep", "Proposer", "steps_in_input_order"]
 

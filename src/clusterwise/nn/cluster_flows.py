@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from clusterwise.nn.attention import PoolingByMultiheadAttention
 from clusterwise.nn.encoder import SetEncoder
+from clusterwise.nn.flow_clusters import ConditionedFlow
 from clusterwise.nn.flows import MaskedAutoregressiveFlow
-from clusterwise.papers.flow_clusters import ConditionedFlow
 
 __all__ = ["ClusterFlow", "own_coordinates"]
 

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from clusterwise._tensors import to_numpy
-from clusterwise.papers.flow_clusters import ConditionedFlow
+from clusterwise.nn.flow_clusters import ConditionedFlow
 
 __all__ = ["MaskedAutoregressiveFlow", "autoregressive_masks"]
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from clusterwise.papers.flow_clusters import ConditionedFlow
+from clusterwise.nn.flow_clusters import ConditionedFlow
 
 __all__ = ["AmortizedModel", "Inference", "Step", "TrainedModel", "TrainingTask"]
 

@@ -16,7 +16,7 @@ from clusterwise._tensors import pad_sets, to_numpy
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.fitting.features import pad_features
 from clusterwise.fitting.propose import Proposal, ProposedStep
-from clusterwise.papers.flow_clusters import FlowClusters
+from clusterwise.nn.flow_clusters import FlowClusters
 from clusterwise.papers.model import AmortizedModel, Inference
 
 __all__ = ["NetworkProposer", "batches_of_similar_size", "on_device"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import logsumexp
 
-from clusterwise.papers.flow_loops import to_noise, to_points
+from clusterwise.nn.flow_loops import to_noise, to_points
 
 __all__ = ["ConditionedFlow", "FlowClusters"]
 

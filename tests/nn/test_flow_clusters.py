@@ -9,8 +9,8 @@ import pytest
 import torch
 from scipy import stats
 
+from clusterwise.nn.flow_clusters import ConditionedFlow, FlowClusters
 from clusterwise.nn.flows import MaskedAutoregressiveFlow
-from clusterwise.papers.flow_clusters import ConditionedFlow, FlowClusters
 
 
 def bent(n_features: int = 2, n_clusters: int = 3) -> tuple[MaskedAutoregressiveFlow, torch.Tensor]:
