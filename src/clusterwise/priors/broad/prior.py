@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from clusterwise.priors.broad import disturbances as disturb
 from clusterwise.priors.broad.arrangements import ARRANGEMENTS, draw_arrangement
 from clusterwise.priors.broad.composites import draw_composite
 from clusterwise.priors.broad.embeddings import draw_embedding
+from clusterwise.priors.broad.fields import draw_field
 from clusterwise.priors.broad.geometry import lift, rotate
 from clusterwise.priors.broad.hierarchies import draw_hierarchy
 from clusterwise.priors.broad.mixtures import (
@@ -63,7 +64,8 @@ class BroadPrior:
     Embeddings, which are wide by nature, have up to ``most_embedding_features`` features, all other tables
     up to ``most_features``. In a share ``uneven`` of the tables that are no arrangement, clusters may be
     a handful of rows next to a thousand. A share ``plain`` are Gaussian mixtures of few features and nothing
-    else, a share ``hierarchies`` are wide tables whose classes are one level of a hierarchy.
+    else, a share ``hierarchies`` are wide tables whose classes are one level of a hierarchy, a share ``fields``
+    tables with categories, counts, series and others; see ``fields``.
 
     >>> table = BroadPrior().draw_table(np.random.default_rng(0), n_rows=200)
     >>> len(table.points) == len(table.labels) == 200
@@ -78,6 +80,7 @@ class BroadPrior:
     uneven: float = field(default=0.0, metadata={"least": 0})
     plain: float = field(default=0.0, metadata={"least": 0})
     hierarchies: float = field(default=0.0, metadata={"least": 0})
+    fields: float = field(default=0.0, metadata={"least": 0})
 
     def __post_init__(self) -> None:
         check_options(self, "of the broad prior")
@@ -91,6 +94,8 @@ class BroadPrior:
         """Draw one table, of ``n_rows`` rows where that is given."""
         if n_rows is not None and n_rows < _LEAST_ROWS:
             raise RecipeError(f"A table of the broad prior has at least {_LEAST_ROWS} rows, got {n_rows}.")
+        if self.fields and rng.random() < self.fields:
+            return self._draw_field(rng, n_rows)
         if self.plain or self.hierarchies:
             u = rng.random()
             if u < self.plain:
@@ -115,6 +120,12 @@ class BroadPrior:
         kind, points, labels = _draw_clusters(rng, kind, n - n_noise, k, d - n_extra, split)
         points, labels = _disturb(rng, kind, points, labels, n_noise, n_extra)
         return _shuffled(rng, points, labels, kind)
+
+    def _draw_field(self, rng: np.random.Generator, n_rows: int | None) -> LabelledTable:
+        n = draw_n_rows(rng, self.least_rows, self.most_rows) if n_rows is None else n_rows
+        drawn = draw_field(rng, n)
+        order = rng.permutation(len(drawn.points))
+        return replace(drawn, points=drawn.points[order], labels=drawn.labels[order])
 
     def _draw_hierarchy(self, rng: np.random.Generator, n_rows: int | None) -> LabelledTable:
         if n_rows is None:

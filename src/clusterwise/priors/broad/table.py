@@ -18,6 +18,8 @@ class LabelledTable:
     points: np.ndarray  # (n, d), finite
     labels: np.ndarray  # (n,) 0..k-1, all in use; NOISE marks rows that belong to no cluster
     kind: str  # name of the arrangement, for results by kind
+    categories: tuple[int, ...] = ()  # columns whose numbers stand for words
+    framed: bool = False  # whether it comes as a data frame, which is prepared before it is clustered
 
     @property
     def n_clusters(self) -> int:
