@@ -64,8 +64,8 @@ class BroadPrior:
     Embeddings, which are wide by nature, have up to ``most_embedding_features`` features, all other tables
     up to ``most_features``. In a share ``uneven`` of the tables that are no arrangement, clusters may be
     a handful of rows next to a thousand. A share ``plain`` are Gaussian mixtures of few features and nothing
-    else, a share ``hierarchies`` are wide tables whose classes are one level of a hierarchy, a share ``fields``
-    tables with categories, counts, series and others; see ``fields``.
+    else, a share ``hierarchies`` are wide tables whose classes are one level of a hierarchy, a share
+    ``fields`` are tables with categories, counts, series and others; see ``fields``.
 
     >>> table = BroadPrior().draw_table(np.random.default_rng(0), n_rows=200)
     >>> len(table.points) == len(table.labels) == 200
