@@ -6,7 +6,7 @@ from enum import IntEnum, unique
 import numpy as np
 
 from benchmarks.suite import Case
-from clusterwise.priors.base import LabelledSet
+from clusterwise.priors.prior import LabelledSet
 
 # First word of the seed of every test set. Training draws from ``default_rng([seed, stream, step])`` with
 # small seeds, so no test set is one that a network was trained on.

@@ -14,8 +14,8 @@ from benchmarks.suites.mixtures import CRP_SCALES, DAC_SIZES, SIZES, draw_crp, d
 from benchmarks.summary import Rows
 from benchmarks.synthetic import Word, drawn, generator_of
 from clusterwise.metrics import matched_points
-from clusterwise.priors.base import LabelledSet
 from clusterwise.priors.broad import BroadPrior
+from clusterwise.priors.prior import LabelledSet
 from clusterwise.training.partition_tasks import expected_calibration_error
 
 N_FORECASTS = 1000  # of a calibrated forecaster, which a real one is compared with

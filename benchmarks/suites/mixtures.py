@@ -27,10 +27,8 @@ from benchmarks.suite import Case, Data, Method, Run, Suite
 from benchmarks.synthetic import Word, drawn
 from clusterwise.pretrained import get_weights
 from clusterwise.pretrained import untrained as without_training
-from clusterwise.priors.base import LabelledSet
-from clusterwise.priors.correlated import CorrelatedGaussians
-from clusterwise.priors.crp import ChineseRestaurantMixture
-from clusterwise.priors.gaussians import MixtureOfGaussians
+from clusterwise.priors.mixtures import ChineseRestaurantMixture, CorrelatedGaussians, MixtureOfGaussians
+from clusterwise.priors.prior import LabelledSet
 from clusterwise.priors.warped import WarpedGaussians
 
 METRICS = ("ARI", "NMI (geometric)", "NMI (arithmetic)", "accuracy", "k error", "log-likelihood")

@@ -11,7 +11,7 @@ from benchmarks.ours import find_weights, weights_identity
 from benchmarks.page import mean, median, sets
 from benchmarks.suite import Case, Data, Method, Outcome, Suite
 from benchmarks.synthetic import Word, drawn
-from clusterwise.priors.crp import ChineseRestaurantMixture
+from clusterwise.priors.mixtures import ChineseRestaurantMixture
 
 SIZES = (10, 20, 30, 50)
 ALPHA, MEAN_SD, SD = 0.7, 10.0, 1.0

@@ -11,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 from benchmarks.peers import GIVEN_K, PEERS, REFERENCES, TABLES
 from benchmarks.processes import Reply, ThisProcess
 from benchmarks.suite import Case
-from clusterwise.priors.gaussians import MixtureOfGaussians
+from clusterwise.priors.mixtures import MixtureOfGaussians
 
 METHODS = PEERS | REFERENCES
 QUICK = [name for name in METHODS if "50)" not in name and "60" not in name]  # others are the same code

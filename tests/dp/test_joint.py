@@ -13,7 +13,7 @@ from clusterwise.dp.hyper import HyperParameters, HyperPrior, LogNormal
 from clusterwise.dp.restaurant import GammaPrior
 from clusterwise.dp.state import State, state_of_labels
 from clusterwise.gaussian.rows import Rows
-from clusterwise.priors.partitions import crp_labels
+from clusterwise.priors.mixtures import crp_labels
 
 N_POINTS, N_FEATURES = 9, 2
 

@@ -13,7 +13,7 @@ from clusterwise.gaussian.cells import cells, first_partition, put_together
 from clusterwise.gaussian.climb import climb
 from clusterwise.gaussian.evidence import Sample
 from clusterwise.gaussian.settings import DEFAULT
-from clusterwise.priors.correlated import CorrelatedGaussians
+from clusterwise.priors.mixtures import CorrelatedGaussians
 
 
 def test_cells_are_small_and_near(three: tuple[Sample, np.ndarray]) -> None:

@@ -14,7 +14,7 @@ import clusterwise as cw
 from clusterwise.exceptions import CapReachedWarning, ClusterwiseError, MisfitWarning
 from clusterwise.pretrained import untrained
 from clusterwise.priors import WarpedGaussians
-from clusterwise.priors.base import LabelledSet
+from clusterwise.priors.prior import LabelledSet
 
 NAME = "dac-warped-2d"
 

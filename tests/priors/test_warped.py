@@ -1,4 +1,4 @@
-"""Warped Gaussians follow Eq 16 of DAC as read, and their density is exact."""
+"""Warped Gaussians follow Eq 16 of DAC as read; their density, by the normals of ellipses, is exact."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 
 from clusterwise.exceptions import RecipeError
 from clusterwise.priors import TaskBatch, WarpedComponents, WarpedGaussians
-from clusterwise.priors.warped import wrapped_normal_log_density
+from clusterwise.priors.warped import Normals, ellipse_normals, wrapped_normal_log_density
 
 # (a, b), mean and sd of the angle: long, flat and negative axes, a circle, a small ellipse whose noise
 # reaches past its evolute, and an arc that covers the ellipse more than once.
@@ -153,18 +153,6 @@ def test_shifts_grow_with_the_largest_k_up_to_four(k_max: int, scale: int) -> No
     assert abs(shifts.std() - scale) < 4.5 * scale / math.sqrt(2 * shifts.size)
 
 
-def test_number_of_components_is_binomial() -> None:
-    batch = WarpedGaussians(k_max=4).draw(np.random.default_rng(5), 3000, 1)
-    k = np.array([len(c.weights) for c in batch.components if isinstance(c, WarpedComponents)])
-    assert stats.chisquare(np.bincount(k, minlength=5)[1:], 3000 * np.array([1, 3, 3, 1]) / 8).pvalue > 1e-4
-
-
-def test_k_may_be_uniform() -> None:
-    batch = WarpedGaussians(k_max=4, k_law="uniform").draw(np.random.default_rng(6), 3000, 1)
-    k = np.array([len(c.weights) for c in batch.components if isinstance(c, WarpedComponents)])
-    assert stats.chisquare(np.bincount(k, minlength=5)[1:]).pvalue > 1e-4
-
-
 @pytest.mark.parametrize(("k_max", "expected"), [(4, -1.05), (12, -2.0)])
 def test_oracle_log_likelihood(k_max: int, expected: float) -> None:
     """About what the authors' generator gives; with thinner or smaller arcs it would be larger by 1."""
@@ -182,14 +170,6 @@ def test_oracle_is_finite_on_its_own_points(k_max: int) -> None:
         own = joint[np.arange(100), batch.labels[index]]
         assert np.isfinite(own).all()
         assert np.isfinite(batch[index].oracle_log_likelihood())
-
-
-def test_joint_adds_the_weights() -> None:
-    drawn = WarpedGaussians(k_exact=3).draw_set(np.random.default_rng(8), 10)
-    components = drawn.components
-    assert isinstance(components, WarpedComponents)
-    difference = components.log_joint(drawn.points) - components.log_density(drawn.points)
-    np.testing.assert_allclose(difference, np.broadcast_to(np.log(components.weights), (10, 3)), atol=1e-9)
 
 
 def test_density_moves_and_turns_with_the_component() -> None:
@@ -226,3 +206,109 @@ def test_wrapped_normal(sd: float) -> None:
 def test_other_dimensions_are_refused(n_features: int) -> None:
     with pytest.raises(RecipeError, match="n_features=2 only"):
         WarpedGaussians(n_features=n_features)
+
+
+def normals_at(s: float, t: float, a: float, b: float) -> Normals:
+    return ellipse_normals(*(np.array([value]) for value in (s, t, a, b)))
+
+
+def quartic_angles(s: float, t: float, a: float, b: float) -> np.ndarray:
+    """The same angles from the roots on the unit circle of a quartic in exp(ir), sorted."""
+    cosine, sine, gap = a * s, b * t, a**2 - b**2
+    roots = np.roots([-gap, 2 * cosine - 2j * sine, 0, -2 * cosine - 2j * sine, gap])
+    return np.sort(np.angle(roots[np.abs(np.abs(roots) - 1) < 1e-7]))
+
+
+@pytest.fixture(scope="module")
+def many() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Normals]:
+    rng = np.random.default_rng(0)
+    s, t, a, b = rng.normal(0, 1.5, (4, 20_000))
+    return s, t, a, b, ellipse_normals(s, t, a, b)
+
+
+def test_agrees_with_the_quartic() -> None:
+    rng = np.random.default_rng(1)
+    seen = set()
+    for s, t, a, b in rng.normal(0, 1.5, (500, 4)):
+        normals = normals_at(s, t, a, b)
+        found = np.sort(normals.angle[np.isfinite(normals.tau)])
+        expected = quartic_angles(s, t, a, b)
+        assert len(found) == len(expected)
+        np.testing.assert_allclose(np.exp(1j * found), np.exp(1j * expected), atol=1e-6)
+        seen.add(len(found))
+    assert seen == {2, 4}
+
+
+Many = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Normals]
+
+
+def test_every_normal_passes_through_its_point(many: Many) -> None:
+    s, t, a, b, normals = many
+    exists = np.isfinite(normals.tau)
+    delta = np.where(exists, normals.tau, 0.0) / (a * b)
+    cosine, sine = np.cos(normals.angle), np.sin(normals.angle)
+    for coordinate, reached in ((s, (a + delta * b) * cosine), (t, (b + delta * a) * sine)):
+        assert np.abs(np.where(exists, reached - coordinate, 0.0)).max() < 1e-7
+    residual = a * s * sine - b * t * cosine - (a**2 - b**2) * sine * cosine
+    assert np.abs(residual[exists]).max() < 1e-12
+
+
+def test_spread_is_the_jacobian(many: Many) -> None:
+    _, _, a, b, normals = many
+    exists = np.isfinite(normals.tau)
+    tau = np.where(exists, normals.tau, 0.0)
+    cosine, sine = np.cos(normals.angle), np.sin(normals.angle)
+    delta = tau / (a * b)
+    determinant = (-(a + delta * b) * sine) * (a * sine) - (b * cosine) * ((b + delta * a) * cosine)
+    scale = a**2 + b**2 + np.abs(tau)
+    assert np.abs(np.where(exists, determinant + normals.spread, 0.0) / scale).max() < 1e-12
+
+
+def test_known_angle_is_among_those_found() -> None:
+    rng = np.random.default_rng(2)
+    a, b = rng.normal(0, 1.2, (2, 5000))
+    angle = rng.uniform(-np.pi, np.pi, 5000)
+    delta = rng.normal(0, 0.3, 5000)
+    normals = ellipse_normals((a + delta * b) * np.cos(angle), (b + delta * a) * np.sin(angle), a, b)
+    distance = np.abs(np.exp(1j * normals.angle) - np.exp(1j * angle))
+    distance += np.abs(normals.tau - a * b * delta)
+    assert distance.min(axis=0).max() < 1e-5  # two nearly equal solutions share their precision
+
+
+def test_circle() -> None:
+    normals = normals_at(3.0, 4.0, 2.0, 2.0)
+    exists = np.isfinite(normals.tau)
+    expected = np.arctan2(4.0, 3.0)
+    np.testing.assert_allclose(np.sort(normals.angle[exists]), [expected - np.pi, expected])
+    np.testing.assert_allclose(np.sort(normals.tau[exists]), [-14.0, 6.0])  # 2 (distance +- 5)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_point_on_an_axis(swapped: bool) -> None:
+    """On the long axis within the evolute: both ends of the axis, and two more that are mirror images."""
+    s, t, a, b = (0.0, 0.5, 1.0, 2.0) if swapped else (0.5, 0.0, 2.0, 1.0)
+    normals = normals_at(s, t, a, b)
+    coordinate = np.sin(normals.angle) if swapped else np.cos(normals.angle)
+    np.testing.assert_allclose(np.sort(coordinate.ravel()), [-1, 1 / 3, 1 / 3, 1], atol=1e-12)
+    other = np.cos(normals.angle) if swapped else np.sin(normals.angle)
+    np.testing.assert_allclose(np.sort(other.ravel())[[0, -1]], [-np.sqrt(8) / 3, np.sqrt(8) / 3])
+
+
+def test_mirrored_points_have_mirrored_normals() -> None:
+    s, t, a, b = 0.2, 0.1, 1.3, 0.7
+    angle = np.sort(normals_at(s, t, a, b).angle.ravel())
+    np.testing.assert_allclose(np.sort(-normals_at(s, -t, a, b).angle.ravel()), angle)
+    np.testing.assert_allclose(np.sort(-normals_at(s, t, a, -b).angle.ravel()), angle)
+    np.testing.assert_allclose(np.sort(normals_at(-s, t, -a, b).angle.ravel()), angle)
+
+
+def test_near_the_evolute() -> None:
+    """Where two normals meet, the pair is found just inside and absent just outside."""
+    a, b, angle = 2.0, 1.0, 0.8
+    s, t = (a * a - b * b) / a * np.cos(angle) ** 3, (b * b - a * a) / b * np.sin(angle) ** 3
+    for factor, count in ((1 - 1e-9, 4), (1 + 1e-9, 2)):
+        normals = normals_at(factor * s, factor * t, a, b)
+        assert np.isfinite(normals.tau).sum() == count
+        residual = a * factor * s * np.sin(normals.angle) - b * factor * t * np.cos(normals.angle)
+        residual -= (a**2 - b**2) * np.sin(normals.angle) * np.cos(normals.angle)
+        assert np.abs(residual[np.isfinite(normals.tau)]).max() < 1e-12

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from clusterwise.priors import PRIORS, make_prior
-from clusterwise.priors.base import Prior, TaskBatch
+from clusterwise.priors.prior import Prior, TaskBatch
 from clusterwise.training.recipe import SizeOptions
 from clusterwise.training.tasks import LOSS, TRAINING, VALIDATION, draw_task, rng_of_step, task_of_step
 

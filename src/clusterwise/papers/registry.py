@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 from clusterwise.exceptions import RecipeError
-from clusterwise.priors.options import check_options
+from clusterwise.priors.prior import check_options
 
 if TYPE_CHECKING:
     from clusterwise.papers.model import TrainedModel

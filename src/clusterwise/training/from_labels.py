@@ -17,7 +17,7 @@ from clusterwise._arrays import require_finite
 from clusterwise._threads import one_thread
 from clusterwise.exceptions import ClusterwiseError, FewClassesWarning, InvalidDataError
 from clusterwise.pretrained.header import Weights
-from clusterwise.priors.labelled import class_numbers
+from clusterwise.priors.labelled_rows import class_numbers
 from clusterwise.tables.columns import read_columns
 from clusterwise.training.calibration import divisibility, simplest
 from clusterwise.training.labelled import (

@@ -19,7 +19,13 @@ from clusterwise.nn.feature_encoder import EncoderConfig, FeatureEncoder, Start
 from clusterwise.papers.amcp import AMCP
 from clusterwise.papers.encoded import EncodedModel, RowsTask, prototype_loss, start_widths
 from clusterwise.papers.registry import make_model
-from clusterwise.priors.labelled import DrawnRows, LabelledOptions, LabelledRows, class_numbers, split_rows
+from clusterwise.priors.labelled_rows import (
+    DrawnRows,
+    LabelledOptions,
+    LabelledRows,
+    class_numbers,
+    split_rows,
+)
 from clusterwise.training.calibration import (
     Encoded,
     FittedRule,

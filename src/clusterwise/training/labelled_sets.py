@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from clusterwise.nn.feature_encoder import FeatureEncoder
-from clusterwise.priors.labelled import DrawnRows, LabelledRows
+from clusterwise.priors.labelled_rows import DrawnRows, LabelledRows
 from clusterwise.training.recipe import Recipe
 from clusterwise.training.tasks import VALIDATION, rng_of_step
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from clusterwise.exceptions import RecipeError
-from clusterwise.priors.options import check_options
+from clusterwise.priors.prior import check_options
 
 __all__ = [
     "OptimizerOptions",

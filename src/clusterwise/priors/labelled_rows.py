@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
 from clusterwise.exceptions import InvalidDataError, RecipeError
-from clusterwise.priors.base import Prior, TaskBatch
-from clusterwise.priors.options import check_options
+from clusterwise.priors.prior import Prior, TaskBatch, check_options
 
 __all__ = ["DrawnRows", "LabelledOptions", "LabelledRows", "class_numbers", "split_rows"]
 
 # Ways to turn and mirror an image.
 N_TURNS = 8
 # Classes of a set with spliced ones, and where their seams are, of the height or width.
-MOST_SPLICED = 20
+MAX_SPLICED = 20
 SEAMS = (0.4, 0.62)
 # Classes to hold some out for validation; with fewer, rows are held out.
-FEWEST_CLASSES_TO_SPLIT = 6
+MIN_CLASSES_TO_SPLIT = 6
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class LabelledOptions:
     """How data sets are drawn from labelled rows: the options of ``[prior] name = "labelled"``."""
 
     k_max: int = 20  # classes in a data set
-    least_concentration: float = 0.5  # of the Dirichlet distribution of the sizes: from uneven ...
-    most_concentration: float = 20.0  # ... to nearly equal; drawn on a logarithmic scale
+    min_concentration: float = 0.5  # of the Dirichlet distribution of the sizes: from uneven ...
+    max_concentration: float = 20.0  # ... to nearly equal; drawn on a logarithmic scale
     within_groups: float = field(default=0.5, metadata={"least": 0})  # share of sets from one group alone
     turned_classes: bool = False  # images: a class that is turned or mirrored counts as another class
     distortion: float = field(default=0.0, metadata={"least": 0})  # images: 1 is some ten degrees or per cent
@@ -98,7 +98,7 @@ def split_rows(
         if groups is not None and len(np.unique(groups)) >= 4:
             how = "groups"
         else:
-            how = "classes" if n_classes >= FEWEST_CLASSES_TO_SPLIT else "rows"
+            how = "classes" if n_classes >= MIN_CLASSES_TO_SPLIT else "rows"
     if how == "groups" and groups is None:
         raise RecipeError("hold_out = 'groups' needs the groups of the rows; name their column.")
     share = options.validation_share
@@ -132,23 +132,31 @@ class LabelledRows(Prior):
     options: LabelledOptions = field(default_factory=LabelledOptions)
 
     def __post_init__(self) -> None:
-        order = np.argsort(self.y, kind="stable")
-        classes, starts = np.unique(self.y[order], return_index=True)
-        if len(classes) < 2:
+        object.__setattr__(self, "n_features", self.rows.shape[1])
+        if len(self.members) < 2:
             raise InvalidDataError(
                 "there is only one class to draw data sets from; training needs at least two classes."
             )
-        members = np.split(order, starts[1:])
-        pools = [np.arange(len(classes))]
-        if self.groups is not None:
-            of_class = [set(self.groups[rows].tolist()) for rows in members]
-            pools += [
-                np.array([c for c, of_one in enumerate(of_class) if group in of_one])
-                for group in sorted(set().union(*of_class))
-            ]
-        object.__setattr__(self, "n_features", self.rows.shape[1])
-        object.__setattr__(self, "_members", members)
-        object.__setattr__(self, "_pools", [pool for pool in pools if len(pool) >= 2] or pools[:1])
+
+    @cached_property
+    def members(self) -> list[np.ndarray]:
+        """Numbers of the rows of each class."""
+        order = np.argsort(self.y, kind="stable")
+        starts = np.unique(self.y[order], return_index=True)[1]
+        return np.split(order, starts[1:])
+
+    @cached_property
+    def pools(self) -> list[np.ndarray]:
+        """Places in ``members`` of all classes, then of the classes of each group that has several."""
+        everything = np.arange(len(self.members))
+        if self.groups is None:
+            return [everything]
+        of_class = [set(self.groups[rows].tolist()) for rows in self.members]
+        pools = [everything] + [
+            np.array([c for c, of_one in enumerate(of_class) if group in of_one])
+            for group in sorted(set().union(*of_class))
+        ]
+        return [pool for pool in pools if len(pool) >= 2]
 
     def draw_rows(self, rng: np.random.Generator, n_sets: int, n_points: int) -> DrawnRows:
         """Draw ``n_sets`` data sets of ``n_points`` rows; fewer rows where there are not as many."""
@@ -165,8 +173,7 @@ class LabelledRows(Prior):
         options = self.options
         if rng.random() < options.spliced_sets:
             return self._draw_spliced(rng, n_points)
-        members: list[np.ndarray] = self._members  # type: ignore[attr-defined]
-        pools: list[np.ndarray] = self._pools  # type: ignore[attr-defined]
+        members, pools = self.members, self.pools
         pool = pools[0]
         if len(pools) > 1 and rng.random() < options.within_groups:
             pool = pools[rng.integers(1, len(pools))]
@@ -175,11 +182,10 @@ class LabelledRows(Prior):
         if rooms.sum() < n_points:  # a group with too few rows
             chosen = np.concatenate([chosen, rng.permutation(np.setdiff1d(pools[0], chosen))])
             rooms = self._rooms(chosen)
-        fewest = int(np.searchsorted(rooms.cumsum(), n_points)) + 1  # of these classes hold enough rows
+        min_k = int(np.searchsorted(rooms.cumsum(), n_points)) + 1  # of these classes hold enough rows
         most = max(fewest, min(options.k_max, len(chosen), n_points))
         k = int(rng.integers(fewest, most + 1))
-        low, high = np.log(options.least_concentration), np.log(options.most_concentration)
-        sizes = sizes_within(rng, rooms[:k], n_points, float(np.exp(rng.uniform(low, high))))
+        sizes = self._sizes(rng, rooms[:k], n_points)
         index = np.concatenate(
             [rng.choice(members[c], size, replace=False) for c, size in zip(chosen[:k], sizes, strict=True)]
         )
@@ -194,8 +200,8 @@ class LabelledRows(Prior):
 
     def _draw_spliced(self, rng: np.random.Generator, n_points: int) -> tuple[np.ndarray, ...]:
         """Classes that there are and, more often, new ones: one class up to a seam, another beyond it."""
-        members: list[np.ndarray] = self._members  # type: ignore[attr-defined]
-        k = int(rng.integers(2, max(3, min(self.options.k_max, MOST_SPLICED) + 1)))
+        members = self.members
+        k = int(rng.integers(2, max(3, min(self.options.k_max, MAX_SPLICED) + 1)))
         kinds: dict[tuple[int, ...], float] = {}
         while len(kinds) < k:
             first, second = (int(c) for c in rng.integers(len(members), size=2))
@@ -207,8 +213,7 @@ class LabelledRows(Prior):
             elif not any(a == b == first for a, b, _, _ in kinds):
                 kinds[first, first, turn, 0] = 0.0
         rooms = np.array([max(len(members[first]), n_points // k + 1) for first, *_ in kinds])
-        low, high = np.log(self.options.least_concentration), np.log(self.options.most_concentration)
-        sizes = sizes_within(rng, rooms, n_points, float(np.exp(rng.uniform(low, high))))
+        sizes = self._sizes(rng, rooms, n_points)
         parts = []
         for label, ((first, second, turn, _), seam, size) in enumerate(
             zip(kinds, kinds.values(), sizes, strict=True)
@@ -220,9 +225,12 @@ class LabelledRows(Prior):
         shuffled = rng.permutation(n_points)
         return tuple(np.concatenate(part)[shuffled] for part in zip(*parts, strict=True))
 
+    def _sizes(self, rng: np.random.Generator, rooms: np.ndarray, n_points: int) -> np.ndarray:
+        low, high = np.log(self.options.min_concentration), np.log(self.options.max_concentration)
+        return sizes_within(rng, rooms, n_points, float(np.exp(rng.uniform(low, high))))
+
     def _rooms(self, classes: np.ndarray) -> np.ndarray:
-        members: list[np.ndarray] = self._members  # type: ignore[attr-defined]
-        return np.array([len(members[c]) for c in classes])
+        return np.array([len(self.members[c]) for c in classes])
 
 
 def sizes_within(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from clusterwise.exceptions import InvalidDataError, RecipeError
-from clusterwise.priors.labelled import (
+from clusterwise.priors.labelled_rows import (
     LabelledOptions,
     LabelledRows,
     class_numbers,
