@@ -63,7 +63,7 @@ CASES: dict[str, Draw] = {
     "rows": from_rows(),
     "spliced rows": from_rows(turned_classes=True, spliced_sets=0.5, within_groups=0.0),
     "broad": from_broad(),
-    "broad as judges see it": from_broad(uneven=0.2, plain=0.12, hierarchies=0.1),
+    "broad, all parts": from_broad(fields=0.35, uneven=0.2, plain=0.12, hierarchies=0.1),
 }
 
 

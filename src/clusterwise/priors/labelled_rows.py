@@ -183,8 +183,8 @@ class LabelledRows(Prior):
             chosen = np.concatenate([chosen, rng.permutation(np.setdiff1d(pools[0], chosen))])
             rooms = self._rooms(chosen)
         min_k = int(np.searchsorted(rooms.cumsum(), n_points)) + 1  # of these classes hold enough rows
-        most = max(fewest, min(options.k_max, len(chosen), n_points))
-        k = int(rng.integers(fewest, most + 1))
+        max_k = max(min_k, min(options.k_max, len(chosen), n_points))
+        k = int(rng.integers(min_k, max_k + 1))
         sizes = self._sizes(rng, rooms[:k], n_points)
         index = np.concatenate(
             [rng.choice(members[c], size, replace=False) for c, size in zip(chosen[:k], sizes, strict=True)]
