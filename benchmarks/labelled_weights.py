@@ -92,7 +92,6 @@ class TrainingRun:
     steps: int
     prior: dict[str, Any] = field(default_factory=dict)
     encoder: EncoderKind = "auto"
-    decoder: bool = False
 
 
 CHARACTERS = {"turned_classes": True, "distortion": 0.6}
@@ -112,10 +111,10 @@ RUNS = {
         *(TrainingRun("cifar", method, 400, encoder="mlp") for method in ("amcp", "dac", "metric")),
         *(TrainingRun("reuters", method, 200, encoder="mlp") for method in ("chigac", "metric")),
         *(TrainingRun("activities", method, 200, encoder="mlp") for method in ("chigac", "metric")),
-        TrainingRun("clothes", "dac", 300, {"distortion": 0.3}, decoder=True),
+        TrainingRun("clothes", "dac", 300, {"distortion": 0.3}),
         TrainingRun("clothes", "metric", 300, {"distortion": 0.3}),
     )
-} | {"omniglot-statistician": TrainingRun("omniglot", "dac", 600, OF_ALPHABETS | {"k_max": 20}, decoder=True)}
+}
 
 
 class MetricAlone(EncodedModel):
@@ -148,7 +147,7 @@ def _train(name: str, run: TrainingRun, folder: Path) -> Weights:
 
     def plan(encoder: EncoderKind, steps: int) -> Recipe:
         images = table.image_shape
-        return recipe_for(method, encoder, n_features, images, steps, SEED, name, run.prior, run.decoder)
+        return recipe_for(method, encoder, n_features, images, steps, SEED, name, run.prior)
 
     kind, recipe = run.encoder, plan(run.encoder, STEPS_OF_PILOT)
     source = LabelledSource(recipe, table.rows, table.y, table.groups)

@@ -15,10 +15,8 @@ from benchmarks.ours import estimator, ours
 from benchmarks.page import mean, median, sets, share
 from benchmarks.peers import PEERS, REFERENCES
 from benchmarks.suite import Case, Data, Method, Run, Suite
-from clusterwise.fitting.images import image_clusters
 from clusterwise.papers.encoded import EncodedModel
 from clusterwise.papers.encoded_space import EncodedSpace
-from clusterwise.pretrained import get_weights
 
 METRICS = ("NMI (arithmetic)", "ARI", "accuracy", "k error", "right k", "k")
 FIGURES = {
@@ -30,7 +28,6 @@ FIGURES = {
     "right k": share("right k"),
     "seconds": median("cpu_seconds"),
 }
-LIKELIHOODS = ("LL per pixel", "LL per pixel, one context")
 
 
 def _case(data: str, index: int, rows: np.ndarray | slice) -> Case:
@@ -44,13 +41,6 @@ def alphabet(index: int) -> Case:
     groups = labelled_rows("omniglot", "test").groups
     assert groups is not None
     return _case("omniglot", index, groups == np.unique(groups)[index])
-
-
-def some_characters(k_max: int, index: int) -> Case:
-    """All 20 images each of 1 + Binomial(k_max - 1, 1/2) evaluation characters of Omniglot."""
-    y, rng = labelled_rows("omniglot", "test").y, np.random.default_rng([162, k_max, index])
-    chosen = rng.choice(np.unique(y), 1 + rng.binomial(k_max - 1, 0.5), replace=False)
-    return _case("omniglot", index, rng.permutation(np.flatnonzero(np.isin(y, chosen))))
 
 
 def classes_of(name: str, n: int, fewest: int, most: int, index: int) -> Case:
@@ -71,17 +61,6 @@ def on_encoded(build: Callable[[], Run], weights: str) -> Run:
     assert isinstance(model, EncodedModel)
     space, run = EncodedSpace(model.encoder), build()
     return lambda case: run(replace(case, points=space.apply(case.points)))
-
-
-def likelihoods(model: Any, case: Case) -> dict[str, float]:
-    """How likely the clusters of DAC with a decoder make the images, and how likely one context does."""
-    features, n_pixels = model._prepared.features, case.points.shape[1]
-    together, first = np.zeros(len(features), int), model._clusters.select(np.zeros(1, int))
-    decoder: Any = get_weights(model.weights).model
-    one = image_clusters(decoder.network, features, together, first)
-    density = replace(one, proportions=np.ones(1)).log_density(case.points).mean()
-    values = model.score(case.points) / n_pixels, float(density) / n_pixels
-    return dict(zip(LIKELIHOODS, values, strict=True))
 
 
 def network(name: str, model: str, weights: str, controls: int = 2, **options: Any) -> list[Method]:
@@ -122,14 +101,13 @@ def peers(weights: str, metric: str | None = None, free: Sequence[Method] = FREE
 
 
 def _suite(
-    data: Mapping[str, Callable[[int], Case]], n_sets: int, methods: Sequence[Method], *columns: str
+    data: Mapping[str, Callable[[int], Case]], n_sets: int, methods: Sequence[Method]
 ) -> Callable[[bool], Suite]:
-    table = {**FIGURES, **{name: mean(name, 3) for name in columns}}
     together = [replace(method, group="labelled") for method in methods]
 
     def suite(quick: bool) -> Suite:
         kinds = [Data(name, draw, min(n_sets, 2) if quick else n_sets) for name, draw in data.items()]
-        return Suite(kinds, together, table, metrics=METRICS, columns=columns, time_limit=300.0)
+        return Suite(kinds, together, FIGURES, metrics=METRICS, time_limit=300.0)
 
     return suite
 
@@ -145,7 +123,7 @@ def _on_classes(
     return _suite(draws, n_sets, methods + peers(first, own.get("metric"), free))
 
 
-CHARACTERS, DECODER = "amcp-characters", partial(network, "DAC with a decoder", "DAC", more=likelihoods)
+CHARACTERS = "amcp-characters"
 SUITES = {
     "all-characters": _suite(  # more clusters than any network was trained on
         {"659 characters at once": partial(_case, "omniglot", rows=slice(None))}, 1,
@@ -165,10 +143,6 @@ SUITES = {
     "activities": _on_classes("Six activities by accelerometer", "activities", (1000, 6, 6), 10),
     "clothes": _suite(
         {"Fashion-MNIST, five classes to five": partial(classes_of, "clothes", 1000, 1, 4)}, 10,
-        DECODER("clothes-dac", 1) + peers("clothes-dac", "clothes-metric"), *LIKELIHOODS,
-    ),
-    "statistician": _suite(
-        {f"up to {k_max} characters": partial(some_characters, k_max) for k_max in (4, 12)}, 20,
-        DECODER("omniglot-statistician", 1) + peers("omniglot-statistician"), *LIKELIHOODS,
+        network("DAC", "DAC", "clothes-dac", 1) + peers("clothes-dac", "clothes-metric"),
     ),
 }  # fmt: skip

@@ -6,7 +6,6 @@ cluster's parameters:
     Eq 5 (minimum loss)  min_j [ 1/n sum_i BCE(m_i, 1{y_i=j}) - 1/n_j sum_{i|y_i=j} log p(x_i; theta) ]
     Eq 7 (anchored)      the same with j = j_a, the cluster of the anchor a
     Eq 9 (no density)    both without the second term
-    Eq 18 (images)       Eq 9, and log p of the images of each cluster; see ``nn.statistician``
 
 ===============  ==========================================================  ======================
 symbol           meaning                                                     here
@@ -21,9 +20,9 @@ Readings of ours. (1) Eq 9 sums over points where Eqs 5 and 7 average; the avera
 throughout. (2) A pass of training removes a random number of true clusters first, because that is
 what the second and later passes see at test time, on data scaled once. (3) A pass that takes no
 point at the threshold 0.5 takes the points with at least half of the largest probability, so that
-the loop always ends. (4) Where the density is that of images or a flow, it is learned on each true cluster by
-itself, with a theta of its members alone: ``contexts`` and ``nn.cluster_flows`` give it for clusters that
-were found, and a step teaches dozens of clusters in place of one for each data set.
+the loop always ends. (4) Where the density is a flow, it is learned on each true cluster by itself, with a
+theta of its members alone (``nn.cluster_flows``): a step teaches dozens of clusters in place of one for each
+data set, and clusters that no pass has found have a density, too.
 (5) What a pass took is never put right in the paper. Here the densities of all clusters together may do so
 when no point is left, see ``dac_revision`` for Gaussians and ``dac_flows`` for flows.
 (6) Eq 7 draws one anchor; one between two clusters leads to both. Several may be tried on the same encoding
@@ -50,12 +49,10 @@ from clusterwise.nn.attention import (
 from clusterwise.nn.cluster_flows import ClusterFlow
 from clusterwise.nn.densities import DiagonalGaussianHead, diagonal_gaussian_log_density
 from clusterwise.nn.embedding import CoordinateEmbedding
-from clusterwise.nn.statistician import NeuralStatistician
 from clusterwise.papers.dac_flows import best_partition, compact, flow_loss, members_of_labels, some_members
 from clusterwise.papers.dac_revision import revised
 from clusterwise.papers.dac_sets import (
     Remaining,
-    members_of_clusters,
     remaining_points,
     remove_random_clusters,
 )
@@ -64,17 +61,13 @@ from clusterwise.papers.model import AmortizedModel, Inference, Step, TrainingTa
 __all__ = ["DAC", "DACConfig", "Filtered", "filtering_loss"]
 
 
-# Clusters of a step, and images of each, that teach what clusters look like.
-CLUSTERS, MEMBERS = 32, 12
-
-
 @dataclass(frozen=True)
 class DACConfig:
     """What defines a DAC network; stored in the header of its weights file."""
 
     n_features: int = 2
     filtering: Literal["minimum-loss", "anchored"] = "minimum-loss"
-    density: Literal["diagonal-gaussian", "flow", "statistician", "none"] = "diagonal-gaussian"
+    density: Literal["diagonal-gaussian", "flow", "none"] = "diagonal-gaussian"
     width: int = 128
     n_heads: int = 4
     n_inducing: int = 16
@@ -83,12 +76,9 @@ class DACConfig:
     n_wavelengths: int = field(default=6, metadata={"least": 0})
     layer_norm: bool = False
     n_anchors: int = 1  # anchors per data set in a training step; they share its encoding
-    n_context: int = 128  # length of theta if the density is a flow (App. D) or one of images (App. E)
+    n_context: int = 128  # length of theta if the density is a flow (App. D)
     n_flow_blocks: int = 4
     flow_width: int = 64
-    n_pixels: int = 784  # of the images whose encodings are the points, if the density is that of images
-    n_latent: int = 16  # length of z there, and the width of encoder, decoder and prior of z
-    decoder_width: int = 256
     density_weight: float = 1.0  # of log p in the loss; Eqs 5 and 7 have 1
     learns: Literal["both", "density"] = "both"  # "density": memberships stay as they are; for flows
 
@@ -158,13 +148,6 @@ class DAC(AmortizedModel):
         )
         if config.learns == "density" and self.cluster_flow is None:
             raise RecipeError("learns = 'density' goes with density = 'flow'; leave it out.")
-        self.statistician = (
-            NeuralStatistician(
-                width, config.n_pixels, config.n_context, config.n_latent, config.decoder_width
-            )
-            if config.density == "statistician"
-            else None
-        )
 
     def encode(self, points: Tensor, mask: Tensor) -> Tensor:
         """H_X = ISAB_L(X), (B, N, width)."""
@@ -208,12 +191,6 @@ class DAC(AmortizedModel):
             anchors = squared.masked_fill(~mask, torch.inf).argmin(1)
         return self._pooled(self.encode(points, mask), mask, anchors)[1].squeeze(1)
 
-    def contexts(self, points: Tensor, mask: Tensor) -> Tensor:
-        """theta (B, c) of B clusters by the encodings (B, N, d) of their images."""
-        if self.statistician is None:
-            raise ValueError("the density of this network is not one of images")
-        return self.statistician.context(self._pooled_members(points, mask))
-
     def describe(self, points: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Means and log standard deviations (B, d) of B clusters by their members (B, N, d) alone."""
         if self.density is None:
@@ -227,15 +204,10 @@ class DAC(AmortizedModel):
 
     def loss(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
         parts = [] if self.config.learns == "density" else [self._loss_of_filtering(task, generator)]
-        if self.statistician is not None or self.cluster_flow is not None:
-            parts.append(self._loss_of_clusters(task, generator))
+        if self.cluster_flow is not None:
+            of_flow = flow_loss(self.cluster_flow, task.points, task.labels, generator)
+            parts.append(self.config.density_weight * of_flow)
         return torch.stack(parts).sum()
-
-    def _loss_of_clusters(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
-        """What densities that are learned on true clusters, each by itself, lose there; a scalar."""
-        if self.cluster_flow is None:
-            return self._loss_of_images(task, generator)
-        return self.config.density_weight * flow_loss(self.cluster_flow, task.points, task.labels, generator)
 
     def _loss_of_filtering(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
         """Eqs 5, 7 and 9, a scalar."""
@@ -251,16 +223,6 @@ class DAC(AmortizedModel):
             for part in remaining_points(task.points, task.labels, mask)
         ]
         return torch.stack(parts).sum() / (len(mask) * (1 if anchors is None else anchors.shape[1]))
-
-    def _loss_of_images(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
-        """Eq 18 of true clusters, each by itself, a scalar: the mean over images."""
-        if task.images is None or self.statistician is None:
-            raise RecipeError("density = 'statistician' is one of images, and needs an [encoder] of them.")
-        index, mask = (part[:CLUSTERS] for part in members_of_clusters(task.labels, MEMBERS))
-        contexts = self.contexts(task.points.flatten(0, 1)[index], mask)
-        noise = torch.randn(1, *index.shape, self.config.n_latent, generator=generator)
-        bound = self.statistician.log_density(task.images.flatten(0, 1)[index], contexts, noise)
-        return -self.config.density_weight * bound[mask].mean()
 
     def _loss_of_sets(self, sets: Remaining, anchors: Tensor | None) -> Tensor:
         """Losses of one pass over S sets, (S,), or over each set with each of its anchors (S, A)."""

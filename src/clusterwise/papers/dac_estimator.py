@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-import numpy as np
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_is_fitted
 
-from clusterwise._threads import one_thread
 from clusterwise.exceptions import ClusterwiseError, WeightsFileError
-from clusterwise.fitting.describe import Description
-from clusterwise.fitting.prepare import Prepared
-from clusterwise.fitting.propose import Proposal
 from clusterwise.fitting.refine import Refine
-from clusterwise.fitting.validation import as_points, require_features, require_positive
 from clusterwise.papers.estimator import AmortizedClusterer, RefineOption
 from clusterwise.posterior import PartitionPosterior
 from clusterwise.pretrained import Weights
-
-if TYPE_CHECKING:
-    from clusterwise.fitting.images import ImageClusters
-    from clusterwise.papers.dac import DAC as Network
 
 __all__ = ["DAC"]
 
@@ -46,8 +35,6 @@ class DAC(AmortizedClusterer):
     left. ``refine`` says what happens to this partition.
 
     The weights ``"dac-warped-2d"`` are for bent clusters: each is a normalizing flow instead of a Gaussian.
-    With weights that ``train_from_labels`` made with ``decoder=True``, ``sample`` draws images and
-    ``score_samples`` says how likely images are.
 
     Parameters
     ----------
@@ -176,57 +163,3 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
         if self._has_one_answer():
             raise ClusterwiseError(ONE_ANSWER)
         return super().sample_partitions(n_samples)
-
-    # -- clusters of images -----------------------------------------------------------------------
-
-    def _store_proposal(
-        self, prepared: Prepared, proposal: Proposal, description: Description, seed: int
-    ) -> None:
-        super()._store_proposal(prepared, proposal, description, seed)
-        weights = self._weights()
-        decodes = weights.model.config.density == "statistician"
-        self._draws_images: Network | None = weights.model.network if decodes else None  # type: ignore[assignment]
-        self._image_clusters: ImageClusters | None = None
-
-    def _images(self) -> ImageClusters | None:
-        """The clusters as densities of images; None where the weights have no decoder."""
-        check_is_fitted(self)
-        if self._draws_images is not None and self._image_clusters is None:
-            from clusterwise.fitting.images import image_clusters
-
-            features = self._prepared.features
-            labels = self._assigner.memberships(features).argmax(axis=1)
-            self._image_clusters = image_clusters(self._draws_images, features, labels, self._clusters)
-        return self._image_clusters
-
-    @one_thread()
-    def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """Draw new rows (n_samples, d), with their clusters (n_samples,).
-
-        They come from the predictive mixture; with weights for images that have a decoder they are images,
-        pixel by pixel as ``fit`` takes them.
-        """
-        images = self._images()
-        if images is None:
-            return super().sample(n_samples)
-        require_positive(n_samples)
-        return images.sample(np.random.default_rng(self._draw_seed()), n_samples)
-
-    @one_thread()
-    def score_samples(self, X: Any) -> np.ndarray:
-        """Log predictive density of each row of X in its own units, (n,), given the clusters.
-
-        Where features are projected or learned it is their density. With weights for images that have a
-        decoder it is a lower bound of the log-probability of each image, its pixels black or white.
-        """
-        images = self._images()
-        if images is None:
-            return super().score_samples(X)
-        source = self._source_of(X)
-        if source is not None:
-            from clusterwise.fitting.images import ImageDensities
-
-            return source.gather(ImageDensities(self._batch_reader(), images), np.float64)
-        points = as_points(X, self)
-        require_features(points, self, f" (weights {self.weights_name_!r})")
-        return images.log_density(points)

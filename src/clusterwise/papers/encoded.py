@@ -20,13 +20,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clusterwise.exceptions import RecipeError
 from clusterwise.nn.attention import InducedSetAttentionBlock
 from clusterwise.nn.embedding import CoordinateEmbedding
 from clusterwise.nn.feature_encoder import EncoderConfig, FeatureEncoder
-from clusterwise.nn.statistician import NeuralStatistician
 from clusterwise.papers.amcp import AMCP
-from clusterwise.papers.dac import DAC
 from clusterwise.papers.model import AmortizedModel, Inference, TrainingTask
 
 __all__ = ["EncodedModel", "RowsTask", "prototype_loss", "start_near_identity", "start_widths"]
@@ -120,11 +117,6 @@ class EncodedModel(AmortizedModel):
     def __init__(self, encoder: FeatureEncoder, network: AmortizedModel) -> None:
         super().__init__()
         self.encoder, self.network = encoder, network
-        n_pixels = encoder.n_features if self.statistician is None else self.statistician.n_pixels
-        if n_pixels != encoder.n_features:
-            raise RecipeError(
-                f"n_pixels of the density is {n_pixels}, and rows have {encoder.n_features} features."
-            )
         start_near_identity(network)
         self.config = network.config
 
@@ -140,12 +132,7 @@ class EncodedModel(AmortizedModel):
         Then the metric alone trains the encoder.
         """
         density = getattr(self.config, "density", "none")
-        return self.method == "act-st" or density not in ("none", "statistician")
-
-    @property
-    def statistician(self) -> NeuralStatistician | None:
-        """The density of images given a cluster, where the network has one."""
-        return self.network.statistician if isinstance(self.network, DAC) else None
+        return self.method == "act-st" or density != "none"
 
     @property
     def method(self) -> str:  # type: ignore[override]
@@ -158,8 +145,7 @@ class EncodedModel(AmortizedModel):
             raise TypeError("a network with an encoder trains on rows of labelled data")
         points = self.encoder(task.rows)[task.index]
         seen = points.detach() if self.has_density else points
-        images = None if self.statistician is None else task.rows[task.index]
-        loss = self.network.loss(TrainingTask(seen, task.labels, task.n_clusters, images), generator)
+        loss = self.network.loss(TrainingTask(seen, task.labels, task.n_clusters), generator)
         weight = self.encoder.config.metric_weight
         if weight > 0:
             temperature = torch.exp(self.encoder.log_temperature)

@@ -22,7 +22,6 @@ class TrainingTask:
     points: Tensor  # (B, N, d) float32
     labels: Tensor  # (B, N) int64, 0 .. K_b - 1
     n_clusters: Tensor  # (B,) int64, the number of labels in use
-    images: Tensor | None = None  # (B, N, D) that the points are encodings of, for densities of images
 
 
 @dataclass(frozen=True)

@@ -59,9 +59,6 @@ FEW_CLASSES = 10
 SPLICED = 0.7
 # Steps of a network that is planned to find out whether an MLP helps; each fold has a share of them.
 STEPS_OF_PILOT = 200
-# Of the mean log-likelihood of a pixel in the loss; that of all pixels of an image would drown
-# the question of which images belong together.
-WEIGHT_OF_PIXELS = 10.0
 # The pace is measured over these steps, after one that sets everything up.
 STEPS_TO_MEASURE = 4
 FEWEST_STEPS = 20
@@ -76,7 +73,6 @@ def train_from_labels(
     method: str = "amcp",
     groups: Any = None,
     encoder: EncoderKind = "auto",
-    decoder: bool = False,
     minutes: float | None = None,
     steps: int | None = None,
     random_state: Any = None,
@@ -104,9 +100,6 @@ def train_from_labels(
         What comes before the clustering network. "identity" are the features, scaled and perhaps turned;
         "mlp" and "convolution" learn. "auto" is a convolution for images; for tables it is the MLP if a short
         training shows that it helps with classes that were held out.
-    decoder : bool
-        For images and DAC: also learn what images of a cluster look like, so that ``sample`` of the estimator
-        draws images and ``score_samples`` says how likely they are. A step takes nearly twice as long.
     minutes : float, optional
         Time to train for; the number of steps follows from the pace of the first ones: two runs differ.
     steps : int, optional
@@ -141,7 +134,6 @@ def train_from_labels(
         LabelledTable(rows, labels, grouping, columns or (), image_shape=shape),
         method=method,
         encoder=encoder,
-        decoder=decoder,
         minutes=minutes,
         steps=steps,
         seed=_seed(random_state),
@@ -154,7 +146,6 @@ def train_on_table(
     *,
     method: str = "amcp",
     encoder: EncoderKind = "auto",
-    decoder: bool = False,
     minutes: float | None = None,
     steps: int | None = None,
     seed: int = 0,
@@ -175,7 +166,7 @@ def train_on_table(
     def plan(n_steps: int) -> Recipe:
         n_features, shape = table.rows.shape[1], table.image_shape
         prior = {"spliced_sets": SPLICED} if shape is not None and n_classes < FEW_CLASSES else {}
-        return recipe_for(method, encoder, n_features, shape, n_steps, seed, name, prior, decoder)
+        return recipe_for(method, encoder, n_features, shape, n_steps, seed, name, prior)
 
     with one_thread():
         began = time.monotonic()
@@ -233,7 +224,6 @@ def recipe_for(
     seed: int,
     name: str = "from-labels",
     prior: Mapping[str, Any] | None = None,
-    decoder: bool = False,
 ) -> Recipe:
     """The recipe that ``train_from_labels`` follows; ``prior`` has options of the prior."""
     if method not in METHODS:
@@ -244,14 +234,6 @@ def recipe_for(
         raise ClusterwiseError("a convolution needs images: pass X with shape (n, height, width).")
     kind = ("mlp" if image_shape is None else "convolution") if encoder == "auto" else encoder
     network, options = METHODS[method]
-    if decoder:
-        if network != "dac" or image_shape is None:
-            raise ClusterwiseError(
-                "decoder=True draws images; pass images of shape (n, height, width) and method='dac' or "
-                "'dac-anchored'."
-            )
-        weight = WEIGHT_OF_PIXELS / n_features
-        options = {**options, "density": "statistician", "n_pixels": n_features, "density_weight": weight}
     before: dict[str, Any] = {"kind": kind, "n_features": n_features}
     if kind == "mlp":
         before["n_encoded"] = min(32, max(8, n_features))

@@ -119,9 +119,6 @@ class LabelledSource:
         """Let the encoder learn the scales of the table."""
         rows, classes = self.some_rows()
         sets = validation_sets(self.held, self.recipe)
-        statistician = _encoded(model).statistician
-        if statistician is not None:
-            statistician.start(rows)
         encoder, network = _encoded(model).encoder, _encoded(model).network
         if self.begun is None:
             self.begun = encoder.start(rows, classes, lambda encoder: self.badness(encoder, sets))
