@@ -392,7 +392,7 @@ def test_rows_beyond_the_cap_join_the_nearest_cluster() -> None:
             {"filtering": "anchord"},
             "filtering of dac must be one of 'minimum-loss', 'anchored', got",
         ),
-        ({"density": "gaussian"}, "density of dac must be one of 'diagonal-gaussian', 'flow', 'stat"),
+        ({"density": "gaussian"}, "density of dac must be one of 'diagonal-gaussian', 'flow'"),
         ({"width": 0}, "width of dac must be a positive whole number, got 0"),
         ({"n_inducing": 2.5}, "n_inducing of dac must be a positive whole number"),
         ({"n_heads": True}, "n_heads of dac must be a positive whole number"),
