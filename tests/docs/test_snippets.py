@@ -26,7 +26,6 @@ SHAPE = re.compile(r"\(([\w, ]+,|[\w ]+, [\w, ]+)\)")
 ELSEWHERE = [
     ("guide/large_data.md", "Client("),
     ("guide/training.md", "trained/amcp-3d.safetensors"),
-    ("methods/dac.md", "mine.safetensors"),
     ("methods/deepdpm.md", "ImageVariants("),
 ]
 
