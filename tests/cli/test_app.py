@@ -51,6 +51,15 @@ def test_after_a_warm_up_a_fit_compiles_nothing(run):
     assert not compiled.buffer
 
 
+def test_all_methods_with_compiled_loops_are_warmed_up():
+    from clusterwise.cli.warming import OTHERS
+    from clusterwise.estimators import ESTIMATORS
+
+    for name, options in OTHERS:
+        getattr(clusterwise, name)(random_state=0, **options)._validate_params()
+    assert {"Clusterer", *dict(OTHERS)} == ESTIMATORS.keys() - {"DeepDPM"}  # which has no loops of its own
+
+
 def test_models(run, make_weights, monkeypatch, folder):
     from clusterwise.pretrained import registry
 

@@ -222,14 +222,13 @@ def test_warnings_are_one_line_each_and_in_the_report(run, folder, make_weights)
             ["data.csv", "--columns", "name", "--raw"],
             "column 'name' holds no numbers; leave it out with --drop",
         ),
-        (["data.csv", "--drop", "x,y"], "'name' is set aside: it has a different value in nearly every row"),
+        (["data.csv", "--drop", "x,y"], "'name' has a different value in nearly every row"),
         (["data.csv", "--out", "labels.txt"], "written to one of .csv, .tsv, .parquet, .arrow, .npy"),
         (["data.csv", "--out", "labels.npy", "--append"], "choose another ending for --append"),
         (["data.csv", "--report", "report.pdf"], "must end in .html"),
         (["data.csv", "--columns", "x,y", "--weights", "nonesuch"], "There are no weights 'nonesuch'"),
         (["data.csv", "--columns", "x,y", "--weights", "data.csv"], "not a safetensors file"),
-        (["data.csv", "--columns", "x,y", "--weights", "node-judge"], "choose others with --weights"),
-        (["data.csv", "--columns", "x,y", "--refine", "cut"], "--refine cut follows a rule"),
+        (["data.csv", "--columns", "x,y", "--weights", "node-judge"], "choose other weights"),
         (
             ["data.csv", "--method", "kmeans"],
             "there is no method 'kmeans'; choose one of clusterer, amcp, dac",
@@ -243,7 +242,7 @@ def test_errors_are_one_line(run, data, folder, arguments, message):
 
 def test_errors_speak_of_options(run, data):
     message = only_error(run("cluster", data, "--drop", "x,y"))
-    assert message.endswith("use it with --include name. Name those to use with --columns.")
+    assert message.endswith("; name those to use with --columns.")
 
 
 def test_missing_values_are_filled_in_or_named(run, folder, make_weights):

@@ -225,7 +225,7 @@ def test_one_cluster_comes_with_advice() -> None:
 
 
 def test_the_cap_is_felt(heaps: tuple[np.ndarray, np.ndarray]) -> None:
-    with pytest.warns(CapReachedWarning, match="cap of 2 clusters; raise max_clusters"):
+    with pytest.warns(CapReachedWarning, match="cap of 2 clusters.*raise max_clusters"):
         estimator = make(max_clusters=2).fit(heaps[0])
     assert estimator.n_clusters_ == 2
 

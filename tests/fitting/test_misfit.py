@@ -90,14 +90,14 @@ def test_one_gaussian_in_parts():
     X = rng.multivariate_normal([0, 0], [[1, 0.7], [0.7, 1]], 1000)
     labels = np.digitize(X @ [1, 1], [-1.5, 0, 1.5])
     (message,) = find_misfits(X, labels)
-    assert message.startswith("4 clusters with 100 % of the rows together look like one Gaussian")
+    assert message.finding().startswith("4 clusters with 100 % of the rows together look like one Gaussian")
 
 
 def test_one_cluster_of_two_heaps():
     rng = np.random.default_rng(6)
     X = np.concatenate([rng.normal(0, 1, (300, 2)), rng.normal([0, 8], 1, (300, 2))])
     (message,) = find_misfits(X, np.zeros(600, int))
-    assert "there is one cluster, but the rows fall into groups" in message
+    assert "there is one cluster, but the rows fall into groups" in str(message)
 
 
 @pytest.mark.filterwarnings("ignore::clusterwise.exceptions.CapReachedWarning")  # of a network alone
@@ -106,7 +106,7 @@ def test_clusters_that_are_values():
     values = rng.integers(0, 3, 600)
     X = np.column_stack([values, rng.normal(size=600)])
     (message,) = find_misfits(X, values, names=["answer", "size"])
-    assert message.startswith("the clusters follow the 3 values of answer")
+    assert message.finding().startswith("the clusters follow the 3 values of answer")
     likert = np.clip(np.round(3 + rng.normal(size=(1000, 2))), 1, 5)
     with pytest.warns(MisfitWarning, match="all columns have few distinct values"):
         cw.AMCP(random_state=0, refine=None).fit(likert)
@@ -117,7 +117,7 @@ def test_correlations_that_diagonal_covariances_pass_over():
     X = rng.multivariate_normal([0, 0], [[1, 0.8], [0.8, 1]], 400)
     labels = np.zeros(400, int)
     (message,) = find_misfits(X, labels, full=False)
-    assert "columns are correlated within clusters (up to 0.8" in message
+    assert "columns are correlated within clusters (up to 0.8" in str(message)
     assert find_misfits(X, labels) == []
 
 
@@ -125,14 +125,14 @@ def test_heavy_tails():
     rng = np.random.default_rng(9)
     X = rng.standard_t(2, size=(1000, 2))
     (message,) = find_misfits(X, np.zeros(1000, int))
-    assert "their tails are heavy" in message
+    assert "their tails are heavy" in str(message)
 
 
 def test_warnings_point_to_the_call(recwarn):
     X, _ = make_moons(1000, noise=0.06, random_state=0)
     warnings.simplefilter("always")
     search().fit(X)
-    assert {str(w.filename) for w in recwarn if w.category is MisfitWarning} == {__file__}
+    assert {str(w.filename) for w in recwarn if issubclass(w.category, MisfitWarning)} == {__file__}
 
 
 # -- how deep, how quick -----------------------------------------------------------------------------
@@ -191,9 +191,9 @@ def test_any_shape_is_fine():
 def test_one_gaussian_in_parts_is_wrong_in_any_shape():
     X = np.random.default_rng(5).multivariate_normal([0, 0], [[1, 0.7], [0.7, 1]], 1000)
     (message,) = find_misfits_of_any_shape(X, np.digitize(X @ [1, 1], [-1.5, 0, 1.5]))
-    assert "together look like one Gaussian" in message
+    assert "together look like one Gaussian" in str(message)
     (message,) = find_misfits_of_any_shape(np.vstack([X, X + 9]), np.zeros(2000, int))
-    assert "there is one cluster, but the rows fall into groups" in message
+    assert "there is one cluster, but the rows fall into groups" in str(message)
 
 
 def test_pixels_at_a_margin_are_not_followed():
@@ -203,7 +203,7 @@ def test_pixels_at_a_margin_are_not_followed():
     margin = (rng.random(800) < 0.02) * (labels == 0) * 1.0
     X = np.column_stack([5.0 * labels + rng.normal(size=800), margin])
     assert find_misfits_of_any_shape(X, labels) == []
-    assert not any("follow" in message for message in find_misfits(X, labels))
+    assert not any("follow" in str(message) for message in find_misfits(X, labels))
 
 
 def test_clusterer_says_what_it_does_not_trust():
@@ -211,7 +211,7 @@ def test_clusterer_says_what_it_does_not_trust():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator = cw.Clusterer(random_state=0).fit(likert)
-    said = [str(w.message) for w in caught if w.category is MisfitWarning]
+    said = [str(w.message) for w in caught if issubclass(w.category, MisfitWarning)]
     assert estimator.n_clusters_ == 1 or any("all columns have few distinct values" in line for line in said)
     assert (estimator.expected_ari_ < 0.5) == any("with little confidence" in line for line in said)
 

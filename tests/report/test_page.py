@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from clusterwise import Clusterer
-from clusterwise.exceptions import InvalidDataError, MissingDependencyError
+from clusterwise.exceptions import HeavyTailsWarning, InvalidDataError, MissingDependencyError
 from clusterwise.report import pictures, write_report
 
 
@@ -97,9 +97,9 @@ def test_clusters_are_described_in_the_columns_of_the_table(make_fitted, tmp_pat
 
 def test_misfits_are_shown_without_being_passed(make_fitted, tmp_path):
     estimator, X = make_fitted(2)
-    estimator.misfits_ = ["their tails are heavy"]
+    estimator.misfits_ = [HeavyTailsWarning(share=0.1, expected=1e-3)]
     assert page_of(estimator, X, tmp_path, warned=["one row is odd"]).text.count("their tails are heavy") == 1
-    said = page_of(estimator, X, tmp_path, warned=["Known: their tails are heavy"])
+    said = page_of(estimator, X, tmp_path, warned=[str(estimator.misfits_[0])])
     assert said.text.count("their tails are heavy") == 1
 
 

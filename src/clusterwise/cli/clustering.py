@@ -13,7 +13,7 @@ import typer
 
 from clusterwise._files import require_writable
 from clusterwise.cli.large import cluster_large, open_large
-from clusterwise.cli.messages import one_line_warnings, options_in_remedies
+from clusterwise.cli.messages import one_line_warnings
 from clusterwise.cli.methods import choose_method, make_estimator, prepares, require_method
 from clusterwise.cli.results import STDIN, result_table
 from clusterwise.cli.tables import Choice, Chosen, id_and_notes, preparation_for
@@ -104,8 +104,7 @@ def cluster_file(
 ) -> None:
     """Read, prepare, cluster, print, write; ``options`` of the method by their names here, None: not set."""
     _check(file, out, report, method, append)
-    with options_in_remedies():
-        source = open_large(file) if file != STDIN else None
+    source = open_large(file) if file != STDIN else None
     if source is not None:
         if report is not None:
             raise ClusterwiseError(f"{file} has too many rows for a report; leave out --report.")
@@ -118,21 +117,20 @@ def cluster_file(
     with one_line_warnings(choice.raw) as heard:
         table = read_table(file)
         started = time.perf_counter()
-        with options_in_remedies():
-            known = read_weights(options.get("weights"))
-            options = known.options_with(options)
-            estimator = make_estimator(choose_method(method or known.method, options), seed, options)
-            if prepares(estimator) and not choice.raw:  # and then knows how its columns are weighed
-                names = None if scipy.sparse.issparse(table) else table.column_names
-                estimator.set_params(preparation=preparation_for(names, choice)).fit(table)
-                chosen = None  # the estimator chose
-                id_name, notes = id_and_notes(estimator.preparation_, choice)
-            else:
-                chosen = choose_for(table, choice, known)
-                if prepares(estimator):
-                    estimator.set_params(preparation=None)  # which would fill in gaps
-                estimator.fit(chosen.features)
-                id_name, notes = chosen.id_name, chosen.notes
+        known = read_weights(options.get("weights"))
+        options = known.options_with(options)
+        estimator = make_estimator(choose_method(method or known.method, options), seed, options)
+        if prepares(estimator) and not choice.raw:  # and then knows how its columns are weighed
+            names = None if scipy.sparse.issparse(table) else table.column_names
+            estimator.set_params(preparation=preparation_for(names, choice)).fit(table)
+            chosen = None  # the estimator chose
+            id_name, notes = id_and_notes(estimator.preparation_, choice)
+        else:
+            chosen = choose_for(table, choice, known)
+            if prepares(estimator):
+                estimator.set_params(preparation=None)  # which would fill in gaps
+            estimator.fit(chosen.features)
+            id_name, notes = chosen.id_name, chosen.notes
         seconds = time.perf_counter() - started
         for note in notes:
             typer.echo(f"note: {note}", err=True)
@@ -150,7 +148,7 @@ def cluster_file(
                 path=report,
                 title=f"Clusters in {file.name}",
                 seconds=seconds,
-                warned=list(heard),
+                warned=[f"{warning.finding()}." for warning in heard],
                 row_names=None if id_name is None else table.column(id_name).to_pylist(),
                 row_heading=id_name or "row",
                 **_described(table, chosen, notes),

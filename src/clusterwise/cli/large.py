@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import typer
 
-from clusterwise.cli.messages import options_in_remedies
 from clusterwise.cli.methods import choose_method, make_estimator, prepares
 from clusterwise.cli.progress import progress_bar
 from clusterwise.cli.results import add_results
@@ -84,20 +83,19 @@ def cluster_large(
     """Fit, and write labels batch by batch."""
     with progress_bar() as progress, heard_by(progress):
         started = time.perf_counter()
-        with options_in_remedies():
-            known = read_weights(options.get("weights"))
-            options = known.options_with(options)
-            estimator = make_estimator(choose_method(method or known.method, options), seed, options)
-            if prepares(estimator) and not choice.raw:  # and then knows how its columns are weighed
-                estimator.set_params(preparation=preparation_for(source.names, choice)).fit(source)
-                id_name, notes = id_and_notes(estimator.preparation_, choice)
-                labeller = estimator.batch_labeller()
-            else:
-                sample = survey(source, None, ROWS_OF_PREPARATION, seed, progress)
-                chosen = choose_for(sample.data, choice, known)
-                estimator.fit(PreparedSource(source, chosen.transform, chosen.features.shape[1]))
-                id_name, notes = chosen.id_name, chosen.notes
-                labeller = InFeatures(estimator.batch_labeller(), chosen.transform)
+        known = read_weights(options.get("weights"))
+        options = known.options_with(options)
+        estimator = make_estimator(choose_method(method or known.method, options), seed, options)
+        if prepares(estimator) and not choice.raw:  # and then knows how its columns are weighed
+            estimator.set_params(preparation=preparation_for(source.names, choice)).fit(source)
+            id_name, notes = id_and_notes(estimator.preparation_, choice)
+            labeller = estimator.batch_labeller()
+        else:
+            sample = survey(source, None, ROWS_OF_PREPARATION, seed, progress)
+            chosen = choose_for(sample.data, choice, known)
+            estimator.fit(PreparedSource(source, chosen.transform, chosen.features.shape[1]))
+            id_name, notes = chosen.id_name, chosen.notes
+            labeller = InFeatures(estimator.batch_labeller(), chosen.transform)
         seconds = time.perf_counter() - started
         for note in notes:
             typer.echo(f"note: {note}", err=True)

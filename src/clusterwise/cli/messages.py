@@ -3,80 +3,52 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import shlex
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 
 import typer
 
-from clusterwise.cli.methods import METHODS
-from clusterwise.exceptions import ClusterwiseError, FeatureCountError
+from clusterwise.exceptions import (
+    BentClustersWarning,
+    CapReachedWarning,
+    ChainsDisagreeWarning,
+    ClusterwiseError,
+    ClusterwiseWarning,
+    CorrelatedColumnsWarning,
+    DiscreteColumnsWarning,
+    FewClassesWarning,
+    HeavyTailsWarning,
+    InterruptedWarning,
+    LowConfidenceWarning,
+    NoColumnError,
+    OneClusterWarning,
+    OneGaussianWarning,
+    OtherKWarning,
+    SeveralGroupsWarning,
+    SkewedClustersWarning,
+    StillMovingWarning,
+    UnknownColumnError,
+    ValuesFollowedWarning,
+    WeightsWidthError,
+)
 
 __all__ = [
     "BAD_INPUT",
     "INTERRUPTED",
-    "in_words_of_the_command_line",
+    "error_line",
+    "include_option",
     "one_line_errors",
     "one_line_warnings",
-    "options_in_remedies",
     "terminated_like_interrupted",
+    "warning_line",
 ]
-
-METHOD_OF = {name: method for method, name in METHODS.items()}
 
 BAD_INPUT = 2
 INTERRUPTED = 130  # what shells report for Ctrl-C
-
-
-def _in_list(name: str) -> str:
-    """The name of a column as part of a list with commas."""
-    return '"' + name.replace('"', '""') + '"' if "," in name else name
-
-
-PREPARE = r"(?:spread (?:its values|them) with|try) clusterwise\.TablePreparation"
-# Words of the library in its errors and warnings, and what they are called here.
-WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
-    (
-        r"use it with include=\[(['\"])(.*?)\1\]",
-        lambda match: f"use it with --include {shlex.quote(_in_list(match[2]))}",
-    ),
-    (r"\b(columns|drop|include) names", r"--\1 names"),
-    (r"with columns=\.", "with --columns."),
-    (r" \(clusterwise\.TablePreparation does\)", ""),
-    (r"try clusterwise\.(\w+)", lambda match: f"try --method {METHOD_OF.get(match[1], match[1])}"),
-    (r"clusterwise\.(GaussianSearch|Clusterer)", lambda match: f"--method {METHOD_OF[match[1]]}"),
-    (r"pass refine=None or 'auto'", "leave out --refine"),
-    (r"refine='(\w+)'", r"--refine \1"),
-    (r"refine=None", "--refine none"),
-    (r"covariance_type='full'", "--method gaussian-search"),
-    (r"projection='pca'", "--project pca"),
-    (r"filtering='([\w-]+)'", r"--filtering \1"),
-    (r"`weights=`", "--weights"),
-    (
-        r"; raise max_clusters if you expect more",
-        "; call it from Python with a larger max_clusters if you expect more",
-    ),
-    (r"fit with n_draws=\d+ to consider them", "try --method clusterer"),
-    (r"; (?:see|compare with) (?:sample_partitions|labels_at)[^.;]*", ""),
-    (r"; look at k_posterior_ and at labels_at for other numbers of them", ""),
-    (r"; see convergence_\)", ")"),
-    (r"\bin k_posterior_", "in the probability of k"),
-    (r"\bk_posterior_ also", "the probability of k also"),
-    (r"raise n_warm_up, or go on with warm_start=True", "call it from Python with a larger n_warm_up"),
-    (
-        r"raise max_epochs(?:, or go on with warm_start=True)?\.",
-        "call it from Python with a larger max_epochs.",
-    ),
-    (r"; go on with warm_start=True", ""),
-    (r" \(see history_\)", ""),
-    (
-        r"try scaling='feature' for columns in different units, a smaller covariance_prior, [^.]*\.",
-        "try --method clusterer, or call it from Python with other options.",
-    ),
-)
 
 # Of no use to somebody who did not write the code that they are about.
 FOR_DEVELOPERS = (
@@ -88,22 +60,61 @@ FOR_DEVELOPERS = (
 )
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def include_option(name: str) -> str:
+    """What to write on a command line to use a column of that name."""
+    in_list = '"' + name.replace('"', '""') + '"' if "," in name else name
+    return f"--include {shlex.quote(in_list)}"
 
 
-def in_words_of_the_command_line(text: str, raw: bool = False) -> str:
-    """Name the options of the command line where the library names parameters and classes.
+def error_line(error: ClusterwiseError) -> str:
+    """What is wrong, and what to do about it on the command line."""
+    match error:
+        case UnknownColumnError(parameter="columns" | "drop" | "include"):
+            return str(replace(error, parameter=f"--{error.parameter}"))
+        case NoColumnError():
+            return f"{error.finding()}; name those to use with --columns."
+        case WeightsWidthError(from_labels=False):
+            error = replace(error, name="after its preparation the table")
+            remedy = "choose columns with --columns, add --project pca, or take --method clusterer"
+            return f"{error.finding()}; {remedy}."
+    return " ".join(str(error).split())
 
-    A table is prepared unless it is to be ``raw``; there is no need to say it again.
-    """
-    text = re.sub(PREPARE, "leave out --raw", text) if raw else re.sub(rf"(?:;|, or|,) {PREPARE}", "", text)
-    for pattern, replacement in WORDS:
-        text = re.sub(pattern, replacement, text)
-    in_use = METHOD_OF.get(text.partition(":")[0])
-    if in_use is not None:  # a method's warning must not recommend the method itself
-        text = re.sub(rf"; (?:try|compare with) --method {in_use}(?=[.;])", "", text)
-    return text
+
+def warning_line(warning: ClusterwiseWarning, raw: bool = False) -> str:
+    """What was found, and what to do about it on the command line."""
+    if isinstance(warning, OtherKWarning):
+        are = "cluster is" if warning.likeliest == 1 else "clusters are"
+        return f"{warning.likeliest} {are} likelier ({100 * warning.probability:.0f} %): see --report"
+    remedy = _remedy(warning, raw)
+    return f"{warning.finding()}{'; ' * bool(remedy)}{remedy}."
+
+
+def _remedy(warning: ClusterwiseWarning, raw: bool) -> str:
+    """What to do; tables are prepared already unless they are ``raw``, and no method recommends itself."""
+    match warning:
+        case DiscreteColumnsWarning() | SkewedClustersWarning():
+            return "leave out --raw" * raw
+        case ValuesFollowedWarning():
+            return f"{'leave out --raw, or ' * raw}leave the column out with --drop"
+        case HeavyTailsWarning():
+            return f"remove extreme rows{', or leave out --raw' * raw}"
+        case CorrelatedColumnsWarning():
+            return "try --method gaussian-search, or fewer columns"
+        case OneGaussianWarning():
+            return "compare with --method gaussian-search" * (warning.estimator != "GaussianSearch")
+        case SeveralGroupsWarning() | BentClustersWarning() | OneClusterWarning():
+            return "try --method clusterer" * (warning.estimator != "Clusterer")
+        case FewClassesWarning():
+            return "compare with --method clusterer, which needs no training"
+        case CapReachedWarning():
+            return "call it from Python with a larger max_clusters if you expect more"
+        case StillMovingWarning():
+            return "call it from Python with a larger max_epochs"
+        case ChainsDisagreeWarning():
+            return "call it from Python with a larger n_warm_up"
+        case InterruptedWarning() | LowConfidenceWarning():
+            return ""
+    return warning.remedy
 
 
 @contextlib.contextmanager
@@ -112,13 +123,13 @@ def one_line_errors(when_interrupted: str = "interrupted") -> Iterator[None]:
     try:
         yield
     except ClusterwiseError as error:
-        typer.echo(f"error: {in_words_of_the_command_line(_one_line(str(error)))}", err=True)
+        typer.echo(f"error: {error_line(error)}", err=True)
         raise typer.Exit(BAD_INPUT) from error
     except BrokenPipeError:
         raise  # the reader of our output has gone; typer ends quietly
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        typer.echo(f"error: {where}{error.strerror or _one_line(str(error))}", err=True)
+        typer.echo(f"error: {where}{error.strerror or ' '.join(str(error).split())}", err=True)
         raise typer.Exit(BAD_INPUT) from error
     except KeyboardInterrupt as interrupt:
         typer.echo(when_interrupted, err=True)
@@ -139,28 +150,19 @@ def terminated_like_interrupted() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def options_in_remedies() -> Iterator[None]:
-    """Where the remedy is another number of features, name the options that change it."""
-    try:
-        yield
-    except FeatureCountError as error:
-        # Our errors say what is wrong; then what to do.
-        facts = re.sub(r"^X has", "after its preparation the table has", str(error).partition(";")[0])
-        raise FeatureCountError(
-            f"{facts}; choose columns with --columns, add --project pca, or take --method clusterer "
-            "or dp-mixture, which take any number."
-        ) from error
-
-
-@contextlib.contextmanager
-def one_line_warnings(raw: bool = False) -> Iterator[list[str]]:
-    """Print each warning as one line on stderr when it comes; yield the list of those seen so far."""
-    heard: list[str] = []
+def one_line_warnings(raw: bool = False) -> Iterator[list[ClusterwiseWarning]]:
+    """Print each warning as one line on stderr when it comes; yield the list of ours so far."""
+    ours: list[ClusterwiseWarning] = []
+    printed: set[str] = set()
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
-        line = in_words_of_the_command_line(_one_line(str(message)), raw)
-        if line not in heard:
-            heard.append(line)
+        if isinstance(message, ClusterwiseWarning):
+            ours.append(message)
+            line = warning_line(message, raw)
+        else:
+            line = " ".join(str(message).split())
+        if line not in printed:
+            printed.add(line)
             typer.echo(f"warning: {line}", err=True)
 
     with warnings.catch_warnings():
@@ -168,4 +170,4 @@ def one_line_warnings(raw: bool = False) -> Iterator[list[str]]:
         for category in FOR_DEVELOPERS:
             warnings.simplefilter("ignore", category)
         warnings.showwarning = show
-        yield heard
+        yield ours

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse
 
-from clusterwise.cli.messages import in_words_of_the_command_line
-from clusterwise.exceptions import InvalidDataError
+from clusterwise.cli.messages import include_option
+from clusterwise.exceptions import InvalidDataError, UnknownColumnError
 
 if TYPE_CHECKING:
     from clusterwise.tables import TablePreparation
@@ -48,8 +48,7 @@ def preparation_for(names: Sequence[str] | None, choice: Choice) -> TablePrepara
     from clusterwise.tables import TablePreparation
 
     if choice.id is not None and choice.id not in (names or ()):
-        known = "no names" if names is None else ", ".join(map(repr, names[:20]))
-        raise InvalidDataError(f"--id names {choice.id!r}, which is not a column; there are {known}.")
+        raise UnknownColumnError(parameter="--id", column=choice.id, known=names or ())
     return TablePreparation(
         columns=None if choice.columns is None else list(choice.columns),
         drop=(*choice.drop, *(() if choice.id is None else (choice.id,))),
@@ -60,9 +59,12 @@ def preparation_for(names: Sequence[str] | None, choice: Choice) -> TablePrepara
 
 def id_and_notes(preparation: TablePreparation, choice: Choice) -> tuple[str | None, tuple[str, ...]]:
     """The column that names the rows, and what a fitted preparation did, in words of the command line."""
+    from clusterwise.tables.choice import sentences
+
     # The first column that looks like an id, if none was named.
     like = [name for name, reason in preparation.set_aside_.items() if "like an id" in reason]
-    return choice.id or next(iter(like), None), tuple(map(in_words_of_the_command_line, preparation.notes_))
+    notes = (*sentences(preparation.set_aside_, include_option), *preparation.remarks_)
+    return choice.id or next(iter(like), None), notes
 
 
 def choose_features(table: Any, choice: Choice) -> Chosen:

@@ -11,7 +11,6 @@ from types import FrameType
 import typer
 
 from clusterwise import training
-from clusterwise.cli.messages import in_words_of_the_command_line
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.training.callbacks import Callback
 from clusterwise.training.checkpoint import TrainingState
@@ -79,7 +78,7 @@ def train_labels(
         raise ClusterwiseError(f"--out {out} must end in .safetensors; that is what weights are saved as.")
     table = read_labelled(file, label_column, group_column, drop)
     for note in table.notes:
-        typer.echo(f"note: {in_words_of_the_command_line(note)}", err=True)
+        typer.echo(f"note: {note}", err=True)
     n_classes = len({label for label in table.y.tolist() if label is not None and label == label})
     numbers = (len(table.y), "row"), (table.rows.shape[1], "column"), (n_classes, "class")
     typer.echo(", ".join(f"{n:,} {noun if n == 1 else PLURALS[noun]}" for n, noun in numbers), err=True)

@@ -25,7 +25,13 @@ from clusterwise.clusterer.judged_tree import JudgedTree, judged_tree
 from clusterwise.clusterer.node_judge import NodeJudge
 from clusterwise.clusterer.partition_judge import PartitionJudge
 from clusterwise.clusterer.points import COLUMNS_OF_ONE_UNIT, in_one_unit
-from clusterwise.exceptions import ClusterwiseError, MisfitWarning, OutsidePriorWarning
+from clusterwise.exceptions import (
+    ClusterwiseError,
+    ClusterwiseWarning,
+    LowConfidenceWarning,
+    MisfitWarning,
+    UnusualTableWarning,
+)
 from clusterwise.fitting.columns import Columns, fit_columns
 from clusterwise.fitting.describe import Description
 from clusterwise.fitting.fitting import Stages
@@ -289,10 +295,11 @@ class Clusterer(PipelinedClusterer):
         assert self._judged.k_posterior is not None
         return self._with_other_k_said(self._judged.k_posterior)
 
-    def _why_other_k(self, likeliest: int) -> str:
+    def _why_other_k(self, likeliest: int) -> tuple[str, str]:
         return (
             "the labels are the single best partition, whereas all partitions into the same number of "
-            f"clusters count together in k_posterior_; see labels_at({likeliest}) for the best of those."
+            "clusters count together in the probability of that number",
+            f"see labels_at({likeliest}) for the best of those",
         )
 
     def _believe(self, n_draws: int) -> Beliefs:
@@ -317,29 +324,21 @@ class Clusterer(PipelinedClusterer):
         answer = layer(self._judged, int(n_clusters))
         return describe_judged(self._prepared, self._judged, answer, alone=True).labels
 
-    def _find_misfits(self, prepared: Prepared, description: Description, pipeline: Stages) -> list[str]:
+    def _find_misfits(
+        self, prepared: Prepared, description: Description, pipeline: Stages
+    ) -> list[MisfitWarning]:
         rows = rows_to_check(prepared.n_rows)
         labels = description.labels[prepared.order[rows]]
         names = None if self.preparation_ is not None else getattr(self, "feature_names_in_", None)
         return find_misfits_of_any_shape(prepared.features[rows], labels, names)
 
-    def _notes(self, prepared: Prepared, cap_reached: bool) -> Iterator[tuple[type[Warning], str]]:
+    def _notes(self, prepared: Prepared, cap_reached: bool) -> Iterator[ClusterwiseWarning]:
         yield from super()._notes(prepared, cap_reached)
         if self.expected_ari_ < LEAST_EXPECTED:
-            yield (
-                MisfitWarning,
-                f"{self.n_clusters_} cluster{'s' * (self.n_clusters_ != 1)} found, with little confidence "
-                f"(expected adjusted Rand index with the truth {self.expected_ari_:.2f}): the table may have "
-                "no clear clusters; look at k_posterior_ and at labels_at for other numbers of them.",
-            )
+            yield LowConfidenceWarning(n_clusters=self.n_clusters_, expected_ari=self.expected_ari_)
         known = float(self._judges()[1].facts["largest_strangeness"])
         if self._judged.strangeness > MARGIN * known:
-            yield (
-                OutsidePriorWarning,
-                "this table is unlike those that the networks were trained on: "
-                f"{100 * self._judged.strangeness:.0f} % of what they see is out of range; look at the "
-                "clusters before you trust them, or transform the columns (log, ranks).",
-            )
+            yield UnusualTableWarning(fraction=self._judged.strangeness)
 
     def _is_capped(self, proposal: Proposal, description: Description) -> bool:
         return proposal.cap_reached

@@ -24,7 +24,13 @@ from clusterwise.deepdpm.moves import k_after_moves
 from clusterwise.deepdpm.net_clusters import outputs_in_use
 from clusterwise.deepdpm.prior_from_data import prior_of_clusters
 from clusterwise.deepdpm.settings import ClusterLoss, Settings, Subclusters
-from clusterwise.exceptions import CapReachedWarning, ClusterwiseError, MisfitWarning, OneClusterWarning
+from clusterwise.exceptions import (
+    CapReachedWarning,
+    ClusterwiseError,
+    InterruptedWarning,
+    OneClusterWarning,
+    StillMovingWarning,
+)
 from clusterwise.fitting.base import BaseClusterer
 from clusterwise.fitting.misfit import rows_to_check
 from clusterwise.fitting.progress import epoch_progress
@@ -356,8 +362,8 @@ class DeepDPM(BaseClusterer):
         check_is_fitted(self)
         return self._with_other_k_said(self._k_posterior)
 
-    def _why_other_k(self, likeliest: int) -> str:
-        return "the fit ended while clusters were still being split or merged; raise max_epochs."
+    def _why_other_k(self, likeliest: int) -> tuple[str, str]:
+        return "the fit ended while clusters were still being split or merged", "raise max_epochs"
 
     @property
     def sample_partitions(self) -> Any:
@@ -370,26 +376,13 @@ class DeepDPM(BaseClusterer):
         """Say what a user should know about how the fit ended."""
         moving = self.splits or self.merges
         if self.interrupted_:
-            self._say(
-                "DeepDPM was interrupted and keeps the state of its last epoch; go on with warm_start=True."
-            )
+            kept = "the state of its last epoch is kept"
+            self._issue(InterruptedWarning(kept=kept, remedy="go on with warm_start=True"))
         elif moving and self._snapshot.quiet_rounds == 0:
-            self._say(
-                f"Clusters were still splitting or merging after {self.n_iter_} epochs (see history_): raise "
-                "max_epochs, or go on with warm_start=True."
-            )
+            self._issue(StillMovingWarning(n_epochs=self.n_iter_))
         if self.splits and self.n_clusters_ >= self.max_clusters:
-            self._say(
-                f"DeepDPM reached its cap of {self.max_clusters} clusters; raise max_clusters if you expect "
-                "more.",
-                CapReachedWarning,
-            )
-        for message in self.misfits_:
-            self._say(f"DeepDPM: {message}", MisfitWarning)
+            self._issue(CapReachedWarning(max_clusters=self.max_clusters))
+        for misfit in self.misfits_:
+            self._issue(misfit)
         if self.n_clusters_ == 1 and self.splits and self._space.varies:
-            self._say(
-                "DeepDPM ended with one cluster: if you expect more, try scaling='feature' for columns in "
-                "different units, a smaller covariance_prior, covariance_type='diag' for many features and "
-                "few rows, feature_learning='mlp' for raw features, or k_init=10.",
-                OneClusterWarning,
-            )
+            self._issue(OneClusterWarning())

@@ -19,7 +19,7 @@ from clusterwise.dp.convergence import Agreement, agreement, summarize
 from clusterwise.dp.hyper import HyperParameters, HyperPrior, LogNormal
 from clusterwise.dp.partitioned import BlockMoves, Sample
 from clusterwise.dp.state import statistics_of
-from clusterwise.exceptions import ClusterwiseError, MisfitWarning
+from clusterwise.exceptions import ChainsDisagreeWarning, ClusterwiseError, InterruptedWarning
 from clusterwise.fitting.all_rows import BatchFeatures, clusters_of_all_rows
 from clusterwise.fitting.base import BaseClusterer
 from clusterwise.fitting.batches import survey
@@ -385,19 +385,18 @@ class DPMixture(BaseClusterer):
         """Say what a user should know about how the sampling ended."""
         if self._interrupted:
             n_draws = sum(len(chain.trace.n_clusters) for chain in self._chains)
-            self._say(
-                f"DPMixture was interrupted after {n_draws} draws of {len(self._chains)} chains, which are "
-                "what it reports."
-            )
-        for message in self.misfits_:
-            self._say(f"DPMixture: {message}", MisfitWarning)
+            kept = f"{n_draws} draws of {len(self._chains)} chains are kept"
+            self._issue(InterruptedWarning(kept=kept))
+        for misfit in self.misfits_:
+            self._issue(misfit)
         few = self.trace_["alpha"].shape[1] < FEW_DRAWS
         if self.convergence_.is_poor and (few or self.agreement_.is_poor):
-            self._say(
-                "DPMixture's chains have found different clusterings: two draws of one chain agree to "
-                f"{self.agreement_.within:.2f}, of different chains to {self.agreement_.between:.2f} (R-hat "
-                f"{self.convergence_.worst_r_hat:.2f}; see convergence_); raise n_warm_up, or go on with "
-                "warm_start=True."
+            self._issue(
+                ChainsDisagreeWarning(
+                    within=self.agreement_.within,
+                    between=self.agreement_.between,
+                    r_hat=self.convergence_.worst_r_hat,
+                )
             )
 
     @property
@@ -406,10 +405,11 @@ class DPMixture(BaseClusterer):
         check_is_fitted(self)
         return self._with_other_k_said(self._k_posterior)
 
-    def _why_other_k(self, likeliest: int) -> str:
+    def _why_other_k(self, likeliest: int) -> tuple[str, str]:
         return (
             "the labels are the partition that is closest to all draws, and small clusters that come and go "
-            "are not part of it; see sample_partitions for the draws."
+            "are not part of it",
+            "see sample_partitions for the draws",
         )
 
     def sample_partitions(self, n_samples: int = 50) -> PartitionPosterior:

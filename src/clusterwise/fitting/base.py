@@ -22,7 +22,7 @@ from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from clusterwise._threads import one_thread
-from clusterwise.exceptions import InvalidDataError, NotConvergedWarning, OtherKWarning
+from clusterwise.exceptions import ClusterwiseWarning, InvalidDataError, MisfitWarning, OtherKWarning
 from clusterwise.fitting.callers import level_of_caller
 from clusterwise.fitting.describe import Assigner
 from clusterwise.fitting.labelling import BatchLabeller, labeller_of
@@ -155,26 +155,30 @@ class BaseClusterer(
         self.means_ = space.undo(clusters.means)
         self.proportions_ = clusters.proportions
 
-    def _say(self, message: str, category: type[Warning] = NotConvergedWarning) -> None:
+    def _issue(self, warning: ClusterwiseWarning) -> None:
         """Warn about how the fit ended; the warning points to the line that called ``fit``."""
-        warnings.warn(message, category, stacklevel=level_of_caller())
+        warning.estimator = type(self).__name__
+        warnings.warn(warning, stacklevel=level_of_caller())
 
     def _with_other_k_said(self, k_posterior: dict[int, float]) -> dict[int, float]:
         """P(K) as it is; once after a fit with a warning, if it favours another K than the labels."""
         likeliest = max(k_posterior, key=lambda k: k_posterior[k])
         if likeliest != self.n_clusters_ and self._said_other_k is not self._clusters:
             self._said_other_k = self._clusters
-            self._say(
-                f"{type(self).__name__}: the labels have {self.n_clusters_} cluster"
-                f"{'s' * (self.n_clusters_ != 1)}, but {likeliest} "
-                f"{'is' if likeliest == 1 else 'are'} likelier ({k_posterior[likeliest]:.2f}): "
-                f"{self._why_other_k(likeliest)}",
-                OtherKWarning,
+            reason, remedy = self._why_other_k(likeliest)
+            self._issue(
+                OtherKWarning(
+                    n_clusters=self.n_clusters_,
+                    likeliest=likeliest,
+                    probability=k_posterior[likeliest],
+                    reason=reason,
+                    remedy=remedy,
+                )
             )
         return k_posterior
 
-    def _why_other_k(self, likeliest: int) -> str:
-        """Why P(K) may favour another number of clusters than the labels have, and what to do."""
+    def _why_other_k(self, likeliest: int) -> tuple[str, str]:
+        """Why P(K) may favour another number of clusters than the labels have; what to do."""
         raise NotImplementedError
 
     def _misfits(
@@ -184,7 +188,7 @@ class BaseClusterer(
         features: np.ndarray,
         labels: np.ndarray,
         judged: bool = False,
-    ) -> list[str]:
+    ) -> list[MisfitWarning]:
         """What clusters fail to describe; features and labels of the ``rows_to_check``."""
         names = getattr(self, "feature_names_in_", None)
         if clusters.covariance_type is None:

@@ -12,6 +12,17 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from scipy.special import chdtri, logsumexp
 
+from clusterwise.exceptions import (
+    BentClustersWarning,
+    CorrelatedColumnsWarning,
+    DiscreteColumnsWarning,
+    HeavyTailsWarning,
+    MisfitWarning,
+    OneGaussianWarning,
+    SeveralGroupsWarning,
+    SkewedClustersWarning,
+    ValuesFollowedWarning,
+)
 from clusterwise.fitting.gaps import groups_without_gap, n_far_rows, valley
 from clusterwise.tables.symmetry import curve_gain
 
@@ -53,7 +64,7 @@ def find_misfits(
     full: bool = True,
     judged: bool = False,
     names: Sequence[str] | None = None,
-) -> list[str]:
+) -> list[MisfitWarning]:
     """What is wrong with clusters, one sentence each with what to try.
 
     Parameters
@@ -93,7 +104,7 @@ def find_misfits(
 
 def find_misfits_of_any_shape(
     features: np.ndarray, labels: np.ndarray, names: Sequence[str] | None = None
-) -> list[str]:
+) -> list[MisfitWarning]:
     """What is wrong with clusters that need not be Gaussian; see ``find_misfits`` for the arguments.
 
     Values that repeat, one cluster of several heaps, and one Gaussian in parts are wrong all the same.
@@ -119,7 +130,7 @@ def _has_few_values(column: np.ndarray) -> bool:
 
 def _followed_values(
     features: np.ndarray, labels: np.ndarray, names: Sequence[str], most: int = MOST_WITHOUT_GAP
-) -> Iterator[str]:
+) -> Iterator[MisfitWarning]:
     """Clusters that are no more than the values of a column; more than ``most`` where all are few-valued."""
     if labels.max() == 0 or features.shape[1] != len(names):
         return
@@ -130,10 +141,7 @@ def _followed_values(
     starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
     sizes = np.diff(starts, append=len(labels))
     if all(few) and len(sizes) > most:
-        yield (
-            f"all columns have few distinct values, and the {len(sizes)} clusters may be no more than these; "
-            "spread them with clusterwise.TablePreparation."
-        )
+        yield DiscreteColumnsWarning(n_clusters=len(sizes))
         return
     followed = [
         (name, len(np.unique(column)))
@@ -141,12 +149,7 @@ def _followed_values(
         if has_few and _is_followed(column[order], starts, sizes)
     ]
     if followed:
-        name, n_values = followed[0]
-        others = f" (and of {len(followed) - 1} more columns)" if len(followed) > 1 else ""
-        yield (
-            f"the clusters follow the {n_values} values of {name}{others}, which no density can describe; "
-            "spread its values with clusterwise.TablePreparation, or leave it out."
-        )
+        yield ValuesFollowedWarning(columns=[name for name, _ in followed], n_values=followed[0][1])
 
 
 def _is_followed(column: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> bool:
@@ -166,7 +169,7 @@ def _is_followed(column: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> b
     return bool(sizes[constant].sum() > FOLLOWED * len(column) and sizes[unusual].sum() > FOLLOWED * rare)
 
 
-def _far_rows(rows: np.ndarray, bounds: np.ndarray, full: bool) -> Iterator[str]:
+def _far_rows(rows: np.ndarray, bounds: np.ndarray, full: bool) -> Iterator[MisfitWarning]:
     """More rows far from their own cluster than Gaussians have."""
     f = rows.shape[1]
     far = n_far_rows(
@@ -174,15 +177,10 @@ def _far_rows(rows: np.ndarray, bounds: np.ndarray, full: bool) -> Iterator[str]
     )
     share = far / len(rows)
     if share > TOO_MANY and far >= FEWEST_FAR:
-        yield (
-            f"{100 * share:.0f} % of the rows lie farther from their cluster than one in {1 / FAR:,.0f} "
-            "should "
-            "if clusters were Gaussian: their tails are heavy; remove extreme rows, or try "
-            "clusterwise.TablePreparation."
-        )
+        yield HeavyTailsWarning(share=share, expected=FAR)
 
 
-def _correlated_members(clusters: Sequence[np.ndarray]) -> Iterator[str]:
+def _correlated_members(clusters: Sequence[np.ndarray]) -> Iterator[MisfitWarning]:
     """Correlations that diagonal or spherical covariances pass over."""
     strongest = 0.0
     for members in clusters:
@@ -194,14 +192,10 @@ def _correlated_members(clusters: Sequence[np.ndarray]) -> Iterator[str]:
             correlations = np.abs(np.corrcoef(varying.T)) - np.eye(varying.shape[1])
             strongest = max(strongest, float(correlations.max()))
     if strongest > CORRELATED:
-        yield (
-            f"columns are correlated within clusters (up to {strongest:.2f}), which diagonal covariances "
-            "cannot "
-            "describe; try covariance_type='full', or fewer columns."
-        )
+        yield CorrelatedColumnsWarning(correlation=strongest)
 
 
-def _heaps(features: np.ndarray) -> Iterator[str]:
+def _heaps(features: np.ndarray) -> Iterator[MisfitWarning]:
     """One cluster that falls into groups along a column or a principal axis."""
     if any(_has_few_values(column) for column in features.T):
         return  # values that repeat are heaps, too
@@ -210,11 +204,7 @@ def _heaps(features: np.ndarray) -> Iterator[str]:
     for values in (*features.T[:20], *(centred @ axes[:3].T).T):
         depth = valley(np.ascontiguousarray(values))
         if depth < TWO_HEAPS:
-            yield (
-                "there is one cluster, but the rows fall into groups that can be seen along a single axis "
-                "(between "
-                f"them the density is {depth:.2f} of the lower peak); try clusterwise.Clusterer."
-            )
+            yield SeveralGroupsWarning(depth=depth)
             return
 
 
@@ -228,39 +218,25 @@ def _skewed_columns(
 
 def _pieces(
     clusters: Sequence[np.ndarray], n: int, judged: bool, skewed_columns: Iterator[str]
-) -> Iterator[str]:
+) -> Iterator[MisfitWarning]:
     """Clusters that run into each other without a gap: parts of a Gaussian, a skewed or a bent cloud."""
     for members in _groups_without_gap(clusters):
         share = sum(len(clusters[k]) for k in members) / n
-        here = f"{len(members)} clusters with {100 * share:.0f} % of the rows"
         skewed = list(itertools.islice(skewed_columns, 3)) if share > FOLLOWED else []
         if not judged and _is_one_gaussian([clusters[k] for k in members]):
-            yield (
-                f"{here} together look like one Gaussian; try refine='search', or clusterwise.GaussianSearch."
-            )
+            yield OneGaussianWarning(n_clusters=len(members), share=share)
         elif skewed:
-            shown = ", ".join(skewed)
-            yield (
-                f"{here} run into each other without a gap, and {shown} would be easier to describe by "
-                "logarithms or roots: they may be parts of skewed clusters; try clusterwise.TablePreparation."
-            )
+            yield SkewedClustersWarning(n_clusters=len(members), share=share, columns=skewed)
         elif len(members) > MOST_WITHOUT_GAP:
-            yield (
-                f"{here} run into each other without a gap: they look like parts of fewer clusters that are "
-                "not "
-                "Gaussian; try clusterwise.Clusterer."
-            )
+            yield BentClustersWarning(n_clusters=len(members), share=share)
 
 
-def _parts_of_one_gaussian(clusters: Sequence[np.ndarray], n: int) -> Iterator[str]:
+def _parts_of_one_gaussian(clusters: Sequence[np.ndarray], n: int) -> Iterator[MisfitWarning]:
     """Clusters without a gap between them that one Gaussian describes better."""
     for members in _groups_without_gap(clusters):
         if _is_one_gaussian([clusters[k] for k in members]):
             share = sum(len(clusters[k]) for k in members) / n
-            yield (
-                f"{len(members)} clusters with {100 * share:.0f} % of the rows together look like "
-                "one Gaussian; compare with clusterwise.GaussianSearch."
-            )
+            yield OneGaussianWarning(n_clusters=len(members), share=share)
 
 
 def _groups_without_gap(clusters: Sequence[np.ndarray]) -> list[list[int]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -13,10 +12,9 @@ from sklearn.base import _fit_context
 from sklearn.utils.validation import check_is_fitted
 
 from clusterwise._threads import one_thread
-from clusterwise.exceptions import CapReachedWarning, MisfitWarning
+from clusterwise.exceptions import CapReachedWarning, ClusterwiseWarning, MisfitWarning
 from clusterwise.fitting.base import BaseClusterer
 from clusterwise.fitting.batches import fit_batches
-from clusterwise.fitting.callers import level_of_caller
 from clusterwise.fitting.describe import Description, network_labels
 from clusterwise.fitting.fitting import Stages
 from clusterwise.fitting.misfit import rows_to_check
@@ -151,7 +149,7 @@ class PipelinedClusterer(BaseClusterer):
                 description = pipeline.describe(one, proposal, pipeline.refine(one, proposal))
                 found.append((description.labels, description.membership))
                 misfits = self._find_misfits(one, description, pipeline)
-                self._warn(one, self._is_capped(proposal, description), misfits, f"{name}: ")
+                self._warn(one, self._is_capped(proposal, description), misfits, name)
         return found
 
     def _points(self, X: Any, name: str = "X") -> np.ndarray:
@@ -180,7 +178,9 @@ class PipelinedClusterer(BaseClusterer):
             description.outlier_scores,
         )
 
-    def _find_misfits(self, prepared: Prepared, description: Description, pipeline: Stages) -> list[str]:
+    def _find_misfits(
+        self, prepared: Prepared, description: Description, pipeline: Stages
+    ) -> list[MisfitWarning]:
         rows = rows_to_check(prepared.n_rows)
         labels = description.labels[prepared.order[rows]]
         judged = pipeline.how == "search"
@@ -190,24 +190,17 @@ class PipelinedClusterer(BaseClusterer):
         self,
         prepared: Prepared,
         cap_reached: bool,
-        misfits: Sequence[str],
-        prefix: str = "",
+        misfits: Sequence[MisfitWarning],
+        name: str = "",
     ) -> None:
         """Say what a user should know of a data set."""
-        for category, message in self._notes(prepared, cap_reached):
-            warnings.warn(prefix + message, category, stacklevel=level_of_caller())
-        for message in misfits:
-            warnings.warn(
-                f"{prefix}{type(self).__name__}: {message}", MisfitWarning, stacklevel=level_of_caller()
-            )
+        for warning in (*self._notes(prepared, cap_reached), *misfits):
+            warning.name = name
+            self._issue(warning)
 
-    def _notes(self, prepared: Prepared, cap_reached: bool) -> Iterator[tuple[type[Warning], str]]:
+    def _notes(self, prepared: Prepared, cap_reached: bool) -> Iterator[ClusterwiseWarning]:
         if cap_reached:
-            yield (
-                CapReachedWarning,
-                f"{type(self).__name__} reached its cap of {self.max_clusters} clusters, and rows beyond it "
-                "joined the nearest one; raise max_clusters if you expect more.",
-            )
+            yield CapReachedWarning(max_clusters=self.max_clusters)
 
     # -- besides the answer -----------------------------------------------------------------------
 
@@ -228,11 +221,11 @@ class PipelinedClusterer(BaseClusterer):
         check_is_fitted(self)
         return self._with_other_k_said(k_posterior(self._believe(self._draws_of_posterior())))
 
-    def _why_other_k(self, likeliest: int) -> str:
-        why = "k_posterior_ also counts candidates that fit did not consider; "
+    def _why_other_k(self, likeliest: int) -> tuple[str, str]:
+        why = "the probabilities also count candidates that fit did not consider"
         if "n_draws" in self.get_params(deep=False):
-            return f"{why}fit with n_draws={DRAWS_OF_POSTERIOR} to consider them."
-        return f"{why}see sample_partitions for them."
+            return why, f"fit with n_draws={DRAWS_OF_POSTERIOR} to consider them"
+        return why, "see sample_partitions for them"
 
     def sample_partitions(self, n_samples: int = 50) -> PartitionPosterior:
         """Draw partitions of the rows of ``fit``.

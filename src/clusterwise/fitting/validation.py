@@ -18,6 +18,7 @@ from clusterwise.exceptions import (
     FeatureCountError,
     InvalidDataError,
     InvalidTypeError,
+    WeightsWidthError,
 )
 from clusterwise.gaussian.niw import CovarianceType
 from clusterwise.rows import RowSource
@@ -174,14 +175,10 @@ def require_width(
 
     Weights that were trained ``from_labels`` know what each column means; no projection will do.
     """
-    if width != n_features and from_labels:
-        raise FeatureCountError(
-            f"{name} has {width} features, but the weights {weights_name!r} were trained on {n_features}; "
-            "pass the columns that they were trained on, in the same order."
-        )
     if width != n_features:
-        raise FeatureCountError(
-            f"{name} has {width} features, but the weights {weights_name!r} take {n_features}; "
-            f"select {n_features} columns, pass projection='pca', or use weights made for your number of "
-            "features."
+        error = WeightsWidthError(
+            name=name, width=width, weights=weights_name, expected=n_features, from_labels=from_labels
         )
+        if from_labels:
+            error.remedy = "pass the columns that they were trained on, in the same order"
+        raise error

@@ -131,7 +131,7 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
         if self.filtering not in (None, trained_for):
             raise WeightsFileError(
                 f"The weights {weights.name!r} are for {trained_for} filtering, not for {self.filtering}; "
-                f"pass filtering={trained_for!r} or other weights."
+                "choose that filtering or other weights."
             )
         return weights
 

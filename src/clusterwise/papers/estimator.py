@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _get_feature_names, check_is_fitted
 
-from clusterwise.exceptions import ClusterwiseError, InvalidDataError, OutsidePriorWarning
+from clusterwise.exceptions import ClusterwiseError, ClusterwiseWarning, InvalidDataError, MisfitWarning
 from clusterwise.fitting.describe import Description
 from clusterwise.fitting.features import fit_feature_map
 from clusterwise.fitting.fitting import Pipeline, Stages
@@ -23,7 +23,7 @@ from clusterwise.fitting.propose import Proposal
 from clusterwise.fitting.refine import Refine
 from clusterwise.fitting.validation import require_columns, require_width
 from clusterwise.papers.cut_rule import CutRule
-from clusterwise.papers.outside_prior import describe_far_rows
+from clusterwise.papers.outside_prior import find_far_rows
 from clusterwise.papers.proposer import NetworkProposer, on_device
 from clusterwise.pretrained import Weights, get_weights
 from clusterwise.rows import RowSource
@@ -194,18 +194,15 @@ class AmortizedClusterer(PipelinedClusterer):
         super()._store_proposal(prepared, proposal, description, seed)
         self._weights_name = self._weights().name  # a fitted estimator does without its weights
 
-    def _notes(self, prepared: Prepared, cap_reached: bool) -> Iterator[tuple[type[Warning], str]]:
+    def _notes(self, prepared: Prepared, cap_reached: bool) -> Iterator[ClusterwiseWarning]:
         yield from super()._notes(prepared, cap_reached)
         weights = self._weights()
-        far_rows = describe_far_rows(prepared.features, float(weights.facts["largest_coordinate"]))
-        if far_rows is not None:
-            yield (
-                OutsidePriorWarning,
-                f"{far_rows} the data that the weights {weights.name!r} were trained on; remove extreme rows "
-                "or transform the features (log, ranks).",
-            )
+        known = float(weights.facts["largest_coordinate"])
+        yield from find_far_rows(prepared.features, known, weights.name)
 
-    def _find_misfits(self, prepared: Prepared, description: Description, pipeline: Stages) -> list[str]:
+    def _find_misfits(
+        self, prepared: Prepared, description: Description, pipeline: Stages
+    ) -> list[MisfitWarning]:
         if "encoder" in self._weights().recipe:  # classes, not Gaussians, are what the network was taught
             return []
         return super()._find_misfits(prepared, description, pipeline)

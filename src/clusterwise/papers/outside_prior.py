@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-__all__ = ["describe_far_rows"]
+from clusterwise.exceptions import FarRowsWarning
+
+__all__ = ["find_far_rows"]
 
 # Training data reach this much farther only once in a thousand data sets, times this margin.
 MARGIN = 1.5
@@ -19,8 +23,8 @@ FEWEST_ROWS = 20
 ROUNDING = 1e-14
 
 
-def describe_far_rows(features: np.ndarray, known_reach: float) -> str | None:
-    """Say how far out some rows of scaled features (n, f) lie, if the network never saw such data.
+def find_far_rows(features: np.ndarray, known_reach: float, weights: str) -> Iterator[FarRowsWarning]:
+    """A warning of how far out some rows of scaled features (n, f) lie, if the weights never saw such data.
 
     ``known_reach`` is how far training data of unit spread reach. One extreme row of n has at most
     sqrt(n f) spreads, because it is a part of the spread itself; therefore the farthest rows are also
@@ -28,14 +32,14 @@ def describe_far_rows(features: np.ndarray, known_reach: float) -> str | None:
     """
     reach = float(np.abs(features).max())
     if reach > MARGIN * known_reach:
-        return f"some rows lie {reach:.0f} spreads from the centre, beyond the {known_reach:.0f} of"
+        yield FarRowsWarning(weights=weights, distance=reach, known=known_reach)
+        return
     if len(features) < FEWEST_ROWS or (reach < NEAR and FEW * len(features) >= 1):
-        return None
+        return
     centre = np.median(features, axis=0)
     distances = np.sqrt(np.square(features - centre).mean(axis=1))
     n_ordinary = len(features) - max(1, int(FEW * len(features)))
     ordinary = features[np.argpartition(distances, n_ordinary - 1)[:n_ordinary]]
     spread = float(ordinary.std(axis=0).max())
     if spread > ROUNDING and distances.max() > FARTHEST_SPREADS * spread:
-        return f"a few rows lie {distances.max() / spread:.0f} spreads of the others away from them, unlike"
-    return None
+        yield FarRowsWarning(weights=weights, distance=float(distances.max() / spread))

@@ -66,7 +66,7 @@ def get_weights(weights: str | Path | Weights, method: str | None = None) -> Wei
     if method is not None and loaded.model.method != method:
         raise WeightsFileError(
             f"The weights {loaded.name!r} are for {loaded.model.method}, not for {method}; "
-            "choose others with `weights=`."
+            "choose other weights."
         )
     return loaded
 

@@ -210,8 +210,8 @@ def about_k(estimator: Any, k_posterior: Mapping[int, float]) -> str:
     line = "The probability of each number of clusters; the number used in this report is in colour."
     if likeliest == taken:
         return line
-    why = estimator._why_other_k(likeliest) if hasattr(estimator, "_why_other_k") else ""
-    return f"{line} It is not the likeliest one, which is {likeliest}: {why}".rstrip(": ")
+    line = f"{line} It is not the likeliest one, which is {likeliest}"
+    return f"{line}: {estimator._why_other_k(likeliest)[0]}." if hasattr(estimator, "_why_other_k") else line
 
 
 def summary(estimator: Any, k_posterior: Mapping[int, float] | None) -> str:

@@ -161,9 +161,10 @@ def write_report(
         numeric = [column for column in columns if column.kind == "number"]
         value_names = tuple(column.name for column in numeric)
         values = np.column_stack([np.empty((len(labels), 0)), *(column.values for column in numeric)])
+    misfits = [misfit.finding() for misfit in getattr(estimator, "misfits_", ())]
     warned = [
         *warned,
-        *(m for m in getattr(estimator, "misfits_", ()) if not any(m in line for line in warned)),
+        *(f"{line}." for line in misfits if not any(line in other for other in warned)),
     ]
     has_ellipses = estimator.gaussian_ and points.shape[1] > 1
     drawn, axes = _to_draw(points, names, values, value_names, has_ellipses)

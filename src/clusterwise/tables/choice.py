@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
-from clusterwise.exceptions import InvalidDataError
+from clusterwise.exceptions import UnknownColumnError
 from clusterwise.tables.columns import Column, TableColumns
 
 __all__ = ["choose", "sentences"]
@@ -94,8 +94,7 @@ def _places(table: TableColumns, wanted: Sequence[str], parameter: str) -> list[
         if not matches and name.isdecimal() and int(name) < len(names):
             matches = [int(name)]
         if not matches:
-            shown = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
-            raise InvalidDataError(f"{parameter} names {name!r}, which is not a column; there are {shown}.")
+            raise UnknownColumnError(parameter=parameter, column=name, known=names)
         places += matches
     return places
 
@@ -131,14 +130,16 @@ def choose(
     return used, aside
 
 
-def sentences(aside: dict[str, str], can_include: bool = True) -> list[str]:
-    """One line for each column that was set aside, with the way to force it in where there is one."""
+def sentences(
+    aside: dict[str, str], include: Callable[[str], str] | None = "include=[{!r}]".format
+) -> list[str]:
+    """One line for each column that was set aside, with the way to ``include`` it where there is one."""
     lines = []
     for name, reason in aside.items():
         if reason == "was not selected":
             continue
         fixed = reason in ("is empty", "holds neither numbers nor words")
         fixed |= "same value" in reason or EMPTY in reason
-        how = "" if fixed or not can_include else f"; use it with include=[{name!r}]"
+        how = "" if fixed or include is None else f"; use it with {include(name)}"
         lines.append(f"column {name!r} is set aside: it {reason}{how}.")
     return lines

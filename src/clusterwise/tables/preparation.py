@@ -14,7 +14,7 @@ from sklearn.impute import KNNImputer
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from clusterwise.exceptions import FeatureCountError, InvalidDataError
+from clusterwise.exceptions import FeatureCountError, InvalidDataError, NoColumnError
 from clusterwise.tables.choice import choose, sentences
 from clusterwise.tables.columns import Column, TableColumns, read_columns
 from clusterwise.tables.encoding import Encoding, Words, fit_encoding
@@ -84,6 +84,8 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         For each other column why it is not.
     notes_ : list of str
         What was done, one sentence each: columns set aside, rows with many missing values, projections.
+    remarks_ : list of str
+        The part of ``notes_`` that is not about columns set aside.
     rows_lacking_much_ : ndarray of int
         Rows of ``fit`` without a value in more than half of the columns in use.
     n_features_in_ : int
@@ -141,7 +143,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         self._encoded: _Encoded | None = None
         self._reduction: Reduction | None = None
         self.set_aside_: dict[str, str] = {}
-        self._remarks: list[str] = []
+        self.remarks_: list[str] = []
         self.rows_lacking_much_ = np.empty(0, dtype=np.int64)
         if scipy.sparse.issparse(X):
             return self._fit_sparse(X)
@@ -158,7 +160,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         if points is not None and not np.isnan(points).any() and looks_like_embedding(points):
             self._places = places
             self._reduction = fit_embedding(points, self.n_components, self.random_state)
-            self._remarks.append(
+            self.remarks_.append(
                 f"{len(places)} columns look like an embedding: rows are brought to unit length and "
                 f"projected onto {self._reduction.n_features} principal components."
             )
@@ -172,7 +174,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         rows = X.tocsr().astype(np.float64)
         self._reduction = fit_sparse(rows, self.n_components, self.random_state)
         self.used_ = [f"x{place}" for place in range(X.shape[1])]
-        self._remarks.append(
+        self.remarks_.append(
             f"the sparse matrix is projected onto {self._reduction.n_features} singular vectors; rows are "
             "brought to unit length before."
         )
@@ -202,7 +204,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         if features.shape[1] <= self.max_features:
             return features
         self._reduction = fit_projection(features, self.max_features, self.random_state)
-        self._remarks.append(
+        self.remarks_.append(
             f"{features.shape[1]} features are projected onto {self._reduction.n_features} principal "
             "components."
         )
@@ -212,7 +214,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         for column in columns:
             if column.stray:
                 row, word = column.stray[0]
-                self._remarks.append(
+                self.remarks_.append(
                     f"words in column {column.name!r} count as missing values: {len(column.stray):,} "
                     f"cell{'s' * (len(column.stray) > 1)} (row {row}: {word[:40]!r})."
                 )
@@ -220,21 +222,21 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         if n_missing:
             plural = "s" * (n_missing != 1)
             verb = "is" if n_missing == 1 else "are"
-            self._remarks.append(
+            self.remarks_.append(
                 f"{n_missing:,} missing value{plural} {verb} filled in from the most similar rows."
             )
         lacking = self.rows_lacking_much_
         if len(lacking):
             shown = ", ".join(map(str, lacking[:5])) + (", ..." if len(lacking) > 5 else "")
             rows, labels = ("row", "its label means") if len(lacking) == 1 else ("rows", "their labels mean")
-            self._remarks.append(
+            self.remarks_.append(
                 f"{len(lacking):,} {rows} without a value in more than half of the columns ({shown}): "
                 f"{labels} little."
             )
         shared = [name for name, weight in zip(self._names_out, weights, strict=True) if weight < 1]
         if shared:
             names = ", ".join(map(repr, shared[:6])) + (", ..." if len(shared) > 6 else "")
-            self._remarks.append(f"columns that say the same as another count less: {names}.")
+            self.remarks_.append(f"columns that say the same as another count less: {names}.")
 
     def _learn_names(self, table: TableColumns) -> None:
         self.n_features_in_ = len(table.columns)
@@ -252,13 +254,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             if column.kind == "number" and "same value" in self.set_aside_.get(column.name, "")
         ]
         if not same or len(same) < len(table.columns):
-            texts = any("free text" in reason for reason in self.set_aside_.values())
-            raise InvalidDataError(
-                "no column is left to cluster by: "
-                + " ".join(sentences(self.set_aside_))
-                + " Name those to use with columns=."
-                + (" Texts must become numbers first: a TF-IDF matrix or embeddings." if texts else "")
-            )
+            raise NoColumnError(set_aside=self.set_aside_)
         return same[:1]
 
     def transform(self, X: Any) -> np.ndarray:
@@ -323,7 +319,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     def notes_(self) -> list[str]:
         """What was done, one sentence each."""
         check_is_fitted(self)
-        return [*sentences(self.set_aside_), *self._remarks]
+        return [*sentences(self.set_aside_), *self.remarks_]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from clusterwise.exceptions import FileFormatWarning, InvalidDataError
+from clusterwise.exceptions import FirstSheetWarning, InvalidDataError
 from clusterwise.tables.file_tables import import_or_say
 from clusterwise.tables.text import column_names_of
 
@@ -25,12 +25,8 @@ def read_workbook(path: Path) -> Any:
         raise InvalidDataError(f"{path} is damaged or no Excel workbook; save it again as .xlsx.") from error
     sheet, *others = book.worksheets
     if others:
-        warnings.warn(
-            f"{path} has {1 + len(others)} sheets, and the first, {sheet.title!r}, is read; save another one "
-            "as a file of its own to cluster it.",
-            FileFormatWarning,
-            stacklevel=2,
-        )
+        titles = [each.title for each in book.worksheets]
+        warnings.warn(FirstSheetWarning(file=str(path), sheets=titles), stacklevel=2)
     rows = [row for row in sheet.iter_rows(values_only=True) if any(c is not None for c in row)]
     book.close()
     if not rows:

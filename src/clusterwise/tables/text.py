@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Sequence
 
 from clusterwise._names import distinct_names
-from clusterwise.exceptions import FileFormatWarning, InvalidDataError
+from clusterwise.exceptions import GuessedEncodingWarning, InvalidDataError
 
 __all__ = ["as_utf8", "column_names_of", "find_separator", "first_rows", "line_of_row", "tidy_lines"]
 
@@ -50,12 +50,7 @@ def as_utf8(data: bytes, name: str) -> bytes:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         text, encoding = _single_bytes(data)
-        warnings.warn(
-            f"{name} is not UTF-8 (line {line}) and is read as {encoding}; save it as UTF-8 if letters look "
-            "wrong.",
-            FileFormatWarning,
-            stacklevel=2,
-        )
+        warnings.warn(GuessedEncodingWarning(file=name, line=line, encoding=encoding), stacklevel=2)
         return text.encode("utf-8")
     return data
 

@@ -190,12 +190,7 @@ def train_on_table(
 
 def _warn_of_few_classes(n_classes: int) -> None:
     if n_classes < FEW_CLASSES:
-        warnings.warn(
-            f"there are {n_classes} classes to learn from; what sets unseen classes apart takes ten or more: "
-            "compare the result with that of an estimator without training, such as clusterwise.Clusterer.",
-            FewClassesWarning,
-            stacklevel=4,
-        )
+        warnings.warn(FewClassesWarning(n_classes=n_classes), stacklevel=4)
 
 
 def better_encoder(recipe: Recipe, source: LabelledSource) -> EncoderKind:

@@ -70,7 +70,7 @@ def table_with_labels(
     used, aside = choose(columns, None, [name for name in special if name is not None], ())
     words = [place for place in used if columns.columns[place].kind != "number"]
     numbers = [columns.columns[place] for place in used if place not in words]
-    notes = sentences(aside, can_include=False)
+    notes = sentences(aside, include=None)
     notes += [
         f"column {columns.columns[place].name!r} is set aside: it holds no numbers; turn it into numbers to "
         "use it."
