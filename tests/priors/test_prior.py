@@ -11,8 +11,14 @@ from scipy.special import logsumexp
 from scipy.stats import ks_2samp
 
 from clusterwise.exceptions import RecipeError
-from clusterwise.priors import PRIORS, ChineseRestaurantMixture, LabelledSet, MixtureOfGaussians, make_prior
-from clusterwise.priors.by_name import Blend
+from clusterwise.priors import (
+    PRIORS,
+    Blend,
+    ChineseRestaurantMixture,
+    LabelledSet,
+    MixtureOfGaussians,
+    make_prior,
+)
 
 MIXTURES = ("mixture-of-gaussians", "warped-gaussians")
 ONE, MANY = MixtureOfGaussians(k_exact=1), MixtureOfGaussians(k_exact=9)

@@ -25,7 +25,7 @@ def recipe_of(method: str) -> Recipe:
             "name": "small",
             "method": method,
             "model": {"width": 8, "n_rounds": 1},
-            "prior": {"name": "broad", "most_rows": 80},
+            "prior": {"name": "broad", "max_rows": 80},
             "seed": 3,
             "tables": {"n_tables": 6, "n_validation": 2, "per_batch": 3},
             "optimizer": {"steps": 3, "warm_up": 1},

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clusterwise.priors.broad import disturbances as disturb
-from clusterwise.priors.broad.table import NOISE
+from clusterwise.priors.broad.labelled_table import NOISE
 
 
 def sample(seed: int, d: int = 3) -> tuple[np.ndarray, np.ndarray]:

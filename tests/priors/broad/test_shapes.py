@@ -5,17 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clusterwise.priors.broad.arrangements import ARRANGEMENTS, draw_arrangement
-from clusterwise.priors.broad.composites import draw_composite
-from clusterwise.priors.broad.embeddings import draw_embedding
-from clusterwise.priors.broad.mixtures import (
+from clusterwise.priors.broad.arrangements import ARRANGEMENTS, draw_arrangement, draw_composite
+from clusterwise.priors.broad.centred import (
     draw_densities,
     draw_gaussians,
     draw_grid,
     draw_mixture,
     draw_single,
 )
-from clusterwise.priors.broad.records import draw_records
+from clusterwise.priors.broad.fields import draw_records
+from clusterwise.priors.broad.manifolds import draw_embedding
 from clusterwise.priors.broad.shapes import BLOBS, SHAPES, along_path, draw_family, draw_shape, draw_style
 
 KINDS = [draw_mixture, draw_gaussians, draw_grid, draw_densities, draw_records, draw_embedding]
@@ -52,7 +51,7 @@ def test_a_path_is_followed_evenly() -> None:
 @pytest.mark.parametrize("name", ARRANGEMENTS)
 def test_arrangements_use_all_their_clusters(name: str) -> None:
     what = ARRANGEMENTS[name]
-    for k in range(what.fewest, what.most + 1):
+    for k in range(what.min_k, what.max_k + 1):
         points, labels = what.draw(np.random.default_rng(k), 400, k)
         assert points.shape in ((400, 2), (400, 3))
         assert np.isfinite(points).all()

@@ -1,6 +1,6 @@
 """A broad prior over labelled tables, from which networks learn to judge clusterings of any table."""
 
-from clusterwise.priors.broad.prior import BroadPrior
-from clusterwise.priors.broad.table import NOISE, LabelledTable
+from clusterwise.priors.broad.broad_prior import BroadPrior
+from clusterwise.priors.broad.labelled_table import NOISE, LabelledTable
 
 __all__ = ["NOISE", "BroadPrior", "LabelledTable"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial import cKDTree
 
-from clusterwise.priors.broad.geometry import rotate
-from clusterwise.priors.broad.table import NOISE
+from clusterwise.priors.broad.labelled_table import NOISE
+from clusterwise.priors.broad.shapes import rotate
 
 __all__ = [
     "add_columns",
@@ -66,10 +66,10 @@ def label_noise(points: np.ndarray, labels: np.ndarray, noise: np.ndarray) -> np
     if d > 5 or n < 10:
         return out
     tree = cKDTree(points)
-    gaps, near = tree.query(noise, k=3)
-    own_gaps = tree.query(points[near[:, 0]], k=4)[0][:, 3]
+    gaps, neighbours = tree.query(noise, k=3)
+    own_gaps = tree.query(points[neighbours[:, 0]], k=4)[0][:, 3]
     within = gaps[:, 2] <= own_gaps
-    out[within] = labels[near[within, 0]]
+    out[within] = labels[neighbours[within, 0]]
     return out
 
 

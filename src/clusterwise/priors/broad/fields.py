@@ -3,7 +3,8 @@
 Categories come from latent classes (Lazarsfeld & Henry, *Latent structure analysis*, 1968): each class has
 its own probabilities of the levels of a column, and columns are independent within a class. All other kinds
 are simple generative models of the tables that people cluster most: answers on a scale, counts of words or
-genes, many columns that each say little, series and spectra, rows that are copies of each other.
+genes, many columns that each say little, series and spectra, rows that are copies of each other. In records
+all clusters share the correlations between columns and differ in some of them, which are of mixed types.
 """
 
 from __future__ import annotations
@@ -12,15 +13,20 @@ from collections.abc import Callable
 
 import numpy as np
 
-from clusterwise.priors.broad.overlap import clarity, hopeless_groups, link_counts
-from clusterwise.priors.broad.sizes import draw_sizes, log_uniform
-from clusterwise.priors.broad.table import LabelledTable
+from clusterwise.priors.broad.centred import scatter_matrices, spread_apart
+from clusterwise.priors.broad.labelled_table import (
+    EASIER,
+    MAX_TRIES,
+    LabelledTable,
+    by_cluster,
+    draw_sizes,
+    log_uniform,
+    told_apart,
+)
 
-__all__ = ["draw_field"]
+__all__ = ["FIELDS", "draw_field", "draw_records"]
 
-_TRIES = 5
-_EASIER = 1.35
-_MIN_CLARITY = 0.3
+_MIN_PURITY = 0.3
 _SINGLE_SHARE = 0.12
 _MAX_CLUSTERS = 15
 # Columns (n, d), and which of them are categories.
@@ -207,7 +213,7 @@ def _draw_unions(rng: np.random.Generator, sizes: np.ndarray, ease: float) -> _D
     return points * np.exp(rng.choice([0.0, 0.5]) * rng.standard_normal(d)), ()
 
 
-_FIELDS: dict[str, tuple[float, Callable[[np.random.Generator, np.ndarray, float], _Drawn]]] = {
+FIELDS: dict[str, tuple[float, Callable[[np.random.Generator, np.ndarray, float], _Drawn]]] = {
     "categories": (0.2, _draw_categories),
     "mixed": (0.12, _draw_mixed),
     "dummies": (0.08, _draw_dummies),
@@ -233,12 +239,12 @@ def _for_distances(columns: np.ndarray, categories: tuple[int, ...]) -> np.ndarr
 
 def draw_field(rng: np.random.Generator, n: int) -> LabelledTable:
     """One table of n rows of one of these kinds, sorted by cluster."""
-    names = list(_FIELDS)
-    shares = np.array([share for share, _ in _FIELDS.values()])
+    names = list(FIELDS)
+    shares = np.array([share for share, _ in FIELDS.values()])
     kind = names[int(rng.choice(len(names), p=shares / shares.sum()))]
     if kind == "wide":
         n = int(np.clip(n, 30, 250))
-    columns, categories, labels = _draw_clusters(rng, kind, n)
+    columns, labels, categories = _draw_clusters(rng, kind, n)
     if not categories and kind != "copies" and rng.random() < 0.05:  # a typo
         row, column = int(rng.integers(n)), int(rng.integers(columns.shape[1]))
         columns[row, column] = (columns[row, column] + columns[:, column].std()) * 1000
@@ -251,24 +257,58 @@ def draw_field(rng: np.random.Generator, n: int) -> LabelledTable:
 
 def _draw_clusters(
     rng: np.random.Generator, kind: str, n: int
-) -> tuple[np.ndarray, tuple[int, ...], np.ndarray]:
-    """Columns (n, d), the categories among them, and labels (n,), sorted.
+) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
+    """Columns (n, d), labels (n,), sorted, and which columns are categories.
 
     Each new try is easier. Clusters that cannot be told apart even then are one.
     """
-    most = max(1, min(_MAX_CLUSTERS, n // 10))
+    max_k = max(1, min(_MAX_CLUSTERS, n // 10))
     single = rng.random() < _SINGLE_SHARE and kind != "copies"
-    k = 1 if single or most < 2 else 2 + (int(rng.geometric(0.3)) - 1) % (most - 1)
+    k = 1 if single or max_k < 2 else 2 + (int(rng.geometric(0.3)) - 1) % (max_k - 1)
     sizes = draw_sizes(rng, n, k)
-    labels = np.repeat(np.arange(k), sizes)
-    for attempt in range(-1, _TRIES):
-        columns, categories = _FIELDS[kind][1](rng, sizes, _EASIER**attempt)
+    labels = merged = np.repeat(np.arange(k), sizes)
+    for attempt in range(-1, MAX_TRIES):
+        columns, categories = FIELDS[kind][1](rng, sizes, EASIER**attempt)
         if k == 1:
-            return columns, categories, labels
-        links = link_counts(rng, _for_distances(columns, categories), labels, k)
-        groups = hopeless_groups(links)
-        if clarity(links) >= _MIN_CLARITY and groups.max() + 1 >= max(2, 0.7 * k):
             break
-    merged = groups[labels]
-    order = np.argsort(merged, kind="stable")
-    return columns[order], categories, merged[order]
+        clear, merged = told_apart(rng, _for_distances(columns, categories), labels, _MIN_PURITY, 0.7)
+        if clear:
+            break
+    return *by_cluster(columns, merged), categories
+
+
+def _as_types(rng: np.random.Generator, columns: np.ndarray) -> np.ndarray:
+    """Turn some of the columns (n, d) into skewed ones, counts, and categories."""
+    n_types = 4
+    shares = rng.dirichlet([2.0, 0.7, 0.5, 0.5])
+    types = rng.choice(n_types, columns.shape[1], p=shares)
+    scaled = (columns - columns.mean(axis=0)) / (columns.std(axis=0) + 1e-12)
+    out = columns.copy()
+    skewed, counts, levels = (types == j for j in (1, 2, 3))
+    out[:, skewed] = np.exp(rng.uniform(0.3, 0.8) * np.clip(scaled[:, skewed], -5, 5))
+    out[:, counts] = np.floor(np.exp(0.5 * np.clip(scaled[:, counts], -5, 5) + rng.uniform(0.5, 2.5)))
+    for j in np.flatnonzero(levels):
+        cuts = np.sort(rng.normal(0, 0.8, int(rng.integers(1, 5))))
+        out[:, j] = np.searchsorted(cuts, scaled[:, j])
+    return out
+
+
+def draw_records(rng: np.random.Generator, sizes: np.ndarray, d: int, ease: float = 1.0) -> np.ndarray:
+    """Draw records (n, d), sorted by cluster, with columns of variance 1 or constant."""
+    k, n = len(sizes), int(sizes.sum())
+    n_factors = int(rng.integers(0, 4))
+    noise = rng.standard_normal((n, d))
+    if n_factors:
+        loadings = rng.normal(0, rng.uniform(0.3, 1.0), (n_factors, d))
+        noise += rng.standard_normal((n, n_factors)) @ loadings
+    widths = np.exp(rng.choice([0.0, 0.25]) * rng.standard_normal((k, d)).clip(-2, 2))
+    noise *= np.repeat(widths, sizes, axis=0)
+    weights = rng.standard_exponential(d) ** rng.choice([0.5, 1.0, 2.0])
+    weights[rng.random(d) < rng.choice([0.0, 0.3, 0.6])] = 0.0
+    weights[int(rng.integers(d))] += 1.0  # at least one column matters
+    means = rng.standard_normal((k, d)) * weights
+    means = spread_apart(means, scatter_matrices(noise, sizes), ease * log_uniform(rng, 2.4, 7.0))
+    columns = noise + np.repeat(means, sizes, axis=0)
+    typed = _as_types(rng, columns)
+    spreads = typed.std(axis=0)
+    return typed / np.where(spreads > 1e-9, spreads, 1.0)  # a category may have one level only

@@ -6,15 +6,57 @@ their ``Style``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clusterwise.priors.broad.geometry import directions, lift, rotate
-from clusterwise.priors.broad.sizes import log_uniform
+from clusterwise.priors.broad.labelled_table import log_uniform
 
-__all__ = ["BLOBS", "SHAPES", "THIN", "Style", "along_path", "draw_family", "draw_shape", "draw_style"]
+__all__ = [
+    "BLOBS",
+    "SHAPES",
+    "Style",
+    "along_path",
+    "directions",
+    "draw_family",
+    "draw_shape",
+    "draw_style",
+    "embed",
+    "frame",
+    "rotate",
+]
+
+_EXACT_UP_TO = 6  # beyond this a product of reflections is random enough, and much cheaper
+
+
+def directions(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+    """Draw n unit vectors; shape (n, d)."""
+    vectors = rng.standard_normal((n, d))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True) + 1e-300
+    return vectors
+
+
+def frame(rng: np.random.Generator, m: int, d: int) -> np.ndarray:
+    """Draw m <= d orthonormal directions; shape (m, d)."""
+    basis: np.ndarray = np.linalg.qr(rng.standard_normal((d, m)))[0].T
+    return basis
+
+
+def rotate(rng: np.random.Generator, points: np.ndarray) -> np.ndarray:
+    """Turn points (n, d) in a random way."""
+    d = points.shape[1]
+    if d == 1:
+        return points if rng.random() < 0.5 else -points
+    if d <= _EXACT_UP_TO:
+        return points @ frame(rng, d, d)
+    for mirror in directions(rng, 4, d):
+        points = points - np.outer(2 * (points @ mirror), mirror)
+    return points
+
+
+def embed(rng: np.random.Generator, points: np.ndarray, d: int) -> np.ndarray:
+    """Place points (n, m) into a random m-dimensional subspace of d >= m dimensions."""
+    return points @ frame(rng, points.shape[1], d)
 
 
 @dataclass(frozen=True)
@@ -95,8 +137,8 @@ def _thicken(rng: np.random.Generator, points: np.ndarray, style: Style, d: int)
 
     In many dimensions the noise of each column is smaller, so that the thickness stays the same.
     """
-    lifted = points if points.shape[1] == d and d <= 2 else lift(rng, points, d)
-    return lifted + style.thickness * np.sqrt(min(1.0, 2 / d)) * rng.standard_normal((len(points), d))
+    embedded = points if points.shape[1] == d and d <= 2 else embed(rng, points, d)
+    return embedded + style.thickness * np.sqrt(min(1.0, 2 / d)) * rng.standard_normal((len(points), d))
 
 
 def _ellipse(rng: np.random.Generator, angles: np.ndarray) -> np.ndarray:
@@ -180,53 +222,36 @@ def _sheet(rng: np.random.Generator, n: int, d: int, style: Style) -> np.ndarray
     return _thicken(rng, points - points.mean(axis=0), style, d) if d > 1 else points
 
 
-ShapeLaw = Callable[[np.random.Generator, int, int, Style], np.ndarray]
-BLOBS: dict[str, ShapeLaw] = {
-    "gaussian": _gaussian,
-    "student": _student,
-    "box": _box,
-    "ball": _ball,
-    "wedge": _wedge,
-    "exponential": _exponential,
-    "lognormal": _lognormal,
+# How often each shape is drawn, and how; the first ones exist in one dimension too.
+_BLOBS = {
+    "gaussian": (0.36, _gaussian),
+    "student": (0.10, _student),
+    "box": (0.08, _box),
+    "ball": (0.05, _ball),
+    "wedge": (0.04, _wedge),
+    "exponential": (0.05, _exponential),
+    "lognormal": (0.05, _lognormal),
 }
-THIN: dict[str, ShapeLaw] = {
-    "arc": _arc,
-    "ring": _ring,
-    "segment": _segment,
-    "curve": _curve,
-    "spiral": _spiral,
-    "strokes": _strokes,
-    "hollow": _hollow,
-    "sheet": _sheet,
+_SHAPES = _BLOBS | {
+    "arc": (0.08, _arc),
+    "ring": (0.03, _ring),
+    "segment": (0.05, _segment),
+    "curve": (0.05, _curve),
+    "spiral": (0.015, _spiral),
+    "strokes": (0.03, _strokes),
+    "hollow": (0.025, _hollow),
+    "sheet": (0.03, _sheet),
 }
-SHAPES = {**BLOBS, **THIN}
-_WEIGHTS = {
-    "gaussian": 0.36,
-    "student": 0.10,
-    "box": 0.08,
-    "ball": 0.05,
-    "wedge": 0.04,
-    "exponential": 0.05,
-    "lognormal": 0.05,
-    "arc": 0.08,
-    "ring": 0.03,
-    "segment": 0.05,
-    "curve": 0.05,
-    "spiral": 0.015,
-    "strokes": 0.03,
-    "hollow": 0.025,
-    "sheet": 0.03,
-}
+BLOBS, SHAPES = list(_BLOBS), list(_SHAPES)
 
 
 def draw_family(rng: np.random.Generator, d: int) -> str:
     """Draw the name of a shape that exists in d dimensions."""
-    names = list(BLOBS) if d == 1 else list(SHAPES)
-    ends = np.cumsum([_WEIGHTS[name] for name in names])
+    names = BLOBS if d == 1 else SHAPES
+    ends = np.cumsum([_SHAPES[name][0] for name in names])
     return names[int(np.searchsorted(ends, rng.random() * ends[-1], side="right").clip(0, len(names) - 1))]
 
 
 def draw_shape(rng: np.random.Generator, family: str, n: int, d: int, style: Style) -> np.ndarray:
     """Draw n points of one cluster around the origin; shape (n, d)."""
-    return SHAPES[family](rng, n, d, style)
+    return _SHAPES[family][1](rng, n, d, style)

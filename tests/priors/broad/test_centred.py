@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clusterwise.priors.broad.placement import (
+from clusterwise.priors.broad.centred import (
     draw_centres,
     grid,
     nearest_separations,

@@ -9,43 +9,42 @@ import numpy as np
 
 from clusterwise.exceptions import RecipeError
 from clusterwise.priors.broad import disturbances as disturb
-from clusterwise.priors.broad.arrangements import ARRANGEMENTS, draw_arrangement
-from clusterwise.priors.broad.composites import draw_composite
-from clusterwise.priors.broad.embeddings import draw_embedding
-from clusterwise.priors.broad.fields import draw_field
-from clusterwise.priors.broad.geometry import lift, rotate
-from clusterwise.priors.broad.hierarchies import draw_hierarchy
-from clusterwise.priors.broad.mixtures import (
+from clusterwise.priors.broad.arrangements import ARRANGEMENTS, draw_arrangement, draw_composite
+from clusterwise.priors.broad.centred import (
     draw_densities,
     draw_gaussians,
     draw_grid,
     draw_mixture,
+    draw_plain,
     draw_single,
 )
-from clusterwise.priors.broad.overlap import clarity, hopeless_groups, link_counts
-from clusterwise.priors.broad.plain import draw_plain
-from clusterwise.priors.broad.records import draw_records
-from clusterwise.priors.broad.sizes import (
+from clusterwise.priors.broad.fields import draw_field, draw_records
+from clusterwise.priors.broad.labelled_table import (
+    EASIER,
+    FEW,
+    MAX_TRIES,
+    NOISE,
+    LabelledTable,
+    by_cluster,
     draw_n_clusters,
     draw_n_features,
     draw_n_rows,
     draw_sizes,
     draw_uneven_sizes,
     log_uniform,
+    told_apart,
 )
-from clusterwise.priors.broad.table import NOISE, LabelledTable
-from clusterwise.priors.options import check_options
+from clusterwise.priors.broad.manifolds import draw_embedding, draw_hierarchy
+from clusterwise.priors.broad.shapes import embed, rotate
+from clusterwise.priors.prior import check_options
 
 __all__ = ["BroadPrior"]
 
-_LEAST_ROWS = 20
-_TRIES = 5
-_FEW = 15
-_EASIER = 1.35  # how much farther apart clusters are in each new try
-_LEAST_CLARITY = 0.45  # of tables that are no arrangement
+_MIN_ROWS = 20
+_MIN_PURITY = 0.45  # of neighbours in tables that are no arrangement
 _OWN_FORM = ("embedding", "records")  # kinds with disturbances of their own
-_FEATURES_OF_HIERARCHY = 10  # at least
-_ROWS_OF_HIERARCHY = 5  # times the least rows of other tables: wide tables show little in few rows
+_MIN_FEATURES_OF_HIERARCHY = 10
+_ROWS_OF_HIERARCHY = 5  # times the fewest rows of other tables: wide tables show little in few rows
 _Split = Callable[[np.random.Generator, int, int], np.ndarray]  # rows and clusters -> sizes
 _KINDS: dict[str, Callable[[np.random.Generator, np.ndarray, int, float], np.ndarray]] = {
     "mixture": draw_mixture,
@@ -59,10 +58,10 @@ _KINDS: dict[str, Callable[[np.random.Generator, np.ndarray, int, float], np.nda
 
 @dataclass(frozen=True)
 class BroadPrior:
-    """Tables of 1 to ``most_clusters`` clusters of many shapes, sizes and separations.
+    """Tables of 1 to ``max_clusters`` clusters of many shapes, sizes and separations.
 
-    Embeddings, which are wide by nature, have up to ``most_embedding_features`` features, all other tables
-    up to ``most_features``. In a share ``uneven`` of the tables that are no arrangement, clusters may be
+    Embeddings, which are wide by nature, have up to ``max_embedding_features`` features, all other tables
+    up to ``max_features``. In a share ``uneven`` of the tables that are no arrangement, clusters may be
     a handful of rows next to a thousand. A share ``plain`` are Gaussian mixtures of few features and nothing
     else, a share ``hierarchies`` are wide tables whose classes are one level of a hierarchy, a share
     ``fields`` are tables with categories, counts, series and others; see ``fields``.
@@ -72,11 +71,11 @@ class BroadPrior:
     True
     """
 
-    least_rows: int = field(default=60, metadata={"least": _LEAST_ROWS})
-    most_rows: int = field(default=2000, metadata={"least": _LEAST_ROWS})
-    most_features: int = 64
-    most_embedding_features: int = 128
-    most_clusters: int = 100
+    min_rows: int = field(default=60, metadata={"least": _MIN_ROWS})
+    max_rows: int = field(default=2000, metadata={"least": _MIN_ROWS})
+    max_features: int = 64
+    max_embedding_features: int = 128
+    max_clusters: int = 100
     uneven: float = field(default=0.0, metadata={"least": 0})
     plain: float = field(default=0.0, metadata={"least": 0})
     hierarchies: float = field(default=0.0, metadata={"least": 0})
@@ -84,33 +83,33 @@ class BroadPrior:
 
     def __post_init__(self) -> None:
         check_options(self, "of the broad prior")
-        if self.least_rows > self.most_rows:
+        if self.min_rows > self.max_rows:
             raise RecipeError(
-                f"most_rows of the broad prior must be at least least_rows, got {self.most_rows} "
-                f"and {self.least_rows}."
+                f"max_rows of the broad prior must be at least min_rows, got {self.max_rows} "
+                f"and {self.min_rows}."
             )
 
     def draw_table(self, rng: np.random.Generator, n_rows: int | None = None) -> LabelledTable:
         """Draw one table, of ``n_rows`` rows where that is given."""
-        if n_rows is not None and n_rows < _LEAST_ROWS:
-            raise RecipeError(f"A table of the broad prior has at least {_LEAST_ROWS} rows, got {n_rows}.")
+        if n_rows is not None and n_rows < _MIN_ROWS:
+            raise RecipeError(f"A table of the broad prior has at least {_MIN_ROWS} rows, got {n_rows}.")
         if self.fields and rng.random() < self.fields:
             return self._draw_field(rng, n_rows)
         if self.plain or self.hierarchies:
             u = rng.random()
             if u < self.plain:
-                n = draw_n_rows(rng, self.least_rows, self.most_rows) if n_rows is None else n_rows
+                n = draw_n_rows(rng, self.min_rows, self.max_rows) if n_rows is None else n_rows
                 return _shuffled(rng, *draw_plain(rng, n), "plain")
             if u < self.plain + self.hierarchies:
                 return self._draw_hierarchy(rng, n_rows)
-        n = draw_n_rows(rng, self.least_rows, self.most_rows) if n_rows is None else n_rows
-        k = draw_n_clusters(rng, n, self.most_clusters)
-        d = draw_n_features(rng, max(self.most_features, self.most_embedding_features))
+        n = draw_n_rows(rng, self.min_rows, self.max_rows) if n_rows is None else n_rows
+        k = draw_n_clusters(rng, n, self.max_clusters)
+        d = draw_n_features(rng, max(self.max_features, self.max_embedding_features))
         if rng.random() < _embedding_share(d):
             kind = "embedding"
-            d = min(d, self.most_embedding_features)
+            d = min(d, self.max_embedding_features)
         else:
-            d = min(d, self.most_features)
+            d = min(d, self.max_features)
             kind = _draw_kind(rng, n, k, d)
         has_noise = kind not in _OWN_FORM and rng.random() < 0.3
         n_noise = round(n * rng.uniform(0.01, 0.12)) if has_noise else 0
@@ -122,17 +121,17 @@ class BroadPrior:
         return _shuffled(rng, points, labels, kind)
 
     def _draw_field(self, rng: np.random.Generator, n_rows: int | None) -> LabelledTable:
-        n = draw_n_rows(rng, self.least_rows, self.most_rows) if n_rows is None else n_rows
+        n = draw_n_rows(rng, self.min_rows, self.max_rows) if n_rows is None else n_rows
         drawn = draw_field(rng, n)
         order = rng.permutation(len(drawn.points))
         return replace(drawn, points=drawn.points[order], labels=drawn.labels[order])
 
     def _draw_hierarchy(self, rng: np.random.Generator, n_rows: int | None) -> LabelledTable:
         if n_rows is None:
-            least = min(_ROWS_OF_HIERARCHY * self.least_rows, self.most_rows)
-            n_rows = draw_n_rows(rng, least, self.most_rows)
-        most = max(self.most_embedding_features, _FEATURES_OF_HIERARCHY)
-        d = int(log_uniform(rng, _FEATURES_OF_HIERARCHY, most + 1))
+            min_rows = min(_ROWS_OF_HIERARCHY * self.min_rows, self.max_rows)
+            n_rows = draw_n_rows(rng, min_rows, self.max_rows)
+        max_features = max(self.max_embedding_features, _MIN_FEATURES_OF_HIERARCHY)
+        d = int(log_uniform(rng, _MIN_FEATURES_OF_HIERARCHY, max_features + 1))
         return _shuffled(rng, *draw_hierarchy(rng, n_rows, d), "hierarchy")
 
 
@@ -152,7 +151,7 @@ def _draw_kind(rng: np.random.Generator, n: int, k: int, d: int) -> str:
     if k == 1:
         return "single"
     u = rng.random()
-    if d >= 4 and k <= _FEW and u < 0.25:
+    if d >= 4 and k <= FEW and u < 0.25:
         return "records"
     u = rng.random()
     if 2 <= d <= 16 and u < (0.5 if k <= 5 else 0.2):
@@ -179,11 +178,11 @@ def _draw_n_extra(rng: np.random.Generator, kind: str, k: int, d: int) -> int:
         return int(rng.integers(1, max(2, d // 8))) if rng.random() < 0.1 else 0
     if d < 3:
         flat = ("composite", *ARRANGEMENTS)  # already of two features
-        return int(d == 2 and k <= _FEW and kind not in flat and rng.random() < 0.03)
+        return int(d == 2 and k <= FEW and kind not in flat and rng.random() < 0.03)
     if rng.random() < 0.3:
-        least = 3 if kind in ("shells", "links") else 2
-        most = max(1, d // 2) if k <= _FEW else d // 4
-        return int(rng.integers(0, min(d - least, most) + 1))
+        needed = 3 if kind in ("shells", "links") else 2
+        max_extra = max(1, d // 2) if k <= FEW else d // 4
+        return int(rng.integers(0, min(d - needed, max_extra) + 1))
     return 0
 
 
@@ -197,18 +196,15 @@ def _draw_clusters(
     """
     if k == 1:
         return kind, *_draw_once(rng, kind, n, k, d, split, 1.0)
-    for attempt in range(_TRIES):
-        if attempt >= _TRIES - 2 and kind in ARRANGEMENTS:
+    for attempt in range(MAX_TRIES):
+        if attempt >= MAX_TRIES - 2 and kind in ARRANGEMENTS:
             kind = "mixture"
-        points, labels = _draw_once(rng, kind, n, k, d, split, _EASIER**attempt)
-        links = link_counts(rng, points, labels, k)
-        groups = hopeless_groups(links)
-        least = ARRANGEMENTS[kind].least_clarity if kind in ARRANGEMENTS else _LEAST_CLARITY
-        if clarity(links) >= least and groups.max() + 1 >= max(2, 0.8 * k):
+        points, labels = _draw_once(rng, kind, n, k, d, split, EASIER**attempt)
+        min_purity = ARRANGEMENTS[kind].min_purity if kind in ARRANGEMENTS else _MIN_PURITY
+        clear, merged = told_apart(rng, points, labels, min_purity)
+        if clear:
             break
-    merged = groups[labels]
-    order = np.argsort(merged, kind="stable")
-    return kind, points[order], merged[order]
+    return kind, *by_cluster(points, merged)
 
 
 def _draw_once(
@@ -236,7 +232,7 @@ def _to_dimensions(rng: np.random.Generator, points: np.ndarray, d: int) -> np.n
         return rotate(rng, points)
     spread = points.std()
     noise = rng.standard_normal((len(points), d)) * (rng.uniform(0, 0.1) * spread / np.sqrt(d))
-    return lift(rng, points, d) + noise
+    return embed(rng, points, d) + noise
 
 
 def _disturb(
@@ -270,10 +266,9 @@ def _disturb(
 
 
 def _are_clear(rng: np.random.Generator, points: np.ndarray, labels: np.ndarray) -> bool:
-    """Say whether the clusters can still be told apart, all of them."""
+    """Whether the clusters can still be told apart, all of them."""
     own = labels != NOISE
-    k = int(labels.max()) + 1
-    if k == 1:
+    if labels.max() == 0:
         return True
-    links = link_counts(rng, points[own] / (points[own].std(axis=0) + 1e-12), labels[own], k)
-    return clarity(links) >= _LEAST_CLARITY and int(hopeless_groups(links).max()) + 1 == k
+    scaled = points[own] / (points[own].std(axis=0) + 1e-12)
+    return told_apart(rng, scaled, labels[own], _MIN_PURITY, min_share=1.0)[0]
