@@ -126,9 +126,9 @@ def test_known_priors_are_used_as_given(heaps):
     assert set(np.unique(estimator.trace_["alpha"])) == {0.5}
     prior = estimator._clusters.prior
     assert prior.nu == pytest.approx(9.0)
-    scale = estimator._space.scaling.scale
+    scale = estimator._space.scale
     np.testing.assert_allclose(prior.psi * scale**2, 9.0 * np.array([1e6, 1e-8]))
-    np.testing.assert_allclose(estimator._space.scaling.shift, X.mean(axis=0) + X.std(axis=0))
+    np.testing.assert_allclose(estimator._space.shift, X.mean(axis=0) + X.std(axis=0))
     assert estimator.n_clusters_ == 3
 
 
@@ -299,7 +299,7 @@ def test_pickles(fitted, heaps):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_data_on_disk_are_read_chunk_by_chunk(heaps, tmp_path: Path, dtype, monkeypatch):
     """The same clusters as in memory, without ever holding more than a chunk of the points."""
-    from clusterwise.fitting import tables
+    from clusterwise.fitting import sorting
     from clusterwise.gaussian.rows import Rows
 
     rng = np.random.default_rng(0)
@@ -318,8 +318,8 @@ def test_data_on_disk_are_read_chunk_by_chunk(heaps, tmp_path: Path, dtype, monk
 
     monkeypatch.setattr(Rows, "take", watched)
     monkeypatch.setattr("clusterwise.gaussian.rows.CHUNK", 20_000)
-    monkeypatch.setattr(tables, "ROWS_AT_ONCE", 500)
-    monkeypatch.setattr(tables, "LEAST_MAPPED", 1000)
+    monkeypatch.setattr(sorting, "ROWS_AT_ONCE", 500)
+    monkeypatch.setattr(sorting, "MIN_MAPPED", 1000)
     estimator = DPMixture(n_warm_up=20, n_draws=4, n_chains=1, random_state=0).fit(mapped)
     assert largest < 3001
     assert estimator.n_clusters_ == 2

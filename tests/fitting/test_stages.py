@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from clusterwise.fitting.columns import fit_columns
+from clusterwise.affine import fit_column_map
 from clusterwise.fitting.describe import describe, describe_proposal, network_labels
 from clusterwise.fitting.fitting import Pipeline
 from clusterwise.fitting.posterior import (
@@ -32,7 +32,7 @@ def three(n: int = 90) -> tuple[np.ndarray, np.ndarray]:
 
 
 def prepared_of(points: np.ndarray, max_shown: int | None = None, seed: int = 0) -> Prepared:
-    return prepare(points, lambda ordered: fit_columns(ordered, joint=True), max_shown, seed)
+    return prepare(points, lambda ordered: fit_column_map(ordered, joint=True), max_shown, seed)
 
 
 class Fixed:
@@ -54,7 +54,7 @@ class Fixed:
 def test_rows_are_sorted_and_scaled() -> None:
     points, _ = three()
     prepared = prepared_of(points)
-    np.testing.assert_allclose(prepared.space.undo(prepared.features), points[prepared.order])
+    np.testing.assert_allclose(prepared.space.inverse(prepared.features), points[prepared.order])
     assert (np.diff(prepared.features[:, 0]) >= 0).all()
     np.testing.assert_array_equal(prepared.context, np.arange(90))
     np.testing.assert_array_equal(prepared.shown, np.arange(90))
@@ -87,7 +87,7 @@ def test_nobody_asks_for_draws_that_nobody_judges() -> None:
     points, _ = three()
     for how, expected in (("em", 3), (None, 0)):
         proposer = Fixed(np.zeros(90, dtype=np.int64))
-        pipeline = Pipeline(lambda p: fit_columns(p, joint=True), proposer, how=how, n_draws=3)
+        pipeline = Pipeline(lambda p: fit_column_map(p, joint=True), proposer, how=how, n_draws=3)
         pipeline.propose([pipeline.prepare(points, 0)], 0)
         assert proposer.asked == [expected]
 
@@ -108,7 +108,7 @@ def test_em_keeps_the_number_of_clusters_and_search_finds_it() -> None:
     own = (labels > 0).astype(np.int64)
     for how, k in (("em", 2), ("search", 3), (None, 2)):
         proposer = Fixed(own)
-        pipeline = Pipeline(lambda p: fit_columns(p, joint=True), proposer, how=how)
+        pipeline = Pipeline(lambda p: fit_column_map(p, joint=True), proposer, how=how)
         prepared = pipeline.prepare(points, 0)
         proposer.candidates = (own[prepared.order],)
         (proposal,) = pipeline.propose([prepared], 0)

@@ -7,7 +7,12 @@ import pytest
 
 from clusterwise import DAC
 from clusterwise.exceptions import ClusterwiseError, InvalidDataError
-from clusterwise.fitting.validation import as_points, require_degrees_of_freedom, require_positive
+from clusterwise.fitting.validation import (
+    as_points,
+    require_degrees_of_freedom,
+    require_finite,
+    require_positive,
+)
 
 
 def test_one_kind_of_array() -> None:
@@ -45,3 +50,26 @@ def test_degrees_of_freedom_of_full_covariances() -> None:
         require_degrees_of_freedom(3, 4, "full")
     assert require_degrees_of_freedom(3.1, 4, "full") is None
     assert require_degrees_of_freedom(3, 4, "diag") is None
+
+
+def test_finite_data_pass() -> None:
+    require_finite(np.ones((50, 3)))
+    largest = np.full((2, 2), np.finfo(np.float64).max)
+    require_finite(largest)  # though their sum is infinite
+
+
+@pytest.mark.parametrize(("value", "kind"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")])
+def test_rows_and_columns_are_named(value: float, kind: str) -> None:
+    points = np.ones((50, 3))
+    points[7, 2] = points[31, 0] = value
+    with pytest.raises(
+        InvalidDataError, match=f"Input X contains {kind} at row 7 column 2, row 31 column 0; "
+    ):
+        require_finite(points)
+
+
+def test_many_bad_values_are_counted() -> None:
+    with pytest.raises(
+        InvalidDataError, match=r"Input Z contains NaN at row 0 column 0, .* and 145 more; drop"
+    ):
+        require_finite(np.full((50, 3), np.nan), "Z")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
-from clusterwise.fitting.features import fit_feature_map
+from clusterwise.affine import fit_feature_map
 from clusterwise.fitting.propose import Proposal
 from clusterwise.papers.contexts import ContextsPipeline, neighbourhoods, united
 from clusterwise.partition import canonical_labels

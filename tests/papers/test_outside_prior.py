@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clusterwise._arrays import fit_scaling
+from clusterwise.affine import fit_scaling
 from clusterwise.papers.outside_prior import describe_far_rows
 from clusterwise.priors import make_prior
 

@@ -12,6 +12,7 @@ import scipy.sparse
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from clusterwise.affine import AffineMap, fit_column_map
 from clusterwise.clusterer.assign import MixtureAssigner, NeighbourAssigner
 from clusterwise.clusterer.judged import (
     JudgedPipeline,
@@ -32,7 +33,6 @@ from clusterwise.exceptions import (
     MisfitWarning,
     UnusualTableWarning,
 )
-from clusterwise.fitting.columns import Columns, fit_columns
 from clusterwise.fitting.describe import Description
 from clusterwise.fitting.fitting import Stages
 from clusterwise.fitting.many_rows import TableReader
@@ -113,7 +113,7 @@ class Clusterer(PipelinedClusterer):
     2
     """
 
-    _space: Columns
+    _space: AffineMap
     _assigner: NeighbourAssigner | MixtureAssigner
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -164,9 +164,9 @@ class Clusterer(PipelinedClusterer):
             self.max_clusters,
         )
 
-    def _fit_space(self, points: np.ndarray) -> Columns:
+    def _fit_space(self, points: np.ndarray) -> AffineMap:
         # Prepared features have their weights already.
-        return fit_columns(points, joint=self.preparation_ is not None or in_one_unit(points))
+        return fit_column_map(points, joint=self.preparation_ is not None or in_one_unit(points))
 
     def _most_rows(self, n_columns: int) -> int:
         if self.max_context is not None:
@@ -272,7 +272,7 @@ class Clusterer(PipelinedClusterer):
     def per_feature_(self) -> bool:
         """Whether each column was scaled by its own factor."""
         check_is_fitted(self)
-        return len(np.unique(self._space.scaling.scale)) > 1
+        return len(np.unique(self._space.scale)) > 1
 
     @property
     def tree_(self) -> JudgedTree | None:

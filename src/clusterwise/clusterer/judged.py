@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
+from clusterwise.affine import FeatureSpace
 from clusterwise.clusterer.assign import MixtureAssigner, NeighbourAssigner, links_of, votes_of
 from clusterwise.clusterer.context import with_small_clusters
 from clusterwise.clusterer.graph import Neighbourhood, neighbourhood_of
@@ -28,7 +29,6 @@ from clusterwise.fitting.posterior import Beliefs
 from clusterwise.fitting.prepare import MOST_CONTEXT, Prepared, prepare
 from clusterwise.fitting.propose import Proposal
 from clusterwise.fitting.refine import choose_covariance_type, clusters_of_labels
-from clusterwise.fitting.space import FeatureSpace
 from clusterwise.gaussian.order import by_first_appearance, in_input_order
 
 __all__ = [

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from clusterwise._arrays import fit_scaling
+from clusterwise.affine import fit_scaling
 
 __all__ = ["Projection", "fit_projection", "in_one_unit", "reduced", "standardized"]
 

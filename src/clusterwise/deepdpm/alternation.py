@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from torch import nn
 
-from clusterwise._arrays import Scaling, fit_scaling
+from clusterwise.affine import AffineMap, fit_scaling
 from clusterwise.deepdpm.features import Autoencoder, FeatureLearner
 from clusterwise.deepdpm.fitting import Snapshot, run
 from clusterwise.deepdpm.history import History
@@ -29,7 +29,7 @@ class Code:
     """A trained autoencoder, and the scaling of its latent features to unit spread."""
 
     autoencoder: Autoencoder
-    scaling: Scaling
+    scaling: AffineMap
 
     def encode(self, features: np.ndarray) -> np.ndarray:
         """Learned features (n, l) of features (n, f), scaled."""
@@ -37,7 +37,7 @@ class Code:
 
     def decode(self, learned: np.ndarray) -> np.ndarray:
         """Features (n, f) of learned features (n, l)."""
-        return self.autoencoder.decode(self.scaling.undo(learned))
+        return self.autoencoder.decode(self.scaling.inverse(learned))
 
 
 def alternate(
@@ -83,7 +83,7 @@ def alternate(
         if turn == TURNS or snapshot.interrupted:
             break
         labels = snapshot.weights.memberships(learned).argmax(axis=1)
-        centres = code.scaling.undo(settings.prior.posterior(snapshot.statistics).mean)
+        centres = code.scaling.inverse(settings.prior.posterior(snapshot.statistics).mean)
         try:
             learner.pull(centres, labels)
             learner.train(STEPS)

@@ -16,8 +16,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from clusterwise._threads import one_thread
+from clusterwise.affine import AffineMap, fit_column_map
 from clusterwise.deepdpm.alternation import alternate
-from clusterwise.deepdpm.feature_space import Space, Variants, vary_features
+from clusterwise.deepdpm.feature_space import LearnedSpace, Variants, pareto_scaled, vary_features
 from clusterwise.deepdpm.fitting import Snapshot, run
 from clusterwise.deepdpm.history import History
 from clusterwise.deepdpm.moves import k_after_moves
@@ -34,11 +35,13 @@ from clusterwise.exceptions import (
 from clusterwise.fitting.base import BaseClusterer
 from clusterwise.fitting.misfit import rows_to_check
 from clusterwise.fitting.progress import epoch_progress
-from clusterwise.fitting.tables import Table, read_table
+from clusterwise.fitting.sorting import SortedRows, fit_column_map_of_file, is_mapped, sort_rows
+from clusterwise.fitting.validation import as_points, by_feature
 from clusterwise.gaussian.clusters import outlier_scores_of
 from clusterwise.gaussian.niw import CovarianceType, NormalInverseWishart
 from clusterwise.gaussian.order import in_input_order
 from clusterwise.gaussian.rows import Rows
+from clusterwise.rows import as_source
 
 __all__ = ["DeepDPM"]
 
@@ -139,7 +142,7 @@ class DeepDPM(BaseClusterer):
     2
     """
 
-    _space: Space
+    _space: AffineMap | LearnedSpace
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "k_init": [Interval(Integral, 1, None, closed="left")],
         "feature_learning": [StrOptions({"mlp"}), torch.nn.Module, None],
@@ -234,20 +237,24 @@ class DeepDPM(BaseClusterer):
         """
         started = time.perf_counter()
         self._require_device()
-        table = read_table(X, self, joint=self.scaling == "joint")
+        table = self._table(X)
         before = self._snapshot_before(table)
         self._remember_columns(X)
         seed = self._draw_seed()
         with one_thread():
-            space = Space.of(table.columns, pareto=self.scaling == "pareto")
-            rows, report = space.rows(table.rows), epoch_progress(self.verbose, self.max_epochs)
+            columns, rows = table.space, table.rows
+            assert isinstance(columns, AffineMap)
+            space: AffineMap | LearnedSpace = columns
+            report = epoch_progress(self.verbose, self.max_epochs)
             if self.feature_learning is None:
                 if self.variants is not None:
                     raise ClusterwiseError("variants are for learned features; set feature_learning='mlp'.")
-                settings = self._settings(space, len(rows), 0 if before is None else len(before.history))
+                settings = self._settings(
+                    columns, rows.n_features, len(rows), 0 if before is None else len(before.history)
+                )
                 snapshot = run(seed, rows, settings, self.k_init, before, report)
             else:
-                space, rows, settings, snapshot = self._learn(seed, space, rows, before, report)
+                space, rows, settings, snapshot = self._learn(seed, columns, rows, before, report)
             self._store(rows, table.order, space, settings.prior, snapshot)
         self._warn()
         if self.verbose:
@@ -257,14 +264,31 @@ class DeepDPM(BaseClusterer):
             )
         return self
 
+    def _table(self, X: Any) -> SortedRows:
+        """The rows of X in the units of the nets; a large mapped file is read as it is needed."""
+        if is_mapped(X):
+            space = self._scaled(fit_column_map_of_file(X, self.scaling == "joint"))
+            return SortedRows(Rows(X, space), space, None)
+        if as_source(X) is not None and not isinstance(X, np.memmap):
+            raise ClusterwiseError(
+                "DeepDPM is fitted to data in memory or to a numpy.memmap; load the rows, or part of them, "
+                "and pass the rest to predict."
+            )
+        return sort_rows(
+            as_points(X, self), lambda points: self._scaled(fit_column_map(points, self.scaling == "joint"))
+        )
+
+    def _scaled(self, columns: AffineMap) -> AffineMap:
+        return pareto_scaled(columns) if self.scaling == "pareto" else columns
+
     def _learn(
         self,
         seed: int,
-        space: Space,
+        columns: AffineMap,
         rows: Rows,
         before: Snapshot | None,
         report: Callable[[History], object],
-    ) -> tuple[Space, Rows, Settings, Snapshot]:
+    ) -> tuple[LearnedSpace, Rows, Settings, Snapshot]:
         """Let feature learning and clustering take turns."""
         if self.covariance_prior is not None:
             raise ClusterwiseError(
@@ -279,14 +303,16 @@ class DeepDPM(BaseClusterer):
             encoder,
             self.n_latent,
             self.k_init,
-            lambda n_latent: self._settings(replace(space, n_latent=n_latent), len(rows), 0),
-            None if before is None or self._space.code is None else (self._space.code, before),
+            lambda n_latent: self._settings(columns, n_latent, len(rows), 0),
+            (self._space.code, before)
+            if before is not None and isinstance(self._space, LearnedSpace)
+            else None,
             report,
-            None if self.variants is None else vary_features(space, self.variants),
+            None if self.variants is None else vary_features(columns, self.variants),
             partial(print, "DeepDPM:", flush=True) if self.verbose else lambda _: None,
         )
-        space = replace(space, code=code, n_latent=len(code.scaling.shift))
-        return space, Rows(code.encode(features)), self._settings(space, len(rows), 0), snapshot
+        settings = self._settings(columns, code.scaling.n_features, len(rows), 0)
+        return LearnedSpace(columns, code), Rows(code.encode(features)), settings, snapshot
 
     def _require_device(self) -> None:
         try:
@@ -297,11 +323,12 @@ class DeepDPM(BaseClusterer):
                 "pass device='cpu'."
             ) from error
 
-    def _snapshot_before(self, table: Table) -> Snapshot | None:
+    def _snapshot_before(self, table: SortedRows) -> Snapshot | None:
         """The state to go on from, if there is one."""
         if not self.warm_start or not hasattr(self, "_snapshot"):
             return None
-        shape = (len(table.rows), len(table.columns.varies))
+        assert isinstance(table.space, AffineMap)
+        shape = (len(table), table.space.n_columns)
         if shape != (len(self.labels_), self.n_features_in_):
             raise ClusterwiseError(
                 f"warm_start goes on with {len(self.labels_)} rows of {self.n_features_in_} features, but X "
@@ -310,15 +337,19 @@ class DeepDPM(BaseClusterer):
         snapshot: Snapshot = self._snapshot
         return snapshot
 
-    def _settings(self, space: Space, n: int, n_epochs_before: int) -> Settings:
+    def _settings(self, columns: AffineMap, n_features: int, n: int, n_epochs_before: int) -> Settings:
+        variances = None
+        if self.covariance_prior is not None:
+            given = by_feature(self.covariance_prior, columns.n_columns, "covariance_prior", "positive")
+            variances = columns.variances(given)
         prior = prior_of_clusters(
-            space,
+            n_features,
             n,
             self.covariance_type,
             self.mean_precision_prior,
             self.degrees_of_freedom_prior,
             self.scatter_share,
-            self.covariance_prior,
+            variances,
         )
         return Settings(
             prior,
@@ -340,7 +371,7 @@ class DeepDPM(BaseClusterer):
         self,
         rows: Rows,
         order: np.ndarray | None,
-        space: Space,
+        space: AffineMap | LearnedSpace,
         prior: NormalInverseWishart,
         snapshot: Snapshot,
     ) -> None:
@@ -348,6 +379,7 @@ class DeepDPM(BaseClusterer):
         scores = in_input_order(outlier_scores_of(rows, clusters), order)
         self._store_clusters(space, clusters, weights, in_input_order(membership, order), scores)
         checked = rows_to_check(len(rows))
+        self._varies = bool((rows.take(checked) != rows.take(slice(1))).any())
         found = membership[checked].argmax(axis=1)
         self.misfits_ = self._misfits(space, clusters, rows.take(checked), found, judged=True)
         self._snapshot = replace(snapshot, weights=weights, statistics=clusters.statistics)
@@ -384,5 +416,5 @@ class DeepDPM(BaseClusterer):
             self._issue(CapReachedWarning(max_clusters=self.max_clusters))
         for misfit in self.misfits_:
             self._issue(misfit)
-        if self.n_clusters_ == 1 and self.splits and self._space.varies:
+        if self.n_clusters_ == 1 and self.splits and self._varies:
             self._issue(OneClusterWarning())

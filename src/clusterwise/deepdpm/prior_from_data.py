@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from clusterwise.deepdpm.feature_space import Space
-from clusterwise.fitting.validation import by_feature, require_degrees_of_freedom
+from clusterwise.fitting.validation import require_degrees_of_freedom
 from clusterwise.gaussian.families import PRIORS
 from clusterwise.gaussian.niw import CovarianceType, NormalInverseWishart
 
@@ -16,28 +13,25 @@ __all__ = ["prior_of_clusters"]
 # The authors' prior variance of a cluster, in units of the data's. For many rows the prior's scatter matrix
 # nu Psi can be a share of that of the data instead: it keeps the number of clusters from growing with the
 # number of rows, as clusters are never exactly Gaussian.
-LEAST_VARIANCE = 0.005
+MIN_VARIANCE = 0.005
 
 
 def prior_of_clusters(
-    space: Space,
+    n_features: int,
     n_rows: int,
     covariance_type: CovarianceType,
     kappa: float,
     degrees_of_freedom: float | None,
     scatter_share: float,
-    variances: Any = None,
+    variances: np.ndarray | None = None,
 ) -> NormalInverseWishart:
-    """The prior for this many rows; ``variances`` is a number or (d,), in the units of the data.
+    """The prior for this many rows; ``variances`` (f,) are those of a cluster's features.
 
-    Without them nu is d + 2, and nu Psi is a share of the data's scatter, but not less than the authors'.
+    Without them nu is f + 2, and nu Psi is a share of the data's scatter, but not less than the authors'.
     """
-    d = space.n_features
     if degrees_of_freedom is not None:
-        require_degrees_of_freedom(degrees_of_freedom, d, covariance_type)
-    nu = float(d + 2 if degrees_of_freedom is None else degrees_of_freedom)
+        require_degrees_of_freedom(degrees_of_freedom, n_features, covariance_type)
+    nu = float(n_features + 2 if degrees_of_freedom is None else degrees_of_freedom)
     if variances is None:
-        in_features = np.full(d, max(LEAST_VARIANCE, scatter_share * n_rows / nu))
-    else:
-        in_features = space.variances(by_feature(variances, space.n_given, "covariance_prior", "positive"))
-    return PRIORS[covariance_type](float(kappa), nu, nu * in_features)
+        variances = np.full(n_features, max(MIN_VARIANCE, scatter_share * n_rows / nu))
+    return PRIORS[covariance_type](float(kappa), nu, nu * variances)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
@@ -14,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from clusterwise._threads import one_thread
+from clusterwise.affine import AffineMap, fit_column_map, fit_feature_map
 from clusterwise.dp.chain import Chain, Sampler, run_chain
 from clusterwise.dp.convergence import Agreement, agreement, summarize
 from clusterwise.dp.hyper import HyperParameters, HyperPrior, LogNormal
@@ -23,12 +23,15 @@ from clusterwise.exceptions import ChainsDisagreeWarning, ClusterwiseError, Inte
 from clusterwise.fitting.all_rows import BatchFeatures, clusters_of_all_rows
 from clusterwise.fitting.base import BaseClusterer
 from clusterwise.fitting.batches import survey
-from clusterwise.fitting.features import fit_feature_map
 from clusterwise.fitting.misfit import rows_to_check
 from clusterwise.fitting.progress import batch_progress, chain_progress
-from clusterwise.fitting.space import FeatureSpace
-from clusterwise.fitting.tables import Table, read_table
-from clusterwise.fitting.validation import by_feature, require_degrees_of_freedom, require_positive
+from clusterwise.fitting.sorting import SortedRows, fit_column_map_of_file, is_mapped, sort_rows
+from clusterwise.fitting.validation import (
+    as_points,
+    by_feature,
+    require_degrees_of_freedom,
+    require_positive,
+)
 from clusterwise.gaussian.clusters import Clusters, clusters_in_use, outlier_scores_of
 from clusterwise.gaussian.niw import CovarianceType, NormalInverseWishart
 from clusterwise.gaussian.order import in_input_order
@@ -48,9 +51,9 @@ DRAWS_PER_ROUND = 25
 LEAST_DRAWS = 50
 FEW_DRAWS = 10
 # Wider tables are projected; columns whose ranges differ by less than this factor keep their scales.
-MOST_FEATURES = 32
+MAX_FEATURES = 32
 N_COMPONENTS = 20
-MOST_RANGE_RATIO = 10.0
+MAX_RANGE_RATIO = 10.0
 # The consensus compares all pairs of this many of them, fewer for many rows.
 PARTITIONS_COMPARED = 64
 LABELS_COMPARED = 4_000_000
@@ -199,14 +202,14 @@ class DPMixture(BaseClusterer):
         if source is not None:
             return self._fit_source(source)
         started = time.perf_counter()
-        table, space = self._projected(self._centred(read_table(X, self, self._joint)))
-        before = self._chains_before(table)
+        table = self._table(X)
+        before = self._chains_before(len(table))
         self._remember_columns(X)
         self._seed = self._draw_seed()
         hyper_prior = self._hyper_prior(table)
         with one_thread():
             self._chains = self._run([table.rows] * self.n_chains, len(table.rows), hyper_prior, before)
-            self._store(table, space, hyper_prior)
+            self._store(table, hyper_prior)
         self._warn()
         if self.verbose:
             print(f"DPMixture: {self.n_clusters_} clusters, {time.perf_counter() - started:.2f} s")
@@ -227,8 +230,8 @@ class DPMixture(BaseClusterer):
             progress = batch_progress("DPMixture", self.verbose)
             sample = survey(source, read, ROWS_OF_SAMPLE, self._seed, progress)
             points = read(Batch(sample.data, 0, "the sample", 0)).astype(np.float64)
-            table, space = self._projected(self._centred(read_table(points, self, self._joint)))
-            hyper_prior = self._hyper_prior(table)
+            table = self._table(points)
+            hyper_prior, space = self._hyper_prior(table), table.space
             features, rows = BatchFeatures(read, space), Rows(space.apply(points))
             held = source.hold(features, sample.rows)
             of_sample = Sample(rows, held.block_of, held.place_of)
@@ -251,40 +254,45 @@ class DPMixture(BaseClusterer):
     def _joint(self) -> bool:
         return self.covariance_type == "spherical"
 
-    def _centred(self, table: Table) -> Table:
-        """The table with zero at the mean of the prior, if there is one."""
+    def _table(self, X: Any) -> SortedRows:
+        """The rows of X in the units of the sampler; a large mapped file is read as it is needed."""
+        if is_mapped(X):
+            space = self._centred(fit_column_map_of_file(X, self._joint))
+            return SortedRows(Rows(X, space), space, None)
+        return sort_rows(as_points(X, self), self._fit_space)
+
+    def _centred(self, columns: AffineMap) -> AffineMap:
+        """The map with zero at the mean of the prior, if there is one."""
         if self.mean_prior is None:
-            return table
-        centre = by_feature(self.mean_prior, len(table.columns.varies), "mean_prior")
-        return table.centred_at(centre[table.columns.used])
+            return columns
+        return columns.centred_at(by_feature(self.mean_prior, columns.n_columns, "mean_prior"))
 
-    def _projected(self, table: Table) -> tuple[Table, FeatureSpace]:
-        """The rows as they are, or their principal components; and the space that they are in."""
+    def _fit_space(self, points: np.ndarray) -> AffineMap:
+        """The map from points (n, d) to columns of unit spread, or to principal components of wide tables."""
+        columns = self._centred(fit_column_map(points, self._joint))
         by_column = self.mean_prior is not None or self.covariance_prior is not None
-        few = len(table.columns.used) <= MOST_FEATURES or len(table.rows) <= N_COMPONENTS
-        if self.projection is None or few or by_column or table.order is None:
-            return table, table.columns
-        points = table.columns.undo(table.rows.take(slice(None)))
-        low, high = np.quantile(np.ptp(points[:, table.columns.used], axis=0), [0.1, 0.9])
-        alike = high < MOST_RANGE_RATIO * low  # columns of one kind, such as pixels
-        space = fit_feature_map(points, N_COMPONENTS, "joint" if alike else "feature")
-        return replace(table, rows=Rows(space.apply(points))), space
+        few = columns.n_features <= MAX_FEATURES or len(points) <= N_COMPONENTS
+        if self.projection is None or few or by_column:
+            return columns
+        low, high = np.quantile(np.ptp(columns.of_columns(points), axis=0), [0.1, 0.9])
+        alike = high < MAX_RANGE_RATIO * low  # columns of one kind, such as pixels
+        return fit_feature_map(points, N_COMPONENTS, "joint" if alike else "feature")
 
-    def _chains_before(self, table: Table) -> list[Chain | None]:
+    def _chains_before(self, n_rows: int) -> list[Chain | None]:
         """The chains to go on with, or nothing for each."""
         if not self.warm_start or not hasattr(self, "_chains"):
             return [None] * self.n_chains
-        if len(self._chains) != self.n_chains or len(self.labels_) != len(table.rows):
+        if len(self._chains) != self.n_chains or len(self.labels_) != n_rows:
             raise ClusterwiseError(
                 f"warm_start goes on with {len(self._chains)} chains over {len(self.labels_)} rows, but "
-                f"there are {self.n_chains} chains and {len(table.rows)} rows now; pass the same X and "
+                f"there are {self.n_chains} chains and {n_rows} rows now; pass the same X and "
                 "n_chains, or warm_start=False."
             )
         return list(self._chains)
 
-    def _hyper_prior(self, table: Table) -> HyperPrior:
+    def _hyper_prior(self, table: SortedRows) -> HyperPrior:
         """The priors in the units of the sampler."""
-        scaling, d = table.columns.scaling, table.rows.n_features
+        space, d = table.space, table.rows.n_features
         chosen: dict[str, Any] = dict(WEAK) if self.prior == "weak" else {}
         if self.alpha is not None:
             chosen["alpha"] = float(self.alpha)
@@ -295,10 +303,10 @@ class DPMixture(BaseClusterer):
             degrees = float(self.degrees_of_freedom_prior) - (d - 1 if self.covariance_type == "full" else 0)
             chosen["degrees"] = LogNormal(degrees, 0.0)
         if self.covariance_prior is not None:
-            n_given = len(table.columns.varies)
-            variances = by_feature(self.covariance_prior, n_given, "covariance_prior", "positive")
+            assert isinstance(space, AffineMap)
+            given = by_feature(self.covariance_prior, space.n_columns, "covariance_prior", "positive")
             chosen["variance"] = LogNormal(1.0, 0.0)
-            chosen["variance_unit"] = variances[table.columns.used] / np.square(scaling.scale)
+            chosen["variance_unit"] = space.variances(given)
         return HyperPrior(self.covariance_type, d, **chosen)
 
     def _run(
@@ -365,16 +373,16 @@ class DPMixture(BaseClusterer):
         prior = _average([state.hyper for state in kept]).prior(hyper_prior)
         return prior, consensus.labels, consensus.n_clusters
 
-    def _store(self, table: Table, space: FeatureSpace, hyper_prior: HyperPrior) -> None:
+    def _store(self, table: SortedRows, hyper_prior: HyperPrior) -> None:
         prior, labels, k = self._store_chains(hyper_prior, len(table.rows))
         statistics = statistics_of(table.rows, labels, k, prior)
         clusters, membership = clusters_in_use(table.rows, table.order, Clusters(prior, statistics))
         self._order = table.order
         rows = rows_to_check(len(table.rows))
         labels = membership[rows].argmax(axis=1)
-        self.misfits_ = self._misfits(space, clusters, table.rows.take(rows), labels, judged=True)
+        self.misfits_ = self._misfits(table.space, clusters, table.rows.take(rows), labels, judged=True)
         self._store_clusters(
-            space,
+            table.space,
             clusters,
             clusters,
             in_input_order(membership, table.order),

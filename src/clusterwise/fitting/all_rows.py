@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from clusterwise.affine import FeatureSpace
 from clusterwise.fitting.batches import first_rows
-from clusterwise.fitting.space import FeatureSpace
 from clusterwise.gaussian.clusters import Clusters
 from clusterwise.gaussian.niw import NormalInverseWishart, sum_by_label
 from clusterwise.gaussian.quick import QuickClusters

@@ -22,6 +22,7 @@ from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from clusterwise._threads import one_thread
+from clusterwise.affine import FeatureSpace
 from clusterwise.exceptions import ClusterwiseWarning, InvalidDataError, MisfitWarning, OtherKWarning
 from clusterwise.fitting.callers import level_of_caller
 from clusterwise.fitting.describe import Assigner
@@ -29,7 +30,6 @@ from clusterwise.fitting.labelling import BatchLabeller, labeller_of
 from clusterwise.fitting.many_rows import Densities, Memberships, OfAllRows, OneColumn
 from clusterwise.fitting.misfit import find_misfits, find_misfits_of_any_shape
 from clusterwise.fitting.propose import ClusteringStep
-from clusterwise.fitting.space import FeatureSpace
 from clusterwise.fitting.validation import as_points, require_features, require_positive
 from clusterwise.gaussian.clusters import Described, outlier_scores
 from clusterwise.gaussian.quick import LabelledRows
@@ -131,7 +131,7 @@ class BaseClusterer(
         self.n_clusters_ = clusters.n_clusters
         self.probabilities_ = membership.max(axis=1)
         self.outlier_scores_ = outlier_scores
-        self.means_ = space.undo(clusters.means)
+        self.means_ = space.inverse(clusters.means)
         self.proportions_ = clusters.proportions
 
     def _set_columns(self, source: RowSource) -> None:
@@ -152,7 +152,7 @@ class BaseClusterer(
         self._space, self._clusters, self._assigner = space, clusters, assigner
         self._source, self._n_rows = source, source.n_rows
         self.n_clusters_ = clusters.n_clusters
-        self.means_ = space.undo(clusters.means)
+        self.means_ = space.inverse(clusters.means)
         self.proportions_ = clusters.proportions
 
     def _issue(self, warning: ClusterwiseWarning) -> None:
@@ -194,7 +194,7 @@ class BaseClusterer(
         if clusters.covariance_type is None:
             return find_misfits_of_any_shape(features, labels, names)
         full = clusters.covariance_type == "full"
-        return find_misfits(features, labels, space.undo, full=full, judged=judged, names=names)
+        return find_misfits(features, labels, space.inverse, full=full, judged=judged, names=names)
 
     # -- what was fitted -------------------------------------------------------------------------
 
@@ -223,7 +223,7 @@ class BaseClusterer(
     def covariances_(self) -> np.ndarray:
         """Covariances of the clusters, (K, d, d); computed on access, as d may be large."""
         check_is_fitted(self)
-        return self._space.undo_covariances(self._clusters.covariances)
+        return self._space.covariances(self._clusters.covariances)
 
     @property
     def steps_(self) -> tuple[ClusteringStep, ...]:
@@ -358,4 +358,4 @@ class BaseClusterer(
         check_is_fitted(self)
         require_positive(n_samples)
         features, labels = self._clusters.sample(np.random.default_rng(self._draw_seed()), n_samples)
-        return self._space.undo(features), labels
+        return self._space.inverse(features), labels

@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from clusterwise.affine import FeatureSpace
 from clusterwise.fitting.describe import (
     Description,
     describe,
@@ -19,7 +20,6 @@ from clusterwise.fitting.posterior import Beliefs, beliefs_of_proposal, beliefs_
 from clusterwise.fitting.prepare import MOST_CONTEXT, Prepared, prepare
 from clusterwise.fitting.propose import Proposal, Proposer
 from clusterwise.fitting.refine import Refine, Refined, choose_covariance_type, refine
-from clusterwise.fitting.space import FeatureSpace
 from clusterwise.gaussian.niw import CovarianceType
 
 __all__ = ["Pipeline", "Stages"]

@@ -10,11 +10,11 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.special import softmax
 
+from clusterwise.affine import FeatureSpace
 from clusterwise.clusterer.assign import MixtureAssigner, NeighbourAssigner
 from clusterwise.fitting.averaging import AveragedClusters
 from clusterwise.fitting.describe import Assigner
 from clusterwise.fitting.posterior import log_of_choice
-from clusterwise.fitting.space import FeatureSpace
 from clusterwise.gaussian.clusters import Clusters, Described, outlier_scores
 from clusterwise.gaussian.quick import LabelledRows, QuickClusters
 from clusterwise.nn.flow_clusters import FlowClusters

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from clusterwise.affine import FeatureSpace
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.fitting.describe import Assigner
 from clusterwise.fitting.labelling import BatchLabeller
-from clusterwise.fitting.space import FeatureSpace
 from clusterwise.gaussian.clusters import Described
 from clusterwise.rows import Batch
 from clusterwise.tables import TablePreparation

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from clusterwise.fitting.space import FeatureSpace
+from clusterwise.affine import FeatureSpace
 from clusterwise.gaussian.order import sorted_order
 
 __all__ = ["MOST_CONTEXT", "Prepared", "prepare"]

@@ -12,7 +12,6 @@ import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array
 
-from clusterwise._arrays import require_finite
 from clusterwise.exceptions import (
     ClusterwiseError,
     FeatureCountError,
@@ -30,6 +29,7 @@ __all__ = [
     "require_columns",
     "require_degrees_of_freedom",
     "require_features",
+    "require_finite",
     "require_positive",
     "require_width",
 ]
@@ -53,6 +53,21 @@ def as_points(X: Any, estimator: BaseEstimator, name: str = "X") -> np.ndarray:
         raise _explained(error, X, name) from error
     require_finite(points, name)
     return points
+
+
+def require_finite(points: np.ndarray, name: str = "X") -> None:
+    """Raise an error that names rows and columns if there is a NaN or an infinity."""
+    finite = np.isfinite(points)
+    if finite.all():
+        return
+    bad = ~finite
+    rows, columns = np.nonzero(bad)
+    kind = "NaN" if np.isnan(points[bad]).any() else "infinity"
+    places = ", ".join(f"row {r} column {c}" for r, c in list(zip(rows, columns, strict=True))[:5])
+    more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
+    raise InvalidDataError(
+        f"Input {name} contains {kind} at {places}{more}; drop these rows or fill the values in first."
+    )
 
 
 def _require_no_dates(X: Any, name: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from clusterwise.fitting.columns import fit_columns
+from clusterwise.affine import fit_column_map
 from clusterwise.fitting.fitting import Pipeline
 from clusterwise.fitting.pipelined import PipelinedClusterer
 from clusterwise.gaussian.cell_proposer import CellProposer
@@ -74,7 +74,7 @@ cap_reached_
 
     def _pipeline(self) -> Pipeline:
         return Pipeline(
-            partial(fit_columns, joint=self.scaling == "joint"),
+            partial(fit_column_map, joint=self.scaling == "joint"),
             CellProposer(self.covariance_type, self.max_clusters),
             how="search",
             covariance_type=self.covariance_type,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clusterwise._arrays import Scaling
+from clusterwise.affine import AffineMap
 
 __all__ = ["Rows"]
 
@@ -24,8 +24,7 @@ class Rows:
     """
 
     points: np.ndarray
-    scaling: Scaling | None = None  # None: the points are in the sampler's units
-    columns: np.ndarray | None = None  # (f,) the columns in use; None: all of them
+    space: AffineMap | None = None  # what makes features of the points; None: they are features
 
     def __len__(self) -> int:
         return len(self.points)
@@ -33,13 +32,12 @@ class Rows:
     @property
     def n_features(self) -> int:
         """Number of features d."""
-        return int(self.points.shape[1]) if self.columns is None else len(self.columns)
+        return int(self.points.shape[1]) if self.space is None else self.space.n_features
 
     def take(self, index: np.ndarray | slice) -> np.ndarray:
         """Rows at ``index``, scaled, float64."""
         taken = np.asarray(self.points[index], dtype=np.float64)
-        taken = taken if self.columns is None else taken[:, self.columns]
-        return taken if self.scaling is None else self.scaling.apply(taken)
+        return taken if self.space is None else self.space.apply(taken)
 
     def chunks(self, width: int) -> Iterator[tuple[slice, np.ndarray]]:
         """All rows in turn, as many at a time as ``width`` numbers for each allow."""

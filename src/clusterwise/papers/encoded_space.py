@@ -43,10 +43,10 @@ class EncodedSpace:
                 result[start : start + len(part)] = encoded[: len(part)]
         return result
 
-    def undo(self, features: np.ndarray) -> np.ndarray:
+    def inverse(self, features: np.ndarray) -> np.ndarray:
         """The encodings themselves: no network has learned what a row with given ones looks like."""
         return features
 
-    def undo_covariances(self, covariances: np.ndarray) -> np.ndarray:
+    def covariances(self, of_features: np.ndarray) -> np.ndarray:
         """Covariances (K, f, f) of the encodings."""
-        return covariances
+        return of_features

@@ -13,9 +13,9 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _get_feature_names, check_is_fitted
 
+from clusterwise.affine import fit_feature_map
 from clusterwise.exceptions import ClusterwiseError, ClusterwiseWarning, InvalidDataError, MisfitWarning
 from clusterwise.fitting.describe import Description
-from clusterwise.fitting.features import fit_feature_map
 from clusterwise.fitting.fitting import Pipeline, Stages
 from clusterwise.fitting.pipelined import PipelinedClusterer
 from clusterwise.fitting.prepare import Prepared

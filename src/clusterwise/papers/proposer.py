@@ -14,7 +14,6 @@ from torch import Tensor
 
 from clusterwise._tensors import pad_sets, to_numpy
 from clusterwise.exceptions import ClusterwiseError
-from clusterwise.fitting.features import pad_features
 from clusterwise.fitting.propose import Proposal, ProposedStep
 from clusterwise.nn.flow_clusters import FlowClusters
 from clusterwise.papers.model import AmortizedModel, Inference
@@ -47,7 +46,7 @@ class NetworkProposer:
     def _run(self, sets: list[np.ndarray], seeds: list[int], n_draws: int) -> list[Inference]:
         """One batch; a single set with too many paths for one is run several times, with other seeds."""
         model = on_device(self.model, self.device)
-        points, mask = pad_sets([pad_features(s, model.n_features) for s in sets], self.device)
+        points, mask = pad_sets([_padded(s, model.n_features) for s in sets], self.device)
         at_once = max(1, POINTS_PER_BATCH // points.shape[1] - 1)
         infer = partial(model.infer, points, mask, max_clusters=self.max_clusters, **self.options)
         if len(sets) > 1 or n_draws <= at_once:
@@ -65,6 +64,12 @@ class NetworkProposer:
                 densities=sum((one.densities[1:] for one in others), first.densities),
             )
         ]
+
+
+def _padded(features: np.ndarray, n_features: int) -> np.ndarray:
+    """Features (n, f) with zeros appended, as many as a network lacks that takes ``n_features``."""
+    n_missing = n_features - features.shape[1]
+    return np.pad(features, ((0, 0), (0, n_missing))) if n_missing > 0 else features
 
 
 def _seeds(seed: int) -> Iterator[int]:

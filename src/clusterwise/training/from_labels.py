@@ -13,9 +13,9 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from clusterwise._arrays import require_finite
 from clusterwise._threads import one_thread
 from clusterwise.exceptions import ClusterwiseError, FewClassesWarning, InvalidDataError
+from clusterwise.fitting.validation import require_finite
 from clusterwise.pretrained.header import Weights
 from clusterwise.priors.labelled_rows import class_numbers
 from clusterwise.tables.columns import read_columns

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from clusterwise._arrays import scale_sets
+from clusterwise.affine import scale_sets
 from clusterwise.papers.model import TrainingTask
 from clusterwise.priors import Prior
 from clusterwise.training.recipe import SizeOptions
