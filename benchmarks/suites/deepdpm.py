@@ -1,15 +1,26 @@
 """DeepDPM and Dirichlet-process mixtures on the features of DeepDPM's paper, and parts of it taken away."""
 
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from sklearn.cluster import KMeans
 
 import clusterwise
 from benchmarks.data import load_case
-from benchmarks.ours import ours
+from benchmarks.ours import estimator, ours
 from benchmarks.page import mean, sets
 from benchmarks.peers import PEERS, REFERENCES
-from benchmarks.suite import Data, Suite
+from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
+from clusterwise.deepdpm.net_training import Members, Settings, Training, draw_points, first_cuts, m_step
+from clusterwise.deepdpm.nets import ClusteringNet, to_tensor
+from clusterwise.gaussian.full import Full
+from clusterwise.gaussian.rows import Rows
 
 METRICS = ("NMI (arithmetic)", "ARI", "accuracy", "k")
 FIGURES = {
@@ -56,22 +67,81 @@ def figures(quick: bool) -> Suite:
     return _suite(data, [*both, *once])
 
 
-VARIANTS: dict[str, dict[str, Any]] = {
-    "No splits or merges": {"splits": False, "merges": False},
-    "No splits": {"splits": False},
-    "No merges": {"merges": False},
-    "2-means instead of subclustering nets": {"subclusters": "2-means"},
-    "No priors in the M-step": {"prior_in_m_step": False},
-    "Isotropic loss instead of KL": {"cluster_loss": "isotropic"},
+def _no_move(*_: Any) -> int:
+    return 0
+
+
+def _two_means(fit: Training, members: Members) -> None:
+    """In place of trained subclustering nets, nets that follow 2-means in every cluster."""
+    first_cuts(fit, members)
+    for cluster, start in enumerate(fit.subnets.centres.numpy()):
+        points = fit.rows.take(members.rows(cluster))
+        if len(np.unique(points, axis=0)) > 1:
+            start[:] = KMeans(2, init=start, n_init=1).fit(points).cluster_centers_
+    drawn = to_tensor(draw_points(fit.rng, fit.rows, members, 512), "cpu")
+    first, second = ((drawn - fit.subnets.centres[:, [side]]).square().sum(dim=2) for side in (0, 1))
+    fit.subnets.fit_log_odds(drawn, first - second)
+
+
+def _m_step_without_prior(statistics: np.ndarray, prior: Full) -> np.ndarray:
+    """nu = d - 1 makes Sigma the plain weighted covariance; a trace of Psi keeps it invertible."""
+    d = prior.n_features
+    return m_step(statistics, replace(prior, kappa=1e-9, nu=d - 1.0, psi=np.full(d, 1e-6)))
+
+
+def _isotropic_epoch(
+    rng: np.random.Generator, rows: Rows, net: ClusteringNet, eta: np.ndarray, settings: Settings
+) -> tuple[float, np.ndarray]:
+    """``train_epoch`` with the loss sum_k r_k |x - mu_k|^2."""
+    d = settings.prior.n_features
+    precision, upper = np.zeros((len(eta), d, d)), np.triu_indices(d)
+    precision[:, upper[0], upper[1]] = precision[:, upper[1], upper[0]] = -eta[:, d + 1 :]
+    precision[:, range(d), range(d)] *= 2
+    means = to_tensor(np.linalg.solve(precision, eta[:, 1 : d + 1, None])[:, :, 0], "cpu")
+    statistics, losses = np.zeros((net.n_clusters, settings.prior.n_statistics)), []
+    for batch in np.array_split(rng.permutation(len(rows)), -(-len(rows) // settings.batch_size)):
+        points = rows.take(np.sort(batch))
+        inputs = to_tensor(points, "cpu")
+        r = net.logits(inputs).softmax(dim=1)
+        loss = (r * torch.cdist(inputs, means).square()).sum(dim=1).mean()
+        net.optimizer.step(loss)
+        statistics += r.detach().numpy().astype(np.float64).T @ settings.prior.lift(points)
+        losses.append(float(loss.detach()))
+    return float(np.mean(losses)), statistics
+
+
+# What takes the place of functions in ``clusterwise.deepdpm``.
+VARIANTS: dict[str, dict[str, Callable[..., Any]]] = {
+    "No splits or merges": {"method.split_clusters": _no_move, "method.merge_clusters": _no_move},
+    "No splits": {"method.split_clusters": _no_move},
+    "No merges": {"method.merge_clusters": _no_move},
+    "2-means instead of subclustering nets": {"method.train_subclustering_nets": _two_means},
+    "No priors in the M-step": {"net_training.m_step": _m_step_without_prior},
+    "Isotropic loss instead of KL": {"net_training.train_epoch": _isotropic_epoch},
     "DeepDPM": {},
 }
+
+
+def ablated(variant: str, **options: Any) -> Run:
+    """DeepDPM with some of its functions replaced."""
+    run = estimator("DeepDPM", **options)
+
+    def run_ablated(case: Case) -> Outcome:
+        with ExitStack() as stack:
+            for name, function in VARIANTS[variant].items():
+                stack.enter_context(patch(f"clusterwise.deepdpm.{name}", function))
+            return run(case)
+
+    return run_ablated
 
 
 def ablations(quick: bool) -> Suite:
     n, seeds = (1_000, 1) if quick else (20_000, 3)
     methods = [
-        ours(f"{variant}, K_init = {k}", "DeepDPM", k_init=k, scatter_share=SHARE, **options)
-        for variant, options in VARIANTS.items()
+        Method(
+            f"{variant}, K_init = {k}", partial(ablated, variant, k_init=k, scatter_share=SHARE), kind="ours"
+        )
+        for variant in VARIANTS
         for k in (3, 10, 30)
     ]
     shares = (0.0, 5e-6, 1e-5, 5e-5)  # 0, the default, is the prior of the paper

@@ -1,4 +1,4 @@
-"""Rows with clear clusters, and settings for them."""
+"""Rows with clear clusters, and fits of them that are under way."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-from clusterwise.deepdpm.settings import Settings
+from clusterwise.deepdpm.net_training import History, Settings, Snapshot, Training
+from clusterwise.deepdpm.nets import ClusteringNet
 from clusterwise.exceptions import MisfitWarning, OtherKWarning
 from clusterwise.gaussian.full import Full
 from clusterwise.gaussian.rows import Rows
@@ -29,6 +31,21 @@ def three() -> tuple[Rows, np.ndarray]:
 def make_settings() -> Callable[..., Settings]:
     def make(d: int = 2, **options: Any) -> Settings:
         return Settings(Full(1e-4, d + 2.0, np.full(d, 0.005 * (d + 2))), 10.0, **options)
+
+    return make
+
+
+@pytest.fixture
+def make_fit(make_settings: Callable[..., Settings]) -> Callable[..., Training]:
+    """A maker of fits whose mixture is that of the labels (n,), and whose net has learned nothing yet."""
+
+    def make(rows: Rows, labels: np.ndarray, **options: Any) -> Training:
+        settings, k = make_settings(rows.n_features, **options), int(labels.max()) + 1
+        net = ClusteringNet.draw(np.random.default_rng(0), rows.n_features, 50, 5e-3, "cpu")
+        net.take(torch.zeros(k, dtype=torch.long))
+        statistics = settings.prior.statistics(rows.points, labels, k)
+        first = Snapshot(net.to_weights(), statistics, History(), np.empty(0), np.empty(0), 0, True)
+        return Training(np.random.default_rng(0), rows, settings, lambda history: None, first)
 
     return make
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from clusterwise.deepdpm.adam import Adam
-from clusterwise.deepdpm.nets import ClusteringNet, NetWeights, SubclusteringNets, regress
+from clusterwise.deepdpm.nets import Adam, ClusteringNet, NetWeights, SubclusteringNets, regress
 
 
 @pytest.fixture
@@ -61,50 +60,39 @@ def test_kept_units_stay_and_new_ones_meet_their_targets(points: torch.Tensor) -
     assert all(parameter.requires_grad for parameter in net.parameters)
 
 
-def test_weights_as_arrays_say_what_the_net_says(points: torch.Tensor) -> None:
+def test_weights_as_arrays_give_the_memberships_of_the_net_row_by_row(points: torch.Tensor) -> None:
     net = net_with(4)
-    weights = net.to_weights()
+    weights, rows = net.to_weights(), points.numpy().astype(np.float64)
+    membership = weights.memberships(rows)
     expected = torch.softmax(net.logits(points), dim=1).detach().numpy()
-    membership = weights.memberships(points.numpy().astype(np.float64))
     np.testing.assert_allclose(membership, expected, atol=1e-5)
     np.testing.assert_allclose(membership.sum(axis=1), 1, rtol=1e-12)
-    chosen = weights.select(np.array([3, 1]))
-    assert chosen.n_clusters == 2
-    ratio = chosen.memberships(points.numpy().astype(np.float64))
+    ratio = weights.select(np.array([3, 1])).memberships(rows)
     np.testing.assert_allclose(ratio[:, 0] / ratio[:, 1], membership[:, 3] / membership[:, 1], rtol=1e-9)
-
-
-def test_rows_are_independent_of_their_neighbours() -> None:
-    weights = net_with(5).to_weights()
-    rows = np.random.default_rng(3).normal(size=(9000, 3))
-    whole = weights.memberships(rows)
-    np.testing.assert_array_equal(weights.memberships(rows[4095:4099]), whole[4095:4099])
-    np.testing.assert_array_equal(weights.memberships(rows[[17]]), whole[[17]])
+    many = np.random.default_rng(3).normal(size=(9000, 3))
+    np.testing.assert_array_equal(weights.memberships(many[4095:4099]), weights.memberships(many)[4095:4099])
 
 
 def test_a_stack_of_nets_is_each_of_them(points: torch.Tensor) -> None:
-    nets = SubclusteringNets.draw(np.random.default_rng(0), 4, 3, 6, 1e-2, "cpu")
-    with torch.no_grad():
-        nets.output += torch.randn(nets.output.shape, generator=torch.Generator().manual_seed(0))
+    nets = SubclusteringNets.draw(np.random.default_rng(0), 4, 3, 6, "cpu")
     stacked = points.view(4, 100, 3)
+    nets.fit_log_odds(stacked, stacked.sum(dim=2))
     together = nets.log_odds(stacked)
     for cluster in range(4):
         torch.testing.assert_close(together[cluster], nets.log_odds_of(cluster, stacked[cluster]))
     nets.take(torch.tensor([2, 2, 0]))
-    torch.testing.assert_close(nets.log_odds(stacked[:3])[1], nets.log_odds_of(0, stacked[1]))
-    assert nets.n_clusters == 3
+    torch.testing.assert_close(nets.log_odds(stacked[[2, 2, 0]]), together[[2, 2, 0]])
+    assert nets.n_clusters == len(nets.centres) == 3
 
 
-def test_nets_aim_where_they_are_told(points: torch.Tensor) -> None:
-    nets = SubclusteringNets.draw(np.random.default_rng(0), 2, 3, 50, 1e-2, "cpu")
+def test_subclustering_nets_are_fitted_to_log_odds(points: torch.Tensor) -> None:
+    nets = SubclusteringNets.draw(np.random.default_rng(0), 2, 3, 50, "cpu")
     stacked = points.view(2, 200, 3)
     log_odds = torch.clamp(3 * stacked[:, :, 0], -4, 4)
-    untouched = nets.log_odds_of(0, stacked[0]).detach()
-    nets.aim(torch.tensor([1]), stacked[1:], log_odds[1:])
-    torch.testing.assert_close(nets.log_odds_of(0, stacked[0]), untouched)
-    agrees = (nets.log_odds_of(1, stacked[1]) > 0) == (log_odds[1] > 0)
-    assert agrees.float().mean() > 0.9
-    assert nets.centres[1, 1, 0] > 0.3 > -0.3 > nets.centres[1, 0, 0]
+    nets.fit_log_odds(stacked, log_odds)
+    assert ((nets.log_odds(stacked) > 0) == (log_odds > 0)).float().mean() > 0.9
+    assert (nets.centres[:, 1, 0] > 0.3).all()
+    assert (nets.centres[:, 0, 0] < -0.3).all()
 
 
 def test_adam_takes_the_steps_of_torch() -> None:

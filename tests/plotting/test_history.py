@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clusterwise.deepdpm.history import History
+from clusterwise.deepdpm.net_training import History
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.plotting import HistoryDisplay
 

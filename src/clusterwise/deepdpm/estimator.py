@@ -17,14 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from clusterwise._threads import one_thread
 from clusterwise.affine import AffineMap, fit_column_map
-from clusterwise.deepdpm.alternation import alternate
+from clusterwise.deepdpm.autoencoder import FeatureLearner, alternate
 from clusterwise.deepdpm.feature_space import LearnedSpace, Variants, pareto_scaled, vary_features
-from clusterwise.deepdpm.fitting import Snapshot, run
-from clusterwise.deepdpm.history import History
-from clusterwise.deepdpm.moves import k_after_moves
-from clusterwise.deepdpm.net_clusters import outputs_in_use
+from clusterwise.deepdpm.method import fit_mixture, outputs_in_use
+from clusterwise.deepdpm.net_training import History, Settings, Snapshot
 from clusterwise.deepdpm.prior_from_data import prior_of_clusters
-from clusterwise.deepdpm.settings import ClusterLoss, Settings, Subclusters
+from clusterwise.deepdpm.split_merge import k_after_moves
 from clusterwise.exceptions import (
     CapReachedWarning,
     ClusterwiseError,
@@ -87,14 +85,6 @@ class DeepDPM(BaseClusterer):
     covariance_prior : float or array-like of shape (d,), optional
         Prior variance of a cluster by feature in the units of X, instead of ``scatter_share``; nu Psi is nu
         times it.
-    splits, merges : bool
-        Whether clusters may split and merge.
-    subclusters : {"network", "2-means"}
-        What proposes the two parts of a split.
-    prior_in_m_step : bool
-        Whether the means and covariances that the net follows know the prior.
-    cluster_loss : {"kl", "isotropic"}
-        Loss of the clustering net: KL divergence from the mixture's responsibilities, or squared distances.
     n_hidden : int
         Hidden units of each net.
     batch_size : int
@@ -155,11 +145,6 @@ class DeepDPM(BaseClusterer):
         "degrees_of_freedom_prior": [Interval(Real, 0, None, closed="neither"), None],
         "scatter_share": [Interval(Real, 0, None, closed="left")],
         "covariance_prior": [Interval(Real, 0, None, closed="neither"), "array-like", None],
-        "splits": ["boolean"],
-        "merges": ["boolean"],
-        "subclusters": [StrOptions({"network", "2-means"})],
-        "prior_in_m_step": ["boolean"],
-        "cluster_loss": [StrOptions({"kl", "isotropic"})],
         "n_hidden": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
@@ -185,11 +170,6 @@ class DeepDPM(BaseClusterer):
         degrees_of_freedom_prior: float | None = None,
         scatter_share: float = 0.0,
         covariance_prior: Any = None,
-        splits: bool = True,
-        merges: bool = True,
-        subclusters: Subclusters = "network",
-        prior_in_m_step: bool = True,
-        cluster_loss: ClusterLoss = "kl",
         n_hidden: int = 50,
         batch_size: int = 1024,
         learning_rate: float = 5e-3,
@@ -211,11 +191,6 @@ class DeepDPM(BaseClusterer):
         self.degrees_of_freedom_prior = degrees_of_freedom_prior
         self.scatter_share = scatter_share
         self.covariance_prior = covariance_prior
-        self.splits = splits
-        self.merges = merges
-        self.subclusters = subclusters
-        self.prior_in_m_step = prior_in_m_step
-        self.cluster_loss = cluster_loss
         self.n_hidden = n_hidden
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -252,7 +227,7 @@ class DeepDPM(BaseClusterer):
                 settings = self._settings(
                     columns, rows.n_features, len(rows), 0 if before is None else len(before.history)
                 )
-                snapshot = run(seed, rows, settings, self.k_init, before, report)
+                snapshot = fit_mixture(seed, rows, settings, self.k_init, before, report)
             else:
                 space, rows, settings, snapshot = self._learn(seed, columns, rows, before, report)
             self._store(rows, table.order, space, settings.prior, snapshot)
@@ -295,24 +270,20 @@ class DeepDPM(BaseClusterer):
                 "covariance_prior is in the units of X, which learned features do not have; leave it out "
                 "with feature_learning."
             )
+        log = partial(_print_stage, self.verbose)
         encoder = self.feature_learning if isinstance(self.feature_learning, torch.nn.Module) else None
+        vary = None if self.variants is None else vary_features(columns, self.variants)
         features = rows.take(slice(None))
-        code, snapshot = alternate(
-            seed,
-            features,
-            encoder,
-            self.n_latent,
-            self.k_init,
-            lambda n_latent: self._settings(columns, n_latent, len(rows), 0),
-            (self._space.code, before)
-            if before is not None and isinstance(self._space, LearnedSpace)
-            else None,
-            report,
-            None if self.variants is None else vary_features(columns, self.variants),
-            partial(print, "DeepDPM:", flush=True) if self.verbose else lambda _: None,
-        )
-        settings = self._settings(columns, code.scaling.n_features, len(rows), 0)
-        return LearnedSpace(columns, code), Rows(code.encode(features)), settings, snapshot
+        autoencoder = None
+        if before is not None and isinstance(self._space, LearnedSpace):
+            autoencoder = self._space.autoencoder
+        log("neighbours of the rows and their layout")
+        learner = FeatureLearner(seed, features, encoder, self.n_latent, self.device, autoencoder, vary)
+        settings = self._settings(columns, learner.autoencoder.n_latent, len(rows), 0)
+        before = None if autoencoder is None else before
+        snapshot = alternate(learner, seed, features, settings, self.k_init, before, report, log)
+        learned = Rows(learner.autoencoder.encode(features))
+        return LearnedSpace(columns, learner.autoencoder), learned, settings, snapshot
 
     def _require_device(self) -> None:
         try:
@@ -354,11 +325,6 @@ class DeepDPM(BaseClusterer):
         return Settings(
             prior,
             float(self.alpha),
-            splits=self.splits,
-            merges=self.merges,
-            subclusters=self.subclusters,
-            prior_in_m_step=self.prior_in_m_step,
-            cluster_loss=self.cluster_loss,
             n_hidden=self.n_hidden,
             batch_size=self.batch_size,
             learning_rate=self.learning_rate,
@@ -383,7 +349,7 @@ class DeepDPM(BaseClusterer):
         found = membership[checked].argmax(axis=1)
         self.misfits_ = self._misfits(space, clusters, rows.take(checked), found, judged=True)
         self._snapshot = replace(snapshot, weights=weights, statistics=clusters.statistics)
-        self._k_posterior = k_after_moves(self.n_clusters_, snapshot.proposals)
+        self._k_posterior = k_after_moves(self._snapshot)
         self.history_ = snapshot.history
         self.n_iter_ = len(snapshot.history)
         self.interrupted_ = snapshot.interrupted
@@ -406,15 +372,19 @@ class DeepDPM(BaseClusterer):
 
     def _warn(self) -> None:
         """Say what a user should know about how the fit ended."""
-        moving = self.splits or self.merges
         if self.interrupted_:
             kept = "the state of its last epoch is kept"
             self._issue(InterruptedWarning(kept=kept, remedy="go on with warm_start=True"))
-        elif moving and self._snapshot.quiet_rounds == 0:
+        elif self._snapshot.quiet_rounds == 0:
             self._issue(StillMovingWarning(n_epochs=self.n_iter_))
-        if self.splits and self.n_clusters_ >= self.max_clusters:
+        if self.n_clusters_ >= self.max_clusters:
             self._issue(CapReachedWarning(max_clusters=self.max_clusters))
         for misfit in self.misfits_:
             self._issue(misfit)
-        if self.n_clusters_ == 1 and self.splits and self._varies:
+        if self.n_clusters_ == 1 and self._varies:
             self._issue(OneClusterWarning())
+
+
+def _print_stage(verbose: int, stage: str) -> None:
+    if verbose:
+        print(f"DeepDPM: {stage}", flush=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from clusterwise.affine import AffineMap
-from clusterwise.deepdpm.alternation import Code
-from clusterwise.deepdpm.neighbours import Vary
+from clusterwise.deepdpm.autoencoder import Autoencoder
+from clusterwise.deepdpm.row_layout import Vary
 from clusterwise.exceptions import ClusterwiseError
 
 __all__ = ["LearnedSpace", "Variants", "pareto_scaled", "vary_features"]
@@ -34,24 +35,20 @@ class LearnedSpace:
     """Features that an autoencoder makes of scaled columns; densities and covariances are theirs."""
 
     columns: AffineMap
-    code: Code
-
-    @property
-    def log_volume(self) -> float:
-        """A log density of the learned features in their own units is that of the scaled ones minus this."""
-        return self.code.scaling.log_volume
+    autoencoder: Autoencoder
+    log_volume: ClassVar[float] = 0.0
 
     def apply(self, points: np.ndarray) -> np.ndarray:
         """Learned features (n, l) of points (n, d), each row on its own."""
-        return self.code.encode(self.columns.apply(points))
+        return self.autoencoder.encode(self.columns.apply(points))
 
     def inverse(self, features: np.ndarray) -> np.ndarray:
         """Points (n, d) that are decoded from learned features (n, l)."""
-        return self.columns.inverse(self.code.decode(features))
+        return self.columns.inverse(self.autoencoder.decode(features))
 
     def covariances(self, of_features: np.ndarray) -> np.ndarray:
         """Covariances (K, l, l) of the learned features in their own units."""
-        return self.code.scaling.covariances(of_features)
+        return of_features
 
 
 def vary_features(columns: AffineMap, variants: Variants) -> Vary:

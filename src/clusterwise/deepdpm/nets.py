@@ -8,18 +8,61 @@ weights that come closest to them are a small linear regression on the hidden la
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.optim.adam import adam
 
-from clusterwise.deepdpm.adam import Adam
-
-__all__ = ["ClusteringNet", "NetWeights", "SubclusteringNets", "regress"]
+__all__ = ["Adam", "ClusteringNet", "NetWeights", "SubclusteringNets", "regress", "to_tensor"]
 
 # Weight of the penalty in the regression of output units, relative to the size of the hidden layer.
 RIDGE = 1e-3
+# Step of Adam for the subclustering nets.
+SUBCLUSTERING_RATE = 2e-2
+
+
+def to_tensor(array: np.ndarray, device: str) -> Tensor:
+    """Single precision for a net."""
+    return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32)).to(device)
+
+
+class Adam:
+    """Adam (Kingma & Ba 2015) with torch's own step, for parameters that are replaced again and again.
+
+    The class ``torch.optim.Adam`` takes the same step, but imports torch's compiler for it, 0.9 s in every
+    process: longer than most fits.
+    """
+
+    def __init__(self, parameters: Iterable[Tensor], learning_rate: float) -> None:
+        self.parameters = list(parameters)
+        self.learning_rate = learning_rate
+        self._means = [torch.zeros_like(parameter) for parameter in self.parameters]
+        self._squares = [torch.zeros_like(parameter) for parameter in self.parameters]
+        self._n_steps = [torch.zeros((), device=parameter.device) for parameter in self.parameters]
+
+    def step(self, loss: Tensor) -> None:
+        """Go one step down the gradient of ``loss``."""
+        gradients = list(torch.autograd.grad(loss, self.parameters))
+        with torch.no_grad():
+            adam(
+                self.parameters,
+                gradients,
+                self._means,
+                self._squares,
+                [],
+                self._n_steps,
+                fused=True,
+                amsgrad=False,
+                beta1=0.9,
+                beta2=0.999,
+                lr=self.learning_rate,
+                weight_decay=0.0,
+                eps=1e-8,
+                maximize=False,
+            )
 
 
 @dataclass(frozen=True)
@@ -37,7 +80,7 @@ class NetWeights:
         return len(self.output_bias)
 
     def select(self, clusters: np.ndarray) -> NetWeights:
-        """Keep the outputs with these indices, in this order."""
+        """The outputs with these indices, in this order."""
         return NetWeights(self.hidden, self.hidden_bias, self.output[:, clusters], self.output_bias[clusters])
 
     def memberships(self, points: np.ndarray) -> np.ndarray:
@@ -55,12 +98,6 @@ class NetWeights:
         return result
 
 
-def _first_layer(rng: np.random.Generator, shape: tuple[int, ...]) -> Tensor:
-    """Weights (..., d, h) such that units of the hidden layer vary as much as a feature does."""
-    scale = 1 / np.sqrt(shape[-2])
-    return torch.from_numpy((rng.standard_normal(shape) * scale).astype(np.float32))
-
-
 def regress(hidden: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     """Output weights (..., h, m) and biases (..., m) closest to targets (..., n, m) given hidden (..., n, h).
 
@@ -76,32 +113,26 @@ def regress(hidden: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, T
     return solution[..., :-1, :].float(), solution[..., -1, :].float()
 
 
-class _Nets:
-    """Weights of one hidden layer and of outputs, and the optimizer that they are trained by."""
+class _GrowingNets:
+    """Weights of one hidden layer and of outputs, and the optimizer that trains them."""
 
-    def __init__(self, parameters: list[Tensor], learning_rate: float) -> None:
-        self.hidden, self.hidden_bias, self.output, self.output_bias = parameters
+    def __init__(self, parameters: Iterable[Tensor], learning_rate: float) -> None:
         self.learning_rate = learning_rate
-        self.renew()
+        self._set(parameters)
 
-    @property
-    def parameters(self) -> list[Tensor]:
-        """All weights."""
-        return [self.hidden, self.hidden_bias, self.output, self.output_bias]
+    def _set(self, parameters: Iterable[Tensor]) -> None:
+        """Train these weights from now on, with an optimizer that remembers nothing."""
+        self.parameters = [parameter.detach().clone().requires_grad_() for parameter in parameters]
+        self.hidden, self.hidden_bias, self.output, self.output_bias = self.parameters
+        self.optimizer = Adam(self.parameters, self.learning_rate)
 
     @property
     def n_clusters(self) -> int:
         """Number of outputs, or of nets."""
-        return len(self.output_bias)
-
-    def renew(self) -> None:
-        """Make the parameters leaves of a new graph, with an optimizer that remembers nothing."""
-        for name in ("hidden", "hidden_bias", "output", "output_bias"):
-            setattr(self, name, getattr(self, name).detach().clone().requires_grad_())
-        self.optimizer = Adam(self.parameters, self.learning_rate)
+        return self.output_bias.shape[0]
 
 
-class ClusteringNet(_Nets):
+class ClusteringNet(_GrowingNets):
     """f_cl: points (n, d) to logits (n, K)."""
 
     @classmethod
@@ -109,26 +140,19 @@ class ClusteringNet(_Nets):
         cls, rng: np.random.Generator, n_features: int, n_hidden: int, learning_rate: float, device: str
     ) -> ClusteringNet:
         """A new net with one output."""
-        hidden = _first_layer(rng, (n_features, n_hidden))
-        # Kinks all over the data rather than all at its centre.
-        bias = torch.from_numpy(rng.uniform(-1, 1, n_hidden).astype(np.float32))
-        parameters = [hidden, bias, torch.zeros(n_hidden, 1), torch.zeros(1)]
+        hidden, bias = _hidden_layer(rng, n_features, n_hidden)
+        parameters = (hidden, bias, torch.zeros(n_hidden, 1), torch.zeros(1))
         return cls([parameter.to(device) for parameter in parameters], learning_rate)
 
     @classmethod
     def from_weights(cls, weights: NetWeights, learning_rate: float, device: str) -> ClusteringNet:
         """The net with these weights."""
         arrays = (weights.hidden, weights.hidden_bias, weights.output, weights.output_bias)
-        return cls([torch.tensor(a, dtype=torch.float32, device=device) for a in arrays], learning_rate)
+        return cls([to_tensor(array, device) for array in arrays], learning_rate)
 
     def to_weights(self) -> NetWeights:
         """The weights as arrays."""
-        arrays = [p.detach().cpu().numpy().astype(np.float64) for p in self.parameters]
-        return NetWeights(*arrays)
-
-    def set_learning_rate(self, factor: float) -> None:
-        """Learn at ``factor`` times the usual rate."""
-        self.optimizer.learning_rate = self.learning_rate * factor
+        return NetWeights(*(p.detach().cpu().numpy().astype(np.float64) for p in self.parameters))
 
     def hidden_layer(self, points: Tensor) -> Tensor:
         """Hidden units (n, h) of points (n, d)."""
@@ -138,58 +162,47 @@ class ClusteringNet(_Nets):
         """Logits (n, K)."""
         return torch.addmm(self.output_bias, self.hidden_layer(points), self.output)
 
+    def take(self, units: Tensor) -> None:
+        """Keep the outputs ``units`` (K',)."""
+        self._set([self.hidden, self.hidden_bias, self.output[:, units], self.output_bias[units]])
+
     def set_outputs(self, points: Tensor, targets: Tensor, weights: Tensor, units: Tensor) -> None:
         """Replace the outputs by as many as ``targets`` (n, K') has columns.
 
         Column j keeps the weights of unit ``units[j]`` where that is not negative, and is fitted to its
         targets otherwise, with ``weights`` (n, K') for the rows.
         """
+        new = torch.nonzero(units < 0)[:, 0]
         with torch.no_grad():
-            hidden = self.hidden_layer(points)
-            output = self.output[:, units.clamp(min=0)].clone()
-            bias = self.output_bias[units.clamp(min=0)].clone()
-            fresh = torch.nonzero(units < 0)[:, 0]
-            if len(fresh) > 0:
-                fitted, fitted_bias = regress(
-                    hidden.expand(len(fresh), -1, -1), targets[:, fresh].T[:, :, None], weights[:, fresh].T
-                )
-                output[:, fresh] = fitted[:, :, 0].T
-                bias[fresh] = fitted_bias[:, 0]
-        self.output, self.output_bias = output, bias
-        self.renew()
+            hidden = self.hidden_layer(points).expand(len(new), -1, -1)
+            self.take(units.clamp(min=0))
+            if len(new) > 0:
+                output, bias = regress(hidden, targets[:, new].T[:, :, None], weights[:, new].T)
+                self.output[:, new], self.output_bias[new] = output[:, :, 0].T, bias[:, 0]
 
 
-class SubclusteringNets(_Nets):
+class SubclusteringNets(_GrowingNets):
     """All f_sub: points (K, b, d), b of each cluster, to the log odds (K, b) of the second subcluster.
 
     Two logits and their difference say the same: the second output is the only one.
     """
 
-    def __init__(self, parameters: list[Tensor], centres: Tensor, learning_rate: float) -> None:
-        super().__init__(parameters, learning_rate)
-        self.centres = centres  # (K, 2, d)
+    def __init__(self, parameters: Iterable[Tensor], centres: Tensor) -> None:
+        super().__init__(parameters, SUBCLUSTERING_RATE)
+        self.centres = centres  # mu~, (K, 2, d)
         unit = torch.eye(centres.shape[2], device=centres.device)
         self.metrics = unit.repeat(len(centres), 1, 1)  # of distances, (K, d, d)
 
     @classmethod
     def draw(
-        cls,
-        rng: np.random.Generator,
-        n_clusters: int,
-        n_features: int,
-        n_hidden: int,
-        rate: float,
-        device: str,
+        cls, rng: np.random.Generator, n_clusters: int, n_features: int, n_hidden: int, device: str
     ) -> SubclusteringNets:
-        """New nets, with nothing to say yet."""
-        parameters = [
-            _first_layer(rng, (n_clusters, n_features, n_hidden)),
-            torch.from_numpy(rng.uniform(-1, 1, (n_clusters, 1, n_hidden)).astype(np.float32)),
-            torch.zeros(n_clusters, n_hidden, 1),
-            torch.zeros(n_clusters, 1, 1),
-        ]
+        """New nets whose subclusters are equally likely everywhere."""
+        hidden, bias = _hidden_layer(rng, n_features, n_hidden, n_clusters)
+        output, output_bias = torch.zeros(n_clusters, n_hidden, 1), torch.zeros(n_clusters, 1, 1)
         centres = torch.zeros(n_clusters, 2, n_features)
-        return cls([parameter.to(device) for parameter in parameters], centres.to(device), rate)
+        parameters = (hidden, bias[:, None], output, output_bias)
+        return cls([parameter.to(device) for parameter in parameters], centres.to(device))
 
     def log_odds(self, points: Tensor) -> Tensor:
         """Log odds (K, b) of the second subcluster."""
@@ -203,18 +216,25 @@ class SubclusteringNets(_Nets):
 
     def take(self, parents: Tensor) -> None:
         """Each of K' new nets is a copy of the net of its parent, ``parents`` (K',)."""
-        self.hidden, self.hidden_bias, self.output, self.output_bias = (p[parents] for p in self.parameters)
         self.centres, self.metrics = self.centres[parents], self.metrics[parents]
-        self.renew()
+        self._set([parameter[parents] for parameter in self.parameters])
 
-    def aim(self, clusters: Tensor, points: Tensor, log_odds: Tensor) -> None:
-        """Fit the output of the nets ``clusters`` (m,) to log odds (m, b) at points (m, b, d)."""
+    def fit_log_odds(self, points: Tensor, log_odds: Tensor) -> None:
+        """Fit all outputs and centres to log odds (K, b) at points (K, b, d)."""
         with torch.no_grad():
-            hidden = torch.relu(torch.baddbmm(self.hidden_bias[clusters], points, self.hidden[clusters]))
-            weights = torch.ones_like(log_odds)
-            output, bias = regress(hidden, log_odds[:, :, None], weights)
-            self.output[clusters] = output
-            self.output_bias[clusters] = bias[:, None]
+            hidden = torch.relu(torch.baddbmm(self.hidden_bias, points, self.hidden))
+            output, bias = regress(hidden, log_odds[:, :, None], torch.ones_like(log_odds))
             share = torch.sigmoid(log_odds)
-            sides = torch.stack([1 - share, share], dim=1)  # (m, 2, b)
-            self.centres[clusters] = sides @ points / sides.sum(dim=2, keepdim=True).clamp(min=1e-6)
+            sides = torch.stack([1 - share, share], dim=1)  # (K, 2, b)
+            self.centres = sides @ points / sides.sum(dim=2, keepdim=True).clamp(min=1e-6)
+        self._set([self.hidden, self.hidden_bias, output, bias[:, None]])
+
+
+def _hidden_layer(
+    rng: np.random.Generator, n_features: int, n_hidden: int, *stack: int
+) -> tuple[Tensor, Tensor]:
+    """Weights (..., d, h) such that hidden units vary as much as a feature does, and biases (..., h)."""
+    weights = rng.standard_normal((*stack, n_features, n_hidden)) * (1 / np.sqrt(n_features))
+    # Kinks all over the data rather than all at its centre.
+    biases = rng.uniform(-1, 1, (*stack, n_hidden))
+    return torch.from_numpy(weights.astype(np.float32)), torch.from_numpy(biases.astype(np.float32))

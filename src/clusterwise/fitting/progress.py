@@ -7,9 +7,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
-from clusterwise.deepdpm.history import History
 from clusterwise.fitting.batches import Progress
+
+if TYPE_CHECKING:
+    from clusterwise.deepdpm.net_training import History
 
 __all__ = ["bar", "batch_progress", "chain_progress", "epoch_progress", "heard_by", "stage_progress"]
 

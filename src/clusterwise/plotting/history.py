@@ -13,7 +13,7 @@ from clusterwise.plotting.plane import import_matplotlib
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from clusterwise.deepdpm.history import History
+    from clusterwise.deepdpm.net_training import History
 
 __all__ = ["HistoryDisplay"]
 

@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks import data
 from benchmarks.runner import run_suite
-from benchmarks.suite import BenchmarkError
-from benchmarks.suites.deepdpm import SETS
+from benchmarks.suite import BenchmarkError, Case
+from benchmarks.suites.deepdpm import SETS, VARIANTS, ablated
 
 
 @pytest.fixture
@@ -47,3 +47,12 @@ def test_without_data_nothing_is_measured(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(BenchmarkError, match="Nothing was measured"):
         run_suite("deepdpm-figures", tmp_path, quick=True, here=True, write=lines.append)
     assert any("MNIST is left out" in line for line in lines)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_parts_are_taken_away(variant: str) -> None:
+    y = np.arange(300) % 3
+    X = np.random.default_rng(0).normal(size=(300, 2)) + 20.0 * np.eye(3)[y, :2]
+    outcome = ablated(variant, k_init=6)(Case(X))
+    k = len(np.unique(outcome.labels))
+    assert (k > 3) == (variant in ("No splits or merges", "No merges"))
