@@ -111,9 +111,8 @@ def fitted(method: str, folder: Path, seed: int) -> tuple[Any, Iterator[np.ndarr
 def read_in_batches(method: str, n: int, d: int) -> Run:
     """One method on one folder; before the clock starts it labels a small one, so that all is loaded."""
     import pyarrow
+    from clusterwise.tables.writing import write_tables
     from pyarrow import parquet
-
-    from clusterwise.tables.writing import write_batches
 
     def run(case: Case) -> Outcome:
         with contextlib.ExitStack() as stack:
@@ -137,7 +136,7 @@ def read_in_batches(method: str, n: int, d: int) -> Run:
                 cpu, started = time.process_time() + over_all(sum, time.process_time), time.perf_counter()
                 model, labels_of_parts = fitted(method, folder, case.seed)
                 tables = (pyarrow.table({"label": labels.astype(np.int32)}) for labels in labels_of_parts)
-                timed(spent, "passes", write_batches)(out, tables, 0)
+                timed(spent, "passes", write_tables)(out, tables, 0)
             found: dict[str, Any] = {"sample": 0.0, "passes": 0.0, "rounds": 0.0, **spent}
             seconds = time.perf_counter() - started
             found["cpu"] = time.process_time() + over_all(sum, time.process_time) - cpu

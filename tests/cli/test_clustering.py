@@ -14,7 +14,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from clusterwise.cli.clustering import default_output
-from clusterwise.tables.files import read_table
+from clusterwise.tables.readers import read_table
 
 
 def dac(make_weights):

@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 from clusterwise.cli import large
 from clusterwise.cli.app import app
 from clusterwise.cli.progress import progress_bar
-from clusterwise.tables.files import read_table
-from clusterwise.tables.writing import write_batches
+from clusterwise.tables.readers import read_table
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -138,14 +137,3 @@ def test_bars_show_rows() -> None:
         show("writing", 10, 1000)
     shown = console.file.getvalue()
     assert "writing" in shown and "10/1000" in shown
-
-
-def test_tables_are_written_whole(tmp_path: Path) -> None:
-    def tables() -> Any:
-        yield pyarrow.table({"label": [0, 1]})
-        raise RuntimeError("no more")
-
-    for ending in ("parquet", "csv", "arrow", "npy"):
-        with pytest.raises(RuntimeError, match="no more"):
-            write_batches(tmp_path / f"t.{ending}", tables(), 4)
-    assert list(tmp_path.iterdir()) == []

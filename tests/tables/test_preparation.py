@@ -18,7 +18,6 @@ import clusterwise as cw
 from clusterwise.exceptions import ClusterwiseError, FeatureCountError, InvalidDataError
 from clusterwise.tables import TablePreparation
 from clusterwise.tables.columns import read_columns
-from clusterwise.tables.dates import days_of
 
 
 def mixed_columns(n: int = 200, seed: int = 0) -> dict[str, list[Any]]:
@@ -156,26 +155,6 @@ def test_object_columns_are_read_by_their_values() -> None:
     preparation = TablePreparation().fit(rows)
     assert preparation.used_ == ["x0", "x1", "x2"]
     assert preparation.set_aside_ == {"x3": "holds dates"}
-
-
-@pytest.mark.parametrize(
-    ("words", "first"),
-    [
-        (["2024-03-01", "2024-12-31"], 19783),
-        (["2024/3/1 12:00", "2024/12/31 00:30:00"], 19783.5),
-        (["01.03.2024", "31.12.2024"], 19783),
-        (["3/1/2024", "12/31/2024"], 19783),
-        (["1/3/2024", "31/12/2024"], 19783),
-        (["3/1/2024", "4/1/2024"], 19783),  # either way: the month comes first before a slash
-        (["31.02.2024", "01.03.2024"], None),
-        (["13/13/2024", "01/03/2024"], None),
-        (["2024-03-01", "soon"], None),
-        (["2024", "2025"], None),
-    ],
-)
-def test_ways_to_write_dates(words: list[str], first: float | None) -> None:
-    days = days_of(words)
-    assert days is None if first is None else days is not None and days[0] == first
 
 
 def test_a_few_words_among_numbers_are_gaps() -> None:

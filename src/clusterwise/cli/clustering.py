@@ -19,8 +19,8 @@ from clusterwise.cli.results import STDIN, result_table
 from clusterwise.cli.tables import Choice, Chosen, id_and_notes, preparation_for
 from clusterwise.cli.weights import choose_for, read_weights
 from clusterwise.exceptions import ClusterwiseError
-from clusterwise.tables.file_tables import format_of, output_format_of
-from clusterwise.tables.files import read_table, write_table
+from clusterwise.tables.files import format_of, output_format_of, write_tables
+from clusterwise.tables.readers import read_table
 
 __all__ = ["cluster_file", "default_output", "summary_lines"]
 
@@ -134,7 +134,7 @@ def cluster_file(
         seconds = time.perf_counter() - started
         for note in notes:
             typer.echo(f"note: {note}", err=True)
-        write_table(out, result_table(table, id_name, estimator, append))
+        write_tables(out, [result_table(table, id_name, estimator, append)], len(estimator.labels_))
         labels, k = estimator.labels_, estimator.n_clusters_
         confidence = np.bincount(labels, estimator.probabilities_, minlength=k)
         for line in summary_lines(estimator, np.bincount(labels, minlength=k), confidence, seconds):

@@ -21,7 +21,7 @@ from clusterwise.fitting.progress import heard_by
 from clusterwise.rows import Batch, RowSource
 from clusterwise.rows.arrow import open_parquet
 from clusterwise.rows.prepared import InFeatures, PreparedSource
-from clusterwise.tables.writing import write_batches
+from clusterwise.tables.files import write_tables
 
 __all__ = ["cluster_large", "open_large"]
 
@@ -112,5 +112,5 @@ def cluster_large(
                 progress("writing", int(rows.sum()), source.n_rows)
                 yield table
 
-        write_batches(out, tables(), source.n_rows)
+        write_tables(out, tables(), source.n_rows)
     return Clustered(estimator, rows, confidence, seconds)

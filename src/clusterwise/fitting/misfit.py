@@ -24,7 +24,7 @@ from clusterwise.exceptions import (
     ValuesFollowedWarning,
 )
 from clusterwise.fitting.gaps import groups_without_gap, n_far_rows, valley
-from clusterwise.tables.symmetry import curve_gain
+from clusterwise.tables.curves import choose_curve
 
 __all__ = ["find_misfits", "find_misfits_of_any_shape", "rows_to_check"]
 
@@ -212,7 +212,7 @@ def _skewed_columns(
     features: np.ndarray, undo: Callable[[np.ndarray], np.ndarray], names: Sequence[str]
 ) -> Iterator[str]:
     for values, name in zip(undo(features).T[:20], names, strict=False):
-        if curve_gain(values) > LEAST_GAIN * len(values) / 1000:
+        if choose_curve(values)[1] > LEAST_GAIN * len(values) / 1000:
             yield name
 
 

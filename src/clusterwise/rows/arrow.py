@@ -9,7 +9,7 @@ from typing import Any
 
 from clusterwise.exceptions import InvalidDataError
 from clusterwise.rows.base import Batch, LocalSource, rows_at_once
-from clusterwise.tables.file_tables import import_or_say
+from clusterwise.tables.files import import_or_say
 
 __all__ = ["ArrowSource", "open_parquet"]
 

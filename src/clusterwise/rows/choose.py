@@ -12,7 +12,7 @@ import numpy as np
 from clusterwise.rows.arrow import ArrowSource, open_parquet
 from clusterwise.rows.base import RowSource
 from clusterwise.rows.mapped import ArraySource
-from clusterwise.tables.file_tables import import_or_say
+from clusterwise.tables.files import import_or_say
 
 __all__ = ["LEAST_MAPPED", "as_source", "map_sets"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from clusterwise.rows.arrow import ArrowSource
 from clusterwise.rows.base import Batch
-from clusterwise.tables.file_tables import import_or_say
+from clusterwise.tables.files import import_or_say
 
 __all__ = ["ParquetPart", "parquet_parts"]
 

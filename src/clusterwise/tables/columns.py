@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ import scipy.sparse
 
 from clusterwise._names import distinct_names
 from clusterwise.exceptions import InvalidDataError
-from clusterwise.tables.dates import days_of
+from clusterwise.tables.cells import is_gap, parse_dates, parse_numbers, title_rows
 
 __all__ = [
     "Column",
@@ -27,8 +28,9 @@ __all__ = [
 Kind = Literal["number", "words", "date", "other"]
 
 MICROSECONDS_PER_DAY = 86_400_000_000
-# Words in a column of numbers ("unknown", "> 90") are gaps in it if they are no more than this share of it.
-MOST_STRAY = 0.05
+# What pandas calls columns without a name: there are many where a title stands above the header.
+UNNAMED = re.compile(r"Unnamed: \d+")
+ROWS_BELOW_TITLES = 20
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,9 @@ class Column:
     name: str
     kind: Kind
     values: np.ndarray
-    # Booleans and categories with numbers as names are numbers or words by what their type says.
     declared: bool = False  # whether the type itself says what the column is: a category, not a text
     stray: tuple[tuple[int, str], ...] = ()  # row and word of cells that are gaps among numbers
+    style: str | None = None  # how its numbers are written, if not as in Python; see ``cells``
 
     @property
     def missing(self) -> np.ndarray:
@@ -72,7 +74,7 @@ def require_table(X: Any, name: str = "X") -> None:
     if isinstance(X, (str, Path)):
         raise InvalidDataError(
             f"{name} is the name of a file ({str(X)[:60]!r}); read it first: "
-            "clusterwise.tables.files.read_table(path)."
+            "clusterwise.tables.read_table(path)."
         )
     if isinstance(X, (bytes, bytearray)):
         raise InvalidDataError(f"{name} is bytes, not a table; pass an array or a data frame.")
@@ -89,19 +91,56 @@ def require_table(X: Any, name: str = "X") -> None:
         raise InvalidDataError(f"{name} is a lazy frame without rows yet; pass {name}.collect().")
 
 
-def read_columns(X: Any, name: str = "X") -> TableColumns:
-    """Read a data frame (pandas, polars, pyarrow, ...), an array or a list of rows."""
+def read_columns(X: Any, name: str = "X", styles: Mapping[str, str] | None = None) -> TableColumns:
+    """Columns of a data frame (pandas, polars, pyarrow, ...), an array or a list of rows.
+
+    Cells that are texts may be numbers, with signs of money and thousands, dates or words for gaps.
+    ``styles`` says for columns by their name how numbers are written, where that is known from other rows.
+    """
     require_table(X, name)
+    styles = styles or {}
     frame = nw.from_native(with_plain_names(X), pass_through=True)
     if isinstance(frame, nw.DataFrame):
-        read = [_frame_column(label, frame[label]) for label in frame.columns]
+        n_above, names = _titles(frame)
+        below = frame[n_above:] if n_above else frame
+        read = [
+            _below_titles(_frame_column(label, below[real], styles.get(label)), n_above)
+            for label, real in zip(names, frame.columns, strict=True)
+        ]
         return _checked(TableColumns(tuple(read), len(frame), named=True), name)
     if isinstance(X, np.ndarray) and X.dtype.names is not None:
-        read = [_array_column(label, X[label]) for label in X.dtype.names]
+        read = [_array_column(label, X[label], styles.get(label)) for label in X.dtype.names]
         return _checked(TableColumns(tuple(read), len(X), named=True), name)
     array = _as_array(X, name)
-    read = [_array_column(f"x{place}", array[:, place]) for place in range(array.shape[1])]
+    labels = [f"x{place}" for place in range(array.shape[1])]
+    named = zip(labels, array.T, strict=True)
+    read = [_array_column(label, cells, styles.get(label)) for label, cells in named]
     return _checked(TableColumns(tuple(read), len(array), named=False), name)
+
+
+def _titles(frame: Any) -> tuple[int, list[str]]:
+    """How many rows of a data frame are above its first row of values, and the names of its columns.
+
+    A title above the header of a file gives pandas columns without names, and the header as a row.
+    """
+    names = frame.columns
+    if not any(map(UNNAMED.fullmatch, names)):
+        return 0, names
+    labels = [None if UNNAMED.fullmatch(label) else label for label in names]
+    rows = [labels, *frame[:ROWS_BELOW_TITLES].rows()]
+    n_above = title_rows(rows)
+    return n_above, distinct_names(
+        "" if is_gap(cell) else str(cell) for cell in rows[n_above]
+    ) if n_above else names
+
+
+def _below_titles(column: Column, n_above: int) -> Column:
+    """The column with gaps in the rows of titles."""
+    if n_above == 0:
+        return column
+    gaps = np.full(n_above, np.nan if column.values.dtype.kind == "f" else None)
+    stray = tuple((row + n_above, word) for row, word in column.stray)
+    return replace(column, values=np.concatenate([gaps, column.values]), stray=stray)
 
 
 def with_plain_names(X: Any) -> Any:
@@ -154,7 +193,7 @@ def _checked(table: TableColumns, name: str) -> TableColumns:
 # -- one column ------------------------------------------------------------------------------------
 
 
-def _frame_column(name: str, series: Any) -> Column:
+def _frame_column(name: str, series: Any, style: str | None) -> Column:
     kind = series.dtype
     if kind.is_numeric() or kind == nw.Boolean:
         return Column(name, "number", _floats(series))
@@ -166,9 +205,11 @@ def _frame_column(name: str, series: Any) -> Column:
     if kind == nw.Duration:
         return Column(name, "number", _floats(series.dt.total_microseconds()) / 1e6)
     if kind in (nw.Categorical, nw.Enum):
-        return Column(name, "words", _words(series.to_list()), declared=True)
+        words = np.full(len(series), None, dtype=object)
+        words[:] = [None if cell is None or cell != cell else str(cell) for cell in series.to_list()]
+        return Column(name, "words", words, declared=True)
     if kind in (nw.String, nw.Object, nw.Unknown):
-        return _object_column(name, series.to_list())
+        return _object_column(name, series.to_list(), style)
     return Column(name, "other", np.full(len(series), None, dtype=object))
 
 
@@ -181,7 +222,7 @@ def _floats(series: Any) -> np.ndarray:
     return values
 
 
-def _array_column(name: str, values: np.ndarray) -> Column:
+def _array_column(name: str, values: np.ndarray, style: str | None) -> Column:
     if values.ndim != 1:
         return Column(name, "other", np.full(len(values), None, dtype=object))
     if values.dtype.kind in "biuf":
@@ -192,62 +233,40 @@ def _array_column(name: str, values: np.ndarray) -> Column:
     if values.dtype.kind == "m":
         seconds = values.astype("timedelta64[us]").astype(np.float64) / 1e6
         return Column(name, "number", np.where(np.isnat(values), np.nan, seconds))
-    return _object_column(name, values.tolist())
+    return _object_column(name, values.tolist(), style)
 
 
-def _is_missing(value: Any) -> bool:
-    if value is None or (isinstance(value, str) and not value.strip()):
-        return True
-    return type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
+def _object_column(name: str, cells: list[Any], style: str | None) -> Column:
+    """Numbers, dates and words told apart by the cells (n) themselves."""
+    if any(isinstance(cell, (list, tuple, set, dict, bytes, np.ndarray)) for cell in cells):
+        return Column(name, "other", np.full(len(cells), None, dtype=object))
+    present = [place for place, cell in enumerate(cells) if not is_gap(cell)]
+    values = np.full(len(cells), np.nan)
+    plain = _plain_numbers([cells[place] for place in present])
+    if plain is not None:
+        values[present] = plain
+        return Column(name, "number", values)
+    words = [str(cells[place]) for place in present]
+    parsed = parse_numbers(words, style)
+    if parsed is None or np.isnan(parsed[0]).any():
+        days = parse_dates(words)
+        if days is not None:
+            values[present] = days
+            return Column(name, "date", values)
+    if parsed is not None:
+        values[present], style = parsed
+        stray = tuple((present[place], words[place]) for place in np.flatnonzero(np.isnan(parsed[0])))
+        return Column(name, "number", values, stray=stray, style=style)
+    texts = np.full(len(cells), None, dtype=object)
+    texts[present] = words
+    return Column(name, "words", texts)
 
 
-def _words(values: list[Any]) -> np.ndarray:
-    words = np.empty(len(values), dtype=object)
-    words[:] = [None if _is_missing(value) else str(value) for value in values]
-    return words
-
-
-def _object_column(name: str, values: list[Any]) -> Column:
-    """Tell numbers, dates and words apart by the values themselves."""
-    if any(isinstance(value, (list, tuple, set, dict, bytes, np.ndarray)) for value in values):
-        return Column(name, "other", np.full(len(values), None, dtype=object))
-    words = _words(values)
-    present = [word for word in words if word is not None]
-    numbers = _parsed_numbers([v for v, word in zip(values, words, strict=True) if word is not None])
-    if numbers is not None:
-        floats = np.full(len(values), np.nan)
-        floats[[word is not None for word in words]] = numbers
-        return Column(name, "number", floats)
-    days = days_of(present)
-    if days is not None:
-        dates = np.full(len(values), np.nan)
-        dates[[word is not None for word in words]] = days
-        return Column(name, "date", dates)
-    return _with_stray_words(name, words) or Column(name, "words", words)
-
-
-def _with_stray_words(name: str, words: np.ndarray) -> Column | None:
-    """A column of numbers with a few words among them, which become gaps; None if it is no such column."""
-    floats, stray = np.full(len(words), np.nan), []
-    most = MOST_STRAY * sum(word is not None for word in words)
-    for row, word in enumerate(words):
-        if word is None:
-            continue
-        number = _parsed_numbers([word])
-        if number is None:
-            stray.append((row, word))
-            if len(stray) > most:
-                return None
-        else:
-            floats[row] = number[0]
-    return Column(name, "number", floats, stray=tuple(stray))
-
-
-def _parsed_numbers(values: list[Any]) -> np.ndarray | None:
-    """The values as float64 if all of them are numbers or written so, else None."""
-    if any(isinstance(value, str) and "_" in value for value in values):
+def _plain_numbers(cells: list[Any]) -> np.ndarray | None:
+    """Cells (m) that are all numbers, or written as Python writes them; else None."""
+    if any(isinstance(cell, str) and "_" in cell for cell in cells):
         return None  # Python reads 12_34 as a number; in a table it is a name
     try:
-        return np.array([float(value) for value in values], dtype=np.float64)
+        return np.array([float(cell) for cell in cells], dtype=np.float64)
     except (TypeError, ValueError):
         return None

@@ -17,19 +17,22 @@ from sklearn.utils.validation import check_is_fitted
 from clusterwise.exceptions import FeatureCountError, InvalidDataError, NoColumnError
 from clusterwise.tables.choice import choose, sentences
 from clusterwise.tables.columns import Column, TableColumns, read_columns
-from clusterwise.tables.encoding import Encoding, Words, fit_encoding
-from clusterwise.tables.gaps import fit_imputer, rows_lacking_much
-from clusterwise.tables.levels import RowNoise
-from clusterwise.tables.redundancy import redundancy_weights
-from clusterwise.tables.wide import (
+from clusterwise.tables.encoding import Encoding, fit_encoding
+from clusterwise.tables.levels import Levels, RowNoise
+from clusterwise.tables.reduction import (
     Reduction,
     fit_embedding,
+    fit_imputer,
     fit_projection,
     fit_sparse,
     looks_like_embedding,
+    redundancy_weights,
 )
 
 __all__ = ["TablePreparation"]
+
+# A row that lacks more than this share of its columns is filled in from hardly anything.
+LACKING_MUCH = 0.5
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,8 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     - a categorical column weighs as much as a numeric one; categories, and numbers with few different
       values, are spread a little around their values, by an amount that depends on the row alone, so that
       densities can describe them;
-    - missing values are filled in from the five most similar rows;
+    - missing values are filled in from the five most similar rows; texts may be numbers with signs of money,
+      thousands or per cent, and words such as "n/a" are missing values;
     - redundant columns share the weight of one;
     - sparse matrices, embeddings and tables of very many columns become principal components.
 
@@ -183,9 +187,9 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     def _fit_columns(self, table: TableColumns, places: Sequence[int]) -> np.ndarray:
         columns = [table.columns[place] for place in places]
         missing = np.column_stack([column.missing for column in columns])
-        self.rows_lacking_much_ = rows_lacking_much(missing)
+        self.rows_lacking_much_ = np.flatnonzero(missing.mean(axis=1) > LACKING_MUCH)
         encodings = tuple(fit_encoding(column, self.dates) for column in columns)
-        n_inputs = sum(len(e.names) if not isinstance(e, Words) else 1 for e in encodings)
+        n_inputs = sum(1 if isinstance(encoding, Levels) else len(encoding.names) for encoding in encodings)
         noise = RowNoise.of(n_inputs, sum(encoding.n_noise for encoding in encodings))
         features = _encode(columns, encodings, noise)
         imputer = None
@@ -240,6 +244,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
 
     def _learn_names(self, table: TableColumns) -> None:
         self.n_features_in_ = len(table.columns)
+        self._styles = {column.name: column.style for column in table.columns if column.style is not None}
         self._column_names = [column.name for column in table.columns]
         if table.named:
             self.feature_names_in_ = np.array(self._column_names, dtype=object)
@@ -263,7 +268,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         if scipy.sparse.issparse(X) and self._encoded is None and self._reduction is not None:
             self._require_width(X.shape[1])
             return self._reduction.apply(X.tocsr().astype(np.float64))
-        table = self._in_order_of_fit(read_columns(X))
+        table = self._in_order_of_fit(read_columns(X, styles=self._styles))
         for place in self._encoded.places if self._encoded is not None else range(len(table.columns)):
             _require_finite(table.columns[place], table)
         if self._encoded is None:
@@ -364,7 +369,7 @@ def _require_finite(column: Column, table: TableColumns) -> None:
 
 
 def _require_kind(column: Column, encoding: Encoding) -> None:
-    if isinstance(encoding, Words) or column.kind == "number" or column.missing.all():
+    if isinstance(encoding, Levels) or column.kind == "number" or column.missing.all():
         return
     if column.kind == "date":
         return

@@ -14,7 +14,7 @@ import numpy as np
 from clusterwise.exceptions import InvalidDataError, RecipeError
 from clusterwise.tables.choice import choose, sentences
 from clusterwise.tables.columns import read_columns
-from clusterwise.tables.files import read_table
+from clusterwise.tables.readers import read_table
 from clusterwise.training.labelled import LabelledSource
 from clusterwise.training.recipe import Recipe
 

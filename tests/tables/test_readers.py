@@ -1,4 +1,4 @@
-"""Tables from every format, results to every format, whole or not at all."""
+"""Tables from every format, results to every format, whole or not at all; what is wrong in one sentence."""
 
 from __future__ import annotations
 
@@ -14,12 +14,124 @@ import pyarrow as pa
 import pyarrow.feather
 import pytest
 import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 from clusterwise.exceptions import FileFormatWarning, InvalidDataError, MissingDependencyError
-from clusterwise.tables.file_tables import format_of, output_format_of
-from clusterwise.tables.files import read_table, write_table
+from clusterwise.tables.files import format_of, output_format_of, write_tables
+from clusterwise.tables.readers import find_layout, read_table, read_text
 
-VALUES = np.array([[1.0, 0.1], [2.0, -3e7], [4.0, 1 / 3]])
+# -- text -------------------------------------------------------------------------------------------
+
+VALUES = hnp.arrays(
+    np.float64, st.tuples(st.integers(2, 8), st.integers(1, 4)), elements=st.floats(allow_nan=False)
+)
+
+
+def read(text: str) -> dict[str, list]:
+    return read_text(text.encode("utf-8"), "data.csv").to_pydict()
+
+
+@given(VALUES, st.sampled_from([",", ";", "\t"]), st.booleans(), st.sampled_from(["\n", "\r\n", "\r"]))
+def test_round_trip_keeps_every_bit(values, separator, headed, newline):
+    rows = [separator.join(repr(float(v)) for v in row) for row in values]
+    names = [f"x{j}" for j in range(values.shape[1])]
+    text = newline.join([separator.join(names)] * headed + rows) + newline
+    table = read_text(text.encode(), "data.csv")
+    np.testing.assert_array_equal(np.column_stack(table.columns).astype(float), values)
+    assert table.column_names == (names if headed else [f"column {j}" for j in range(len(names))])
+
+
+@pytest.mark.parametrize(
+    ("text", "table"),
+    [
+        ("a b\n1.5 2\n3.5 4\n", {"a": [1.5, 3.5], "b": [2, 4]}),
+        ("  a    b\n 1.5   2\n13.5  14\n", {"a": [1.5, 13.5], "b": [2, 14]}),
+        ("# a b\n1.5 2\n3.5 4\n", {"a": [1.5, 3.5], "b": [2, 4]}),  # as numpy.savetxt writes names
+        ("# exported on Monday\n# by hand\na,b\n1,2\n3,4\n", {"a": [1, 3], "b": [2, 4]}),
+        ("a;b\n1,5;2\n-0,25;3\n", {"a": [1.5, -0.25], "b": [2, 3]}),
+        ('a,b\n"one\ntwo, three",5\nfour,6\n', {"a": ["one\ntwo, three", "four"], "b": [5, 6]}),
+        ("\n\r\n  \na,b\n\n1,2\n\n3,4\n", {"a": [1, 3], "b": [2, 4]}),
+        ("sep=;\na;b\n1,5;2\n3;4\n", {"a": [1.5, 3.0], "b": [2, 4]}),
+        ('"sep=;"\r\na;b\n1,5;2\n3;4\n', {"a": [1.5, 3.0], "b": [2, 4]}),
+        ("\nSEP=;\na;b\n1,5;2\n3;4\n", {"a": [1.5, 3.0], "b": [2, 4]}),
+        ("sep=width,b\n1,2\n3,4\n", {"sep=width": [1, 3], "b": [2, 4]}),
+        ("a,a,a (2)\n1,2,3\n", {"a": [1], "a (2)": [2], "a (2) (2)": [3]}),
+        ('a,"b\nsecond"\n1,2\n', {"a": [1], "b\nsecond": [2]}),
+        ("Sales of May\n\na;b\n1,5;2\n3;4\n", {"a": [1.5, 3.0], "b": [2, 4]}),
+        ("f,g\ntrue,NA\nFalse,x\n", {"f": [True, False], "g": [None, "x"]}),
+    ],
+)
+def test_texts_as_people_have_them(text, table):
+    assert read(text) == table
+
+
+def test_dates_are_recognized():
+    assert pa.types.is_date(read_text(b"d,f\n2020-01-05,1\n2021-02-03,2\n", "x.csv").schema.field("d").type)
+
+
+@pytest.mark.parametrize(
+    ("text", "separator"),
+    [
+        ("a,b\n1,2\n", ","),
+        ("a;b\n1,5;2,5\n", ";"),
+        ("a\tb\n1\t2\n", "\t"),
+        ('"x;y",b\n"p;q",2\n', ","),
+        ("a\n1\n2\n", ","),
+        ('note,b\n"line 1\nline, 2",3\n', ","),
+        ("Title\na;b\n1,5;2,5\n1,5;2,5\n1,5;2,5\n1,5;2,5\n", ";"),
+    ],
+)
+def test_separators(text, separator):
+    assert find_layout(text.splitlines(keepends=True)).separator == separator
+
+
+def test_ten_thousand_columns():
+    values = np.random.default_rng(0).normal(size=(3, 10_000))
+    text = "\n".join([",".join(f"gene{j}" for j in range(10_000)), *(",".join(map(str, r)) for r in values)])
+    np.testing.assert_array_equal(np.column_stack(read_text(text.encode(), "wide.csv").columns), values)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+def test_encodings(encoding):
+    table = read_text("Größe;b\n1,5;2\n2,5;3\n".encode(encoding), "x.csv")
+    assert table.to_pydict() == {"Größe": [1.5, 2.5], "b": [2, 3]}
+
+
+@pytest.mark.parametrize(
+    ("encoding", "euro", "name"), [("cp1252", "€", "Windows-1252"), ("latin-1", "$", "Latin-1")]
+)
+def test_one_byte_for_each_letter_is_said(encoding, euro, name):
+    with pytest.warns(FileFormatWarning, match=rf"x\.csv is not UTF-8 \(line 1\) and is read as {name}"):
+        table = read_text(f"Größe;b\n5 {euro};2\n3 {euro};4\n".encode(encoding), "x.csv")
+    assert table.column("Größe").to_pylist() == [f"5 {euro}", f"3 {euro}"]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (
+            b"a,b\n1,2\n3\n5,6\n",
+            "line 3 of x.csv has 1 cell where the first has 2; give every line the same",
+        ),
+        (b"a,b\n1,2\n3,4,5\n", "line 3 of x.csv has 3 cells where the first has 2"),
+        (b'\n\na,b\n\n"x\ny",2\n3,4,5\n', "line 7 of x.csv has 3 cells"),
+        (b"5\n\n1,2\n3,4\n", "line 3 of x.csv.*; delete what stands above the names of the columns"),
+        (b'a,b\n1,2\n"3,4\n5,6\n', "close or delete the quotation mark that is left open"),
+        (b"\n\n", "is empty"),
+        (b"a,b\n", "holds a header and no rows"),
+        (b"PAR1\x00\x15\x00\x00\x01", "is not text"),
+    ],
+)
+def test_what_is_wrong_in_a_text(data, message):
+    with pytest.raises(InvalidDataError, match=message):
+        read_text(data, "x.csv")
+
+
+# -- files ------------------------------------------------------------------------------------------
+
+NUMBERS = np.array([[1.0, 0.1], [2.0, -3e7], [4.0, 1 / 3]])
 ENDINGS = [".csv", ".tsv", ".parquet", ".arrow", ".npy", ".npz", ".xlsx", ".h5ad"]
 
 
@@ -52,9 +164,9 @@ def numbers(table):
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_every_format_gives_the_same_table(tmp_path, ending):
     path = tmp_path / f"data{ending}"
-    save(path, VALUES)
+    save(path, NUMBERS)
     table = read_table(str(path))
-    np.testing.assert_array_equal(numbers(table), VALUES)
+    np.testing.assert_array_equal(numbers(table), NUMBERS)
     names = {".npy": ["column 0", "column 1"], ".npz": ["column 0", "column 1"], ".h5ad": ["pca0", "pca1"]}
     assert table.column_names == names.get(ending, ["a", "b"])
 
@@ -93,6 +205,7 @@ def packed(data: bytes, ending: str) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("data.csv", data)
+        archive.writestr("__MACOSX/._data.csv", b"added by a system")
     return buffer.getvalue()
 
 
@@ -153,9 +266,9 @@ def test_a_sparse_matrix_stays_sparse(tmp_path):
 
 
 def test_archives_of_arrays(tmp_path):
-    np.savez(tmp_path / "x.npz", table=VALUES, labels=np.zeros(3))
-    np.testing.assert_array_equal(numbers(read_table(tmp_path / "x.npz")), VALUES)
-    np.savez(tmp_path / "x.npz", p=VALUES, q=VALUES)
+    np.savez(tmp_path / "x.npz", table=NUMBERS, labels=np.zeros(3))
+    np.testing.assert_array_equal(numbers(read_table(tmp_path / "x.npz")), NUMBERS)
+    np.savez(tmp_path / "x.npz", p=NUMBERS, q=NUMBERS)
     with pytest.raises(InvalidDataError, match=r"holds 2 tables \(p, q\); call the one to use X"):
         read_table(tmp_path / "x.npz")
 
@@ -171,18 +284,12 @@ def test_parquet_index_is_not_data(tmp_path):
 def test_workbooks_with_gaps_words_and_mixed_cells(tmp_path):
     pytest.importorskip("openpyxl")
     frame = pd.DataFrame({"a": [1.5, None, 2.0], "b": ["x", "y", None], "c": [1, "two", 3.0]})
-    frame.to_excel(tmp_path / "x.xlsx", index=False)
-    expected = {"a": [1.5, None, 2.0], "b": ["x", "y", None], "c": ["1", "two", "3"]}
-    assert read_table(tmp_path / "x.xlsx").to_pydict() == expected
-
-
-def test_workbooks_with_several_sheets(tmp_path):
-    pytest.importorskip("openpyxl")
     with pd.ExcelWriter(tmp_path / "x.xlsx") as book:
-        for sheet in ("May", "June"):
-            pd.DataFrame({sheet: [1.5, 2.5]}).to_excel(book, sheet_name=sheet, index=False)
+        frame.to_excel(book, sheet_name="May", index=False)
+        frame.to_excel(book, sheet_name="June", index=False)
+    expected = {"a": [1.5, None, 2.0], "b": ["x", "y", None], "c": ["1", "two", "3"]}
     with pytest.warns(FileFormatWarning, match="2 sheets, and the first, 'May', is read"):
-        assert read_table(tmp_path / "x.xlsx").to_pydict() == {"May": [1.5, 2.5]}
+        assert read_table(tmp_path / "x.xlsx").to_pydict() == expected
 
 
 def test_annotated_matrices(tmp_path):
@@ -216,27 +323,6 @@ def test_missing_packages_are_named(tmp_path, monkeypatch, ending, package, extr
         read_table(path)
 
 
-@pytest.mark.parametrize("ending", [".csv", ".tsv", ".parquet", ".arrow"])
-def test_results_come_back(tmp_path, ending):
-    table = pa.table({"id": ["a", "b"], "label": [0, 1], "confidence": [1 / 3, 1e-19]})
-    write_table(tmp_path / f"labels{ending}", table)
-    assert read_table(tmp_path / f"labels{ending}").to_pydict() == table.to_pydict()
-
-
-def test_labels_as_array(tmp_path):
-    write_table(tmp_path / "labels.npy", pa.table({"row": [0, 1], "label": [5, 7]}))
-    np.testing.assert_array_equal(np.load(tmp_path / "labels.npy"), [5, 7])
-
-
-def test_failed_write_keeps_the_old_file_and_leaves_nothing_else(tmp_path):
-    path = tmp_path / "labels.npy"
-    path.write_text("old")
-    with pytest.raises(KeyError):
-        write_table(path, pa.table({"a": [1]}))
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_endings():
     assert format_of("A.CSV") == "csv"
     with pytest.raises(InvalidDataError, match=r"ends in '\.doc'; use one of \.csv"):
@@ -245,3 +331,38 @@ def test_endings():
         format_of("a")
     with pytest.raises(InvalidDataError, match=r"written to one of \.csv, \.tsv, \.parquet, \.arrow, \.npy"):
         output_format_of("a.xlsx")
+
+
+# -- results ----------------------------------------------------------------------------------------
+
+RESULTS = pa.table(
+    {"id": ["a", "b"], 'say "x", y': ["one\ntwo", 'a "q"'], "label": [0, 1], "p": [1 / 3, 1e-19]}
+)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".parquet", ".arrow"])
+def test_results_come_back(tmp_path, ending):
+    path = tmp_path / f"labels{ending}"
+    write_tables(path, [RESULTS[:1], RESULTS[1:]], 2)
+    assert read_table(path).to_pydict() == RESULTS.to_pydict()
+    if ending == ".csv":
+        assert path.read_text().startswith('id,"say ""x"", y",label,p\n"a","one\ntwo",0,0.33333333')
+
+
+def test_labels_as_array(tmp_path):
+    write_tables(tmp_path / "labels.npy", [RESULTS], 2)
+    np.testing.assert_array_equal(np.load(tmp_path / "labels.npy"), [0, 1])
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "arrow", "npy"])
+def test_a_failed_write_keeps_the_old_file_and_leaves_nothing_else(tmp_path, ending):
+    def tables():
+        yield RESULTS
+        raise RuntimeError("no more")
+
+    path = tmp_path / f"labels.{ending}"
+    path.write_text("old")
+    with pytest.raises(RuntimeError, match="no more"):
+        write_tables(path, tables(), 4)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]

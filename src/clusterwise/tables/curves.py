@@ -7,20 +7,20 @@ from typing import Literal
 
 import numpy as np
 
-__all__ = ["Curve", "choose_curve", "curve_gain", "spread_of"]
+__all__ = ["Curve", "choose_curve", "deviation_of", "spread_of"]
 
 # Quantiles that stand for a column: the same whatever the order of the rows, and few.
 N_QUANTILES = 256
 # Columns whose upper part is not longer than the lower one by this much are left as they are.
-LEAST_SKEW = 0.2
+MIN_SKEW = 0.2
 # A column with more zeros than this is a mixture of something and nothing, not a skewed one.
-MOST_ZEROS = 0.2
+MAX_ZEROS = 0.2
 # Where values differ by less than this factor (95th to 5th percentile), all scales are nearly the same.
-LEAST_RATIO = 3.0
+MIN_RATIO = 3.0
 # Cube roots must be better than logarithms by this many nats: quantities that span orders of magnitude mostly
 # grow and shrink by factors.
-LEAST_GAIN_OF_ROOTS = 5.0
-MOST_COMPONENTS = 4
+MIN_GAIN_OF_ROOTS = 5.0
+MAX_COMPONENTS = 4
 EM_STEPS = 40
 # Ranges between quantiles, in standard deviations of a Gaussian.
 RANGES = ((0.25, 0.75, 1.3490), (0.10, 0.90, 2.5631), (0.05, 0.95, 3.2897))
@@ -61,47 +61,43 @@ def spread_of(values: np.ndarray) -> float:
     spread = float(np.mean((edges[1::2] - edges[::2]) / [unit for *_, unit in RANGES]))
     if spread > 0:
         return spread
-    top = np.abs(values).max()
-    deviation = float(top * np.std(values / top)) if top > 0 else 0.0
+    deviation = deviation_of(values)
     return deviation if deviation > 0 else 1.0
 
 
-def choose_curve(values: np.ndarray) -> Curve:
-    """The scale on which a mixture of few Gaussians describes values (n,) best.
+def deviation_of(values: np.ndarray) -> float:
+    """Standard deviation of values (n,), however large they are."""
+    top = np.abs(values).max()
+    return float(top * np.std(values / top)) if top > 0 else 0.0
+
+
+def choose_curve(values: np.ndarray) -> tuple[Curve, float]:
+    """The scale on which a mixture of few Gaussians describes values (n,) best, and by how many nats.
 
     Only columns without negative values that reach farther up than down are looked at. A mixture, not one
     Gaussian: clusters make a column skewed that is well described as it is.
     """
-    return _best_curve(values)[0]
-
-
-def curve_gain(values: np.ndarray) -> float:
-    """How much better values (n,) are described on that scale than as they are, in nats; 0 if not at all."""
-    return _best_curve(values)[1]
-
-
-def _best_curve(values: np.ndarray) -> tuple[Curve, float]:
     if values.min() < 0 or values.max() <= 0:
         return Curve(), 0.0
     low, middle, high = np.quantile(values, [0.05, 0.5, 0.95])
-    if high < LEAST_RATIO * low or (high + low - 2 * middle) < LEAST_SKEW * (high - low) or high <= low:
+    if high < MIN_RATIO * low or (high + low - 2 * middle) < MIN_SKEW * (high - low) or high <= low:
         return Curve(), 0.0
     positive = values[values > 0]
-    if len(positive) < (1 - MOST_ZEROS) * len(values):
+    if len(positive) < (1 - MAX_ZEROS) * len(values):
         return Curve(), 0.0
     least = float(positive.min())
     n, m = len(values), min(len(values), N_QUANTILES)
     points = np.maximum(np.quantile(values, (np.arange(m) + 0.5) / m), least)
     curves = (Curve(), Curve("log", least if len(positive) < n else 0.0), Curve("root"))
     scores = [n * curve.log_slope(points).mean() + _best_score(curve.apply(points), n) for curve in curves]
-    scores[2] -= LEAST_GAIN_OF_ROOTS
+    scores[2] -= MIN_GAIN_OF_ROOTS
     best = int(np.argmax(scores))
     return curves[best], float(scores[best] - scores[0])
 
 
 def _best_score(points: np.ndarray, n: int) -> float:
     """Largest BIC in nats of mixtures of 1 to 4 Gaussians, for n values with quantiles ``points`` (m,)."""
-    return max(_score(points, n, k) for k in range(1, MOST_COMPONENTS + 1) if 4 * k <= len(points) or k == 1)
+    return max(_score(points, n, k) for k in range(1, MAX_COMPONENTS + 1) if 4 * k <= len(points) or k == 1)
 
 
 def _score(points: np.ndarray, n: int, k: int) -> float:

@@ -1,0 +1,185 @@
+"""Cells as people write them: words for gaps, numbers with signs of money, dates, titles above a header."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "GAP_WORDS",
+    "STYLES",
+    "is_gap",
+    "names_columns",
+    "parse_dates",
+    "parse_numbers",
+    "title_rows",
+]
+
+GAP_WORDS = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-", "#n/a", "#na", "<na>"})
+# Words in a column of numbers ("unknown", "> 90") are gaps in it if they are no more than this share of it.
+MAX_STRAY = 0.05
+
+# -- gaps and numbers -------------------------------------------------------------------------------
+
+# Signs between thousands, and the sign before decimals; the first that fits a whole column counts.
+STYLES = {
+    "1,234.5": (",", "."),
+    "1.234,5": (".", ","),
+    "1 234,5": (" '\u00a0\u202f", ","),
+    "1 234.5": (" '\u00a0\u202f", "."),
+}
+PLAIN = "1,234.5"
+SPACES = "[ \t\u00a0\u202f]*"
+MONEY = "[$€£¥]?"
+
+
+def _pattern(thousands: str, decimal: str) -> str:
+    digits = rf"(?:\d{{1,3}}(?:[{thousands}]\d{{3}})+|\d*)(?:[{decimal}]\d*)?(?:[eE][+-]?\d+)?"
+    number = rf"{MONEY}{digits}{SPACES}(?:{MONEY}|%)"
+    # (1,234) is how accountants write -1,234
+    signed = rf"[(]{SPACES}{MONEY}{SPACES}{number}{SPACES}[)]|{MONEY}{SPACES}[+-]?{SPACES}{number}"
+    return rf"(?=.*\d){SPACES}(?:{signed}){SPACES}"
+
+
+def _signs(thousands: str, decimal: str) -> dict[int, str | None]:
+    """What makes a number of Python of one that is written so."""
+    left_out = dict.fromkeys(f"{thousands} \t\u00a0\u202f$€£¥%)")
+    return str.maketrans({**left_out, "(": "-", decimal: "."})
+
+
+PATTERNS = {style: re.compile(_pattern(*signs)) for style, signs in STYLES.items()}
+COLUMNS = {style: re.compile(rf"(?>{_pattern(*signs)}(?:\n|\Z))*+") for style, signs in STYLES.items()}
+SIGNS = {style: _signs(*signs) for style, signs in STYLES.items()}
+
+
+def is_gap(cell: Any) -> bool:
+    """Whether a cell holds nothing, or a word for it."""
+    if cell is None or (isinstance(cell, str) and cell.strip().lower() in GAP_WORDS):
+        return True
+    return type(cell).__name__ in ("NAType", "NaTType") or (isinstance(cell, float) and cell != cell)
+
+
+def _in_style(word: str, style: str) -> float:
+    """The number that a word is in a style; NaN if it is none."""
+    if style == PLAIN and "_" not in word:  # Python reads 12_34 as a number; in a table it is a name
+        with contextlib.suppress(ValueError):
+            return float(word)
+    return float(word.translate(SIGNS[style])) if PATTERNS[style].fullmatch(word) else np.nan
+
+
+def parse_numbers(words: Sequence[str], style: str | None = None) -> tuple[np.ndarray, str] | None:
+    """Numbers (n,) of words in one style, which is returned, too; NaN for a few words that are no numbers.
+
+    None if more than a few are not. A ``style`` that is given is the only one.
+    """
+    styles = STYLES if style is None else (style,)
+    text = "\n".join(words)
+    for name in styles if text.count("\n") == len(words) - 1 else ():  # many words at once: twice as quick
+        if COLUMNS[name].fullmatch(text):
+            return np.array([float(word) for word in text.translate(SIGNS[name]).split("\n")]), name
+    best: tuple[np.ndarray, str] | None = None
+    n_allowed = int(MAX_STRAY * len(words))
+    for name in styles:
+        numbers, n_stray = np.full(len(words), np.nan), 0
+        for place, word in enumerate(words):
+            numbers[place] = number = _in_style(word, name)
+            n_stray += number != number
+            if n_stray > n_allowed:
+                break
+        else:
+            best, n_allowed = (numbers, name), n_stray - 1
+        if n_allowed < 0:
+            break
+    return best
+
+
+# -- dates ------------------------------------------------------------------------------------------
+
+TIME = r"(?:[T ,]+(\d{1,2}):(\d{2})(?::(\d{2})(?:\.\d+)?)?)?Z?$"
+YEAR_FIRST = re.compile(r"(\d{4})([-/.])(\d{1,2})[-/.](\d{1,2})" + TIME)
+YEAR_LAST = re.compile(r"(\d{1,2})([-/.])(\d{1,2})[-/.](\d{4})" + TIME)
+SECONDS_PER_DAY = 86_400
+
+
+def parse_dates(words: Sequence[str]) -> np.ndarray | None:
+    """Days since 1970 of words (n,) that are all dates written in one way, else None.
+
+    2024-03-01, 2024/3/1 12:00, 01.03.2024 or 3/1/2024: where the year comes last, the number above 12 is the
+    day; if there is none, the day comes before a dot or a dash, and after a slash.
+    """
+    if not words:
+        return None
+    first = words[0].strip()
+    pattern = YEAR_FIRST if YEAR_FIRST.match(first) else YEAR_LAST if YEAR_LAST.match(first) else None
+    if pattern is None:
+        return None
+    found = [pattern.match(word.strip()) for word in words]
+    matches = [match for match in found if match is not None]
+    if len(matches) < len(words):
+        return None
+    parts = np.array([[int(match[i] or 0) for i in (1, 3, 4, 5, 6, 7)] for match in matches])
+    years, months, days = parts[:, 0], parts[:, 1], parts[:, 2]
+    if pattern is YEAR_LAST:
+        front, middle, years = parts[:, 0], parts[:, 1], parts[:, 2]
+        month_first = middle.max() > 12 or (front.max() <= 12 and matches[0][2] == "/")
+        months, days = (front, middle) if month_first else (middle, front)
+    if not ((months >= 1) & (months <= 12) & (days >= 1)).all():
+        return None
+    month_starts = ((years - 1970) * 12 + months - 1).astype("datetime64[M]").astype("datetime64[D]")
+    stamps = month_starts + (days - 1)
+    if not (stamps.astype("datetime64[M]").astype(np.int64) == (years - 1970) * 12 + months - 1).all():
+        return None  # the 31st of February
+    return np.asarray(stamps.astype(np.float64) + parts[:, 3:] @ [3600, 60, 1] / SECONDS_PER_DAY)
+
+
+# -- which row names the columns --------------------------------------------------------------------
+
+
+def _is_number(cell: Any) -> bool:
+    return any(not np.isnan(_in_style(str(cell), style)) for style in STYLES)
+
+
+def names_columns(first: Sequence[Any], second: Sequence[Any] | None) -> bool:
+    """Whether the first of two rows names the columns.
+
+    It does if none of its cells is a number, if one is text above a number, or if its cells count on from
+    one to the next, as years or numbers of columns do, and those of the second row do not.
+    """
+    present = [cell for cell in first if not is_gap(cell)]
+    if not present:
+        return second is not None and not all(map(is_gap, second))
+    if not any(map(_is_number, present)):
+        return True
+    below = [] if second is None else list(second)
+    for cell, under in zip(first, below, strict=False):
+        if not is_gap(cell) and not _is_number(cell) and _is_number(under):
+            return True
+    return _counts_on(first) and second is not None and not _counts_on(below)
+
+
+def _counts_on(row: Sequence[Any]) -> bool:
+    cells = ["" if cell is None else str(cell).strip() for cell in row]
+    cells = cells[1:] if cells and cells[0] == "" else cells  # an index without a name
+    if len(cells) < 2 or not all(cell.isdecimal() for cell in cells):
+        return False
+    return all(int(after) - int(before) == 1 for before, after in itertools.pairwise(cells))
+
+
+def title_rows(rows: Sequence[Sequence[Any]]) -> int:
+    """How many of the first rows are titles: in them less is filled in than in the header below.
+
+    The first rows of a table, those that are empty among them. 0 if what follows names no columns.
+    """
+    filled = [sum(not is_gap(cell) for cell in row) for row in rows]
+    width = max(filled, default=0)
+    start = next((place for place, count in enumerate(filled) if count > width / 2), 0)
+    for row, count in zip(rows[:start], filled, strict=False):
+        if count and (is_gap(row[0]) or _is_number(row[0])):
+            return 0
+    below = [row for row, count in zip(rows[start:], filled[start:], strict=True) if count][:2]
+    return start if len(below) == 2 and names_columns(*below) else 0

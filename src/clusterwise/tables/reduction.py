@@ -1,0 +1,131 @@
+"""Features of a whole table: gaps filled in, redundant ones weighed, very many projected onto few."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.impute import KNNImputer
+from sklearn.preprocessing import normalize
+
+from clusterwise.exceptions import InvalidDataError
+
+__all__ = [
+    "Reduction",
+    "fit_embedding",
+    "fit_imputer",
+    "fit_projection",
+    "fit_sparse",
+    "looks_like_embedding",
+    "redundancy_weights",
+]
+
+N_NEIGHBOURS = 5  # whose mean fills a gap in
+# Rows that the others are compared with; more cost time and hardly change the neighbours' mean.
+MAX_DONORS = 2000
+# Features with correlations beyond this are redundant.
+REDUNDANT = 0.95
+# Correlations cost the square of the number of features; beyond this many the projection sees to it.
+MAX_CORRELATED = 500
+# Fewer columns than this are no embedding. Lengths of the rows of one differ by less than this share of their
+# mean, and the spreads of its columns by less than this factor (90th to 10th percentile).
+MIN_WIDTH = 32
+MAX_LENGTH_VARIATION = 0.1
+MAX_SPREAD_RATIO = 10.0
+ROWS_LOOKED_AT = 2000
+
+
+def fit_imputer(features: np.ndarray, seed: int) -> KNNImputer:
+    """What fills gaps in from the most similar rows of features (n, f) with NaN; none is empty."""
+    donors = features
+    if len(features) > MAX_DONORS:
+        # In an order of their own: which rows are drawn does not depend on how the table was sorted.
+        order = np.lexsort(np.nan_to_num(features).T[::-1])
+        drawn = np.random.default_rng(seed).choice(len(features), MAX_DONORS, replace=False)
+        donors = features[order[np.sort(drawn)]]
+        if np.isnan(donors).all(axis=0).any():
+            donors = features
+    return KNNImputer(n_neighbors=N_NEIGHBOURS, keep_empty_features=True).fit(donors)
+
+
+def redundancy_weights(features: np.ndarray) -> np.ndarray:
+    """One over the root of how many features are redundant with each, (f,); features (n, f) without gaps.
+
+    Together they then weigh like one in distances; nothing is lost to methods that look at their differences.
+    """
+    n, f = features.shape
+    if f < 2 or f > MAX_CORRELATED or n < 3:
+        return np.ones(f)
+    # Ranks would be safer against outliers and ten times slower; values are clipped instead.
+    clipped = np.clip(features, -4, 4)
+    centred = clipped - clipped.mean(axis=0)
+    lengths = np.linalg.norm(centred, axis=0)
+    centred /= np.where(lengths > 0, lengths, 1.0)
+    alike = np.abs(centred.T @ centred) > REDUNDANT
+    np.fill_diagonal(alike, True)
+    if alike.all():  # to count all of them less changes nothing
+        return np.ones(f)
+    return np.asarray(1 / np.sqrt(alike.sum(axis=0)))
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """Normalize rows, project them, and divide by one number."""
+
+    projection: Any  # fitted PCA or TruncatedSVD
+    normalized: bool
+    scale: float
+
+    @property
+    def n_features(self) -> int:
+        """Number of components."""
+        return len(self.projection.components_)
+
+    def apply(self, rows: Any) -> np.ndarray:
+        """Components (n, f) of rows (n, d), dense or sparse."""
+        if self.normalized:
+            rows = normalize(rows)
+        return np.asarray(self.projection.transform(rows)) / self.scale
+
+
+def _fit(projection: Any, rows: Any, normalized: bool) -> Reduction:
+    scale = float(projection.fit_transform(rows).std(axis=0).max())
+    return Reduction(projection, normalized, scale if scale > 0 else 1.0)
+
+
+def looks_like_embedding(points: np.ndarray) -> bool:
+    """Whether points (n, d) are many dense columns of similar scales with rows of nearly equal length."""
+    n, d = points.shape
+    if d < MIN_WIDTH or n < 2:
+        return False
+    # A share of the rows from all over the table; which ones matters little for so plain a question.
+    some = points[:: max(1, n // ROWS_LOOKED_AT)]
+    lengths = np.linalg.norm(some, axis=1)
+    if not np.isfinite(lengths).all() or lengths.mean() == 0:
+        return False
+    low, high = np.quantile(some.std(axis=0), [0.1, 0.9])
+    return bool(
+        lengths.std() < MAX_LENGTH_VARIATION * lengths.mean() and low > 0 and high < MAX_SPREAD_RATIO * low
+    )
+
+
+def fit_embedding(points: np.ndarray, n_components: int, seed: int) -> Reduction:
+    """Principal components of points (n, d) brought to unit length."""
+    return _fit(PCA(min(n_components, *points.shape), random_state=seed), normalize(points), True)
+
+
+def fit_sparse(rows: Any, n_components: int, seed: int) -> Reduction:
+    """Latent semantic analysis: singular vectors of a sparse matrix (n, d) whose rows have unit length."""
+    if not np.isfinite(rows.data).all():
+        raise InvalidDataError("X contains NaN or infinity in a sparse matrix; replace them first.")
+    if rows.shape[1] == 1:
+        raise InvalidDataError("X is a sparse matrix with one column; pass X.toarray().")
+    n_components = max(1, min(n_components, rows.shape[0] - 1, rows.shape[1] - 1))
+    return _fit(TruncatedSVD(n_components, random_state=seed), normalize(rows), True)
+
+
+def fit_projection(features: np.ndarray, n_components: int, seed: int) -> Reduction:
+    """Principal components of features (n, f) as they are."""
+    return _fit(PCA(min(n_components, *features.shape), random_state=seed), features, False)
