@@ -111,8 +111,9 @@ def fitted(method: str, folder: Path, seed: int) -> tuple[Any, Iterator[np.ndarr
 def read_in_batches(method: str, n: int, d: int) -> Run:
     """One method on one folder; before the clock starts it labels a small one, so that all is loaded."""
     import pyarrow
-    from clusterwise.tables.writing import write_tables
     from pyarrow import parquet
+
+    from clusterwise.tables.files import write_tables
 
     def run(case: Case) -> Outcome:
         with contextlib.ExitStack() as stack:

@@ -29,7 +29,7 @@ def warm_up(everything: bool = False) -> None:
 
     started = time.perf_counter()
     tables = _tables()
-    fits = [("Clusterer", {}, points) for points in tables]
+    fits: list[tuple[str, dict[str, Any], np.ndarray]] = [("Clusterer", {}, points) for points in tables]
     fits += [(name, options, tables[2]) for name, options in OTHERS if everything]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # nobody looks at these clusters
