@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from clusterwise.nn.embedding import CoordinateEmbedding
+from clusterwise.nn.encoder import CoordinateEmbedding
 
 
 def test_no_wavelengths_is_the_linear_map_of_the_papers() -> None:

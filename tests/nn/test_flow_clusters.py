@@ -1,4 +1,4 @@
-"""Clusters that are flows: the arrays agree with the network, and they are densities."""
+"""Clusters that are flows: a mixture whose densities are those of the network."""
 
 from __future__ import annotations
 
@@ -7,85 +7,87 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from scipy import stats
 
-from clusterwise.nn.flow_clusters import ConditionedFlow, FlowClusters
-from clusterwise.nn.flows import MaskedAutoregressiveFlow
+from clusterwise.nn.flow_clusters import ROWS_AT_ONCE, FlowClusters
+from clusterwise.nn.flows import ClusterFlow
+
+SIZES = [10, 20, 30]
+LABELS = np.repeat([0, 1, 2], SIZES)
 
 
-def bent(n_features: int = 2, n_clusters: int = 3) -> tuple[MaskedAutoregressiveFlow, torch.Tensor]:
+def points_of(n_features: int) -> np.ndarray:
+    """Points (60, d) of three clusters, apart from each other."""
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(60, n_features)) + 3 * LABELS[:, None]
+
+
+def network(n_features: int) -> ClusterFlow:
+    """One that bends a lot."""
     torch.manual_seed(0)
-    flow = MaskedAutoregressiveFlow(n_features, 5, 3, 12).double()
+    flow = ClusterFlow(n_features, 5, 3, 12).double()
     with torch.no_grad():
-        for block in flow.blocks:
+        for block in flow.flow.blocks:
             block.last.weight.mul_(8)
-    return flow, torch.randn(n_clusters, 5, dtype=torch.float64)
+    return flow
 
 
-def given(flow: MaskedAutoregressiveFlow, contexts: torch.Tensor) -> ConditionedFlow:
-    """The flow in coordinates that differ from cluster to cluster."""
-    k, d = len(contexts), flow.n_features
-    means = torch.linspace(-0.5, 0.5, k * d, dtype=torch.float64).reshape(k, d)
-    maps = torch.eye(d, dtype=torch.float64) + 0.2 * torch.arange(k * d * d).reshape(k, d, d) / (k * d * d)
-    return flow.given(contexts, means, maps)
+def members_of(points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    members = torch.nn.utils.rnn.pad_sequence(points.split(SIZES), batch_first=True)
+    return members, torch.arange(max(SIZES)) < torch.tensor(SIZES)[:, None]
 
 
 def clusters(n_features: int = 2) -> FlowClusters:
-    flow, contexts = bent(n_features)
-    points = np.random.default_rng(0).normal(size=(60, n_features))
-    labels = np.repeat([0, 1, 2], [10, 20, 30])
-    return FlowClusters.of(given(flow, contexts), points, labels)
+    points = torch.from_numpy(points_of(n_features))
+    return FlowClusters.of(network(n_features), points, torch.from_numpy(LABELS), *members_of(points))
 
 
 @pytest.mark.parametrize("n_features", [1, 2, 3])
-def test_arrays_say_what_the_network_says(n_features: int) -> None:
-    flow, contexts = bent(n_features)
-    arrays = given(flow, contexts)
-    assert (arrays.n_clusters, arrays.n_features) == (3, n_features)
-    points = np.random.default_rng(1).normal(size=(8, n_features))
-    own = np.stack([(points - mean) @ own.T for mean, own in zip(arrays.means, arrays.maps, strict=True)])
+def test_densities_are_those_of_the_network(n_features: int) -> None:
+    points = torch.from_numpy(points_of(n_features))
     with torch.no_grad():
-        noise, log_determinants = flow(torch.from_numpy(own), contexts)
-    for k in range(3):
-        own_noise, own_determinants = arrays.noise(points, k)
-        expected = log_determinants[k].numpy() + np.log(abs(np.linalg.det(arrays.maps[k])))
-        np.testing.assert_allclose(own_noise, noise[k].numpy(), rtol=1e-9)
-        np.testing.assert_allclose(own_determinants, expected, rtol=1e-9)
-        np.testing.assert_allclose(arrays.points(own_noise, k), points, rtol=1e-6, atol=1e-9)
+        each = network(n_features).log_density(points.expand(3, -1, -1), *members_of(points)).T
+    found, expected = clusters(n_features), each.numpy() + np.log(np.array(SIZES) / 60)
+    np.testing.assert_allclose(found.log_joint(points.numpy()), expected, rtol=1e-5)
+    joint = np.exp(expected)
+    own = joint / joint.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found.memberships(points.numpy()), own, rtol=1e-4, atol=1e-12)
+    np.testing.assert_allclose(found.log_density(points.numpy()), np.log(joint.sum(axis=1)), rtol=1e-5)
 
 
-def test_the_mixture_integrates_to_one() -> None:
-    side = np.linspace(-25, 25, 601)
-    grid = np.stack(np.meshgrid(side, side), axis=2).reshape(-1, 2)
-    mass = np.exp(clusters().log_density(grid)).sum() * (side[1] - side[0]) ** 2
-    assert abs(mass - 1) < 0.01
+def test_a_row_has_the_same_density_whatever_rows_are_beside_it() -> None:
+    found, points = clusters(), np.random.default_rng(1).normal(size=(2 * ROWS_AT_ONCE + 7, 2))
+    together = found.log_joint(points)
+    for rows in ([3], [ROWS_AT_ONCE + 2, 1], np.arange(len(points))[::-1]):
+        np.testing.assert_array_equal(found.log_joint(points[rows]), together[rows])
 
 
 def test_samples_lie_where_the_density_is() -> None:
     found = clusters()
-    points, labels = found.sample(np.random.default_rng(2), 3000)
-    np.testing.assert_allclose(np.bincount(labels) / 3000, found.proportions, atol=0.04)
+    points, labels = found.sample(np.random.default_rng(2), 4000)
+    np.testing.assert_allclose(np.bincount(labels) / 4000, found.proportions, atol=0.04)
     for k in range(3):
-        noise, _ = found.flow.noise(points[labels == k], k)
-        distances = np.square(noise).sum(axis=1)
-        assert stats.kstest(distances, stats.chi2(2).cdf).pvalue > 1e-4
+        # Squared lengths of u are chi-squared: half of them are below 1.386.
+        distances = found.select(np.array([k])).nearest_distances(points[labels == k])
+        assert abs(np.mean(distances < 1.386) - 0.5) < 0.12
 
 
-def test_memberships_are_those_of_the_joint_density() -> None:
-    found, points = clusters(), np.random.default_rng(3).normal(size=(20, 2))
-    joint = np.exp(found.log_joint(points))
-    np.testing.assert_allclose(found.memberships(points), joint / joint.sum(axis=1, keepdims=True))
-    np.testing.assert_allclose(found.log_density(points), np.log(joint.sum(axis=1)))
-
-
-def test_chosen_clusters_keep_what_they_have() -> None:
+def test_selected_clusters_keep_what_they_have() -> None:
     found, points = clusters(), np.random.default_rng(4).normal(size=(9, 2))
     some = found.select(np.array([2, 0]))
     densities = found.log_joint(points) - np.log(found.proportions)
-    chosen = some.log_joint(points) - np.log(some.proportions)
-    np.testing.assert_allclose(chosen, densities[:, [2, 0]])
-    np.testing.assert_array_equal(some.means, found.means[[2, 0]])
+    np.testing.assert_allclose(some.log_joint(points) - np.log(some.proportions), densities[:, [2, 0]])
     np.testing.assert_array_equal(some.counts, [30, 10])
+    members = points_of(2)[LABELS == 2]
+    np.testing.assert_allclose(some.means[0], members.mean(axis=0))
+    np.testing.assert_allclose(some.covariances[0], np.cov(members.T, bias=True))
+
+
+def test_shares_follow_the_weights_of_the_rows() -> None:
+    weights = np.where(LABELS == 0, 7.0, 1.0)
+    found = clusters().with_shares(points_of(2), weights)
+    expected = np.array([70, 20, 30]) / 120
+    np.testing.assert_allclose(found.proportions, expected, atol=0.1)
+    assert found.proportions[0] > clusters().proportions[0] + 0.3
 
 
 def test_far_rows_have_finite_memberships_and_distances() -> None:
@@ -95,14 +97,8 @@ def test_far_rows_have_finite_memberships_and_distances() -> None:
     assert (found.nearest_distances(far) > found.nearest_distances(found.means).max()).all()
 
 
-def test_moments_are_those_of_the_members() -> None:
-    points = np.random.default_rng(0).normal(size=(60, 2))  # as in ``clusters``
-    found = clusters()
-    np.testing.assert_allclose(found.means[1], points[10:30].mean(axis=0))
-    np.testing.assert_allclose(found.covariances[1], np.cov(points[10:30].T, bias=True))
-
-
-def test_they_can_be_pickled_without_torch() -> None:
-    kept = pickle.dumps(clusters())
-    assert b"torch" not in kept
-    np.testing.assert_array_equal(pickle.loads(kept).means, clusters().means)
+def test_they_can_be_pickled() -> None:
+    found, points = clusters(), points_of(2)
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(found)).log_joint(points), found.log_joint(points)
+    )

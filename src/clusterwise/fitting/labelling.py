@@ -8,7 +8,6 @@ from functools import singledispatch
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.special import softmax
 
 from clusterwise.affine import FeatureSpace
 from clusterwise.clusterer.assign import MixtureAssigner, NeighbourAssigner
@@ -17,7 +16,6 @@ from clusterwise.fitting.describe import Assigner
 from clusterwise.fitting.posterior import log_of_choice
 from clusterwise.gaussian.clusters import Clusters, Described, outlier_scores
 from clusterwise.gaussian.quick import LabelledRows, QuickClusters
-from clusterwise.nn.flow_clusters import FlowClusters
 from clusterwise.rows import Batch
 
 __all__ = ["BatchLabeller", "Labeller", "labeller_of", "with_shares"]
@@ -156,7 +154,8 @@ class BatchLabeller:
 @singledispatch
 def with_shares(assigner: Any, features: np.ndarray, weights: np.ndarray) -> Any:
     """The same clusters with the shares that rows of features (m, f) give them, by weights (m,)."""
-    return assigner  # by neighbours: shares do not matter
+    own = getattr(assigner, "with_shares", None)
+    return assigner if own is None else own(features, weights)  # by neighbours: shares do not matter
 
 
 @with_shares.register
@@ -165,17 +164,6 @@ def _(assigner: Clusters, features: np.ndarray, weights: np.ndarray) -> Clusters
     for _ in range(SHARE_STEPS):
         shares = weights @ result.memberships(features) / weights.sum()
         result = replace(result, shares=np.maximum(shares, np.finfo(np.float64).tiny))
-    return result
-
-
-@with_shares.register
-def _(assigner: FlowClusters, features: np.ndarray, weights: np.ndarray) -> FlowClusters:
-    result, total = assigner, assigner.counts.sum()
-    joint = assigner.log_joint(features) - np.log(assigner.proportions)  # densities, which stay as they are
-    for _ in range(SHARE_STEPS):
-        membership = softmax(joint + np.log(result.proportions), axis=1)
-        shares = weights @ membership / weights.sum()
-        result = replace(result, counts=total * np.maximum(shares, np.finfo(np.float64).tiny))
     return result
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from clusterwise.nn.flow_clusters import FlowClusters
+if TYPE_CHECKING:
+    from clusterwise.nn.flow_clusters import FlowClusters
 
 __all__ = ["ClusteringStep", "Proposal", "ProposedStep", "Proposer", "steps_in_input_order"]
 

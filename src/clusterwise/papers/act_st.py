@@ -52,7 +52,7 @@ from clusterwise.nn.attention import (
     SetAttentionBlock,
 )
 from clusterwise.nn.densities import DiagonalGaussianHead, diagonal_gaussian_log_density
-from clusterwise.nn.embedding import CoordinateEmbedding
+from clusterwise.nn.encoder import CoordinateEmbedding
 from clusterwise.papers.model import AmortizedModel, Inference, TrainingTask
 from clusterwise.papers.paths import compact_labels
 

@@ -46,9 +46,10 @@ from clusterwise.nn.attention import (
     MultiheadAttentionBlock,
     PoolingByMultiheadAttention,
 )
-from clusterwise.nn.cluster_flows import ClusterFlow
 from clusterwise.nn.densities import DiagonalGaussianHead, diagonal_gaussian_log_density
-from clusterwise.nn.embedding import CoordinateEmbedding
+from clusterwise.nn.encoder import CoordinateEmbedding
+from clusterwise.nn.flow_clusters import FlowClusters
+from clusterwise.nn.flows import ClusterFlow
 from clusterwise.papers.dac_flows import best_partition, compact, flow_loss, members_of_labels, some_members
 from clusterwise.papers.dac_revision import revised
 from clusterwise.papers.dac_sets import (
@@ -301,7 +302,8 @@ class DAC(AmortizedModel):
         labels = found[0].labels.clone()
         labels[rows] = own
         index, present = some_members(members_of_labels(own))
-        densities = self.cluster_flow.given(points[rows][index], present)
+        members = points[rows][index]
+        densities = FlowClusters.of(self.cluster_flow, points[rows], own, members, present)
         return replace(found[0], labels=labels, densities=(densities,))
 
     def _filter(

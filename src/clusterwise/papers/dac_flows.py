@@ -27,7 +27,7 @@ from clusterwise._tensors import to_numpy
 from clusterwise.clusterer.graph import neighbourhood_of
 from clusterwise.clusterer.linkages import trees_of
 from clusterwise.clusterer.tree import Tree
-from clusterwise.nn.cluster_flows import ClusterFlow
+from clusterwise.nn.flows import ClusterFlow
 from clusterwise.papers.dac_sets import members_of_clusters
 
 __all__ = ["best_partition", "branches", "compact", "flow_loss", "members_of_labels", "some_members"]

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from clusterwise.nn.attention import InducedSetAttentionBlock
-from clusterwise.nn.embedding import CoordinateEmbedding
+from clusterwise.nn.encoder import CoordinateEmbedding
 from clusterwise.nn.feature_encoder import EncoderConfig, FeatureEncoder
 from clusterwise.papers.amcp import AMCP
 from clusterwise.papers.model import AmortizedModel, Inference, TrainingTask

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from clusterwise.nn.flow_clusters import ConditionedFlow
+from clusterwise.nn.flow_clusters import FlowClusters
 
 __all__ = ["AmortizedModel", "Inference", "Step", "TrainedModel", "TrainingTask"]
 
@@ -44,7 +44,7 @@ class Inference:
     draws: tuple[Tensor, ...] = ()  # labels (N,) of further partitions, where a method draws several
     beliefs: tuple[float, ...] = ()  # in ``labels`` and in each of the draws; empty: all draws are alike
     log_probability: float | None = None  # of the partition in ``labels``, where a method gives one
-    densities: tuple[ConditionedFlow, ...] = ()  # of the clusters in ``labels`` and in each of the draws
+    densities: tuple[FlowClusters, ...] = ()  # of the clusters in ``labels`` and in each of the draws
 
 
 class TrainedModel(nn.Module, ABC):

@@ -41,7 +41,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from clusterwise.exceptions import RecipeError
-from clusterwise.nn.embedding import CoordinateEmbedding
+from clusterwise.nn.encoder import CoordinateEmbedding
 from clusterwise.papers.model import AmortizedModel, Inference, TrainingTask
 from clusterwise.papers.ncp_loop import Winner, draw_partitions, inference_from_draws
 

@@ -15,7 +15,6 @@ from torch import Tensor
 from clusterwise._tensors import pad_sets, to_numpy
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.fitting.propose import Proposal, ProposedStep
-from clusterwise.nn.flow_clusters import FlowClusters
 from clusterwise.papers.model import AmortizedModel, Inference
 
 __all__ = ["NetworkProposer", "batches_of_similar_size", "on_device"]
@@ -119,7 +118,7 @@ def _proposal(inference: Inference, points: np.ndarray, with_draws: bool) -> Pro
         k_posterior = {k: float(p) for k, p in enumerate(beliefs / beliefs.sum(), start=1)}
     candidates = tuple(_compact(of_rows(labels, np.int64)) for labels in (inference.labels, *draws))
     # A density of more features than there are says nothing about these alone.
-    flows = [one for one in inference.densities[: len(candidates)] if one.n_features == n_features]
+    flows = [one for one in inference.densities[: len(candidates)] if one.flow.n_features == n_features]
     return Proposal(
         candidates,
         weights,
@@ -127,7 +126,7 @@ def _proposal(inference: Inference, points: np.ndarray, with_draws: bool) -> Pro
         inference.cap_reached,
         inference.log_probability,
         k_posterior,
-        tuple(FlowClusters.of(flow, points, own) for flow, own in zip(flows, candidates, strict=False)),
+        tuple(flows),
     )
 
 
