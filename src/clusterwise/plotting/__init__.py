@@ -1,9 +1,8 @@
 """Pictures of a fitted estimator, as Display objects in scikit-learn's manner; they need matplotlib."""
 
-from clusterwise.plotting.clusters import ClusterDisplay
-from clusterwise.plotting.history import HistoryDisplay
-from clusterwise.plotting.k_posterior import KPosteriorDisplay
+from clusterwise.plotting.n_clusters import HistoryDisplay, KPosteriorDisplay
 from clusterwise.plotting.palette import cluster_colours
+from clusterwise.plotting.scatter import ClusterDisplay
 from clusterwise.plotting.steps import StepsDisplay
 from clusterwise.plotting.tree import TreeDisplay
 

@@ -1,30 +1,24 @@
-"""Bring points of any dimension to the plane that is drawn, and thin out what would not be seen."""
+"""Points of any dimension on the plane that is drawn, and axes to draw them on."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.decomposition import PCA
 
 from clusterwise.exceptions import InvalidDataError, MissingDependencyError
 
-__all__ = [
-    "Plane",
-    "find_plane",
-    "import_matplotlib",
-    "plane_of",
-    "points_of",
-    "points_of_fit",
-    "principal_directions",
-    "thin_out",
-]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["import_matplotlib", "open_axes", "points_of_fit", "project", "thin_out"]
 
 
 def import_matplotlib(module: str) -> Any:
-    """Import a module of matplotlib, or say how to install it."""
+    """A module of matplotlib, or an error that says how to install it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -33,67 +27,47 @@ def import_matplotlib(module: str) -> Any:
         ) from error
 
 
-@dataclass(frozen=True)
-class Plane:
-    """x -> (x - centre) @ axes with ``centre`` (d,) and ``axes`` (d, 2), and the names of both axes."""
-
-    centre: np.ndarray
-    axes: np.ndarray
-    names: tuple[str, str]
-
-    def project(self, points: np.ndarray) -> np.ndarray:
-        """Return the points (n, d) on the plane, (n, 2)."""
-        return np.asarray((points - self.centre) @ self.axes)
+def open_axes(ax: Axes | None, width: float, height: float) -> Axes:
+    """The given axes, or those of a new figure; without a frame above and to the right."""
+    if ax is None:
+        pyplot = import_matplotlib("matplotlib.pyplot")
+        _, ax = pyplot.subplots(figsize=(width, height), layout="constrained")
+    assert ax is not None
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
 
 
-def principal_directions(centred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return variances (d,) and directions (d, d) of centred points (n, d), the largest first."""
-    variances, directions = np.linalg.eigh(centred.T @ centred / len(centred))
-    order = np.argsort(variances)[::-1]
-    variances, directions = np.maximum(variances[order], 0.0), directions[:, order]
-    # Either sign is an eigenvector: make the largest entry positive, so that pictures do not flip.
-    largest = np.abs(directions).argmax(axis=0)
-    signs = np.where(directions[largest, np.arange(len(largest))] < 0, -1.0, 1.0)
-    return variances, directions * signs
-
-
-def find_plane(
+def project(
     points: np.ndarray, column_names: Sequence[str] | None = None, *, per_feature: bool = False
-) -> Plane:
-    """Return the plane to draw points (n, d) on: themselves if d is 2, else two principal components.
+) -> tuple[np.ndarray, tuple[str, str]]:
+    """Points (n, 2) and names of both axes: points (n, d) themselves if d is 2, else principal components.
 
-    With one feature the second axis is zero everywhere. ``per_feature`` brings the features to one
+    With one feature the second coordinate is zero everywhere. ``per_feature`` brings the features to one
     scale before their principal components are taken.
     """
     d = points.shape[1]
     if d <= 2:
         names = list(column_names) if column_names is not None else [f"feature {j}" for j in range(d)]
-        return Plane(np.zeros(d), np.eye(d, 2), (names[0], names[1] if d == 2 else ""))
-    centre = (points / len(points)).sum(axis=0)
-    centred = points - centre
-    largest = np.abs(centred).max()  # squares of huge values would overflow
-    scales = np.full(d, largest if largest > 0 else 1.0)
+        return points @ np.eye(d, 2), (names[0], names[1] if d == 2 else "")
+    centred = points - (points / len(points)).sum(axis=0)
+    unit = np.abs(centred).max() or 1.0  # squares of huge values would overflow
+    centred /= unit
     if per_feature:
-        spreads = scales * (centred / scales).std(axis=0)
-        scales = np.where(spreads > 0, spreads, 1.0)
-    variances, directions = principal_directions(centred / scales)
-    shares = variances / variances.sum() if variances.sum() > 0 else variances
+        spreads = centred.std(axis=0)
+        centred, unit = centred / np.where(spreads > 0, spreads, 1.0), 1.0
+    axes, shares = np.zeros((2, d)), np.zeros(2)
+    if centred.any():
+        found = PCA(2, random_state=0).fit(centred)
+        axes, shares = found.components_, found.explained_variance_ratio_
     first, second = (f"principal component {i + 1} ({100 * shares[i]:.0f} % of the variance)" for i in (0, 1))
-    axes = directions[:, :2] / scales[:, None] if per_feature else directions[:, :2]
-    return Plane(centre, axes, (first, second))
-
-
-def plane_of(estimator: Any, points: np.ndarray, column_names: Sequence[str] | None = None) -> Plane:
-    """Return the plane for the data of an estimator, with the features scaled as it scales them."""
-    return find_plane(points, column_names, per_feature=estimator.per_feature_)
+    return unit * (centred @ axes.T), (first, second)
 
 
 def thin_out(labels: np.ndarray, max_points: int, at_least: int = 20) -> np.ndarray:
-    """Return the rows to draw, sorted: all, or about ``max_points`` at random with a few of every cluster."""
+    """Rows to draw, sorted: all, or about ``max_points`` at random with a few of every cluster."""
     if len(labels) <= max_points:
         return np.arange(len(labels))
-    rng = np.random.default_rng(0)
-    order = rng.permutation(len(labels))
+    order = np.random.default_rng(0).permutation(len(labels))
     # The rank of a row within its cluster, in random order: the first few are always kept.
     by_cluster = np.argsort(labels[order], kind="stable")
     starts = np.searchsorted(labels[order][by_cluster], labels[order][by_cluster])
@@ -105,23 +79,17 @@ def thin_out(labels: np.ndarray, max_points: int, at_least: int = 20) -> np.ndar
 
 
 def points_of_fit(estimator: Any, X: Any) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    """What an estimator clustered, (n, f), with names: X, or the features that it has made of it by itself.
+    """What an estimator clustered, (n, f), with names if there are any: X, or the features made of it.
 
     An array of numbers without gaps is taken for what was clustered, in any case.
     """
-    n_rows, preparation = len(estimator.labels_), getattr(estimator, "preparation_", None)
-    numbers = isinstance(X, np.ndarray) and X.dtype.kind in "biuf" and bool(np.isfinite(X).all())
-    if preparation is None or numbers:
-        return points_of(X, n_rows)
-    names = tuple(f"{name} (scaled)" for name in preparation.get_feature_names_out())
-    return points_of(preparation.transform(X), n_rows)[0], names
-
-
-def points_of(X: Any, n_rows: int) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    """Return the values (n, d) of an array or data frame and its column names, if it has any."""
-    columns = getattr(X, "columns", None)
+    preparation, columns = getattr(estimator, "preparation_", None), getattr(X, "columns", None)
     names = None if columns is None else tuple(str(name) for name in columns)
-    points = np.asarray(X, dtype=np.float64)
+    numbers = isinstance(X, np.ndarray) and X.dtype.kind in "biuf" and bool(np.isfinite(X).all())
+    if preparation is not None and not numbers:
+        X = preparation.transform(X)
+        names = tuple(f"{name} (scaled)" for name in preparation.get_feature_names_out())
+    points, n_rows = np.asarray(X, dtype=np.float64), len(estimator.labels_)
     if points.ndim != 2 or len(points) != n_rows:
         raise InvalidDataError(
             f"X has shape {points.shape} and the estimator was fitted to {n_rows} rows; pass the data of fit."

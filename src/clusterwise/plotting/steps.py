@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.plotting.palette import QUIET, cluster_colour
-from clusterwise.plotting.plane import import_matplotlib, plane_of, points_of, thin_out
+from clusterwise.plotting.plane import import_matplotlib, points_of_fit, project, thin_out
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,6 +22,7 @@ __all__ = ["StepsDisplay"]
 LEFT = "#70767C"  # points that no step has taken yet
 
 
+@dataclass(eq=False)
 class StepsDisplay:
     """Small multiples of the path that a cluster-wise method took, one panel per step.
 
@@ -32,7 +34,7 @@ class StepsDisplay:
     points : ndarray of shape (n, 2)
     labels : ndarray of shape (n,), int
     steps : sequence of steps with ``members`` (n,) bool and ``anchor``, a row or None
-    shown : ndarray of shape (n,), bool, optional
+    sampled : ndarray of shape (n,), bool, optional
         Rows that the network saw; the others are not drawn, since no step could take them.
 
     Attributes
@@ -41,20 +43,14 @@ class StepsDisplay:
     figure_ : the figure
     """
 
-    def __init__(
-        self,
-        points: np.ndarray,
-        labels: np.ndarray,
-        steps: Sequence[Any],
-        *,
-        shown: np.ndarray | None = None,
-    ) -> None:
-        if not len(steps):
+    points: np.ndarray
+    labels: np.ndarray
+    steps: Sequence[Any]
+    sampled: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        if not len(self.steps):
             raise ClusterwiseError("there are no steps to draw: this method finds all clusters at once.")
-        self.points = points
-        self.labels = labels
-        self.steps = steps
-        self.shown = np.ones(len(points), dtype=bool) if shown is None else shown
 
     @classmethod
     def from_estimator(
@@ -67,11 +63,9 @@ class StepsDisplay:
         max_points: int = 3000,
     ) -> Self:
         """Draw ``estimator.steps_`` over the data of its ``fit``; see :meth:`plot` for the options."""
-        labels = np.asarray(estimator.labels_)
-        points, _ = points_of(X, len(labels))
-        steps = tuple(estimator.steps_)
-        drawn = plane_of(estimator, points).project(points)
-        display = cls(drawn, labels, steps, shown=np.asarray(estimator.network_labels_) >= 0)
+        points, _ = project(points_of_fit(estimator, X)[0], per_feature=estimator.per_feature_)
+        sampled = np.asarray(estimator.network_labels_) >= 0
+        display = cls(points, np.asarray(estimator.labels_), tuple(estimator.steps_), sampled)
         return display.plot(figure, max_panels=max_panels, max_points=max_points)
 
     def plot(self, figure: Figure | None = None, *, max_panels: int = 24, max_points: int = 3000) -> Self:
@@ -88,9 +82,10 @@ class StepsDisplay:
             figure = import_matplotlib("matplotlib.pyplot").figure(figsize=size, layout="constrained")
         assert figure is not None
         axes = figure.subplots(n_rows, n_columns, squeeze=False, sharex=True, sharey=True).ravel()
-        candidates = np.flatnonzero(self.shown)
-        rows = candidates[thin_out(self.labels[candidates], max_points)]
-        taken = np.zeros(len(self.labels), dtype=bool)
+        n = len(self.labels)
+        sampled = np.arange(n) if self.sampled is None else np.flatnonzero(self.sampled)
+        rows = sampled[thin_out(self.labels[sampled], max_points)]
+        taken = np.zeros(n, dtype=bool)
         for number, (ax, step) in enumerate(zip(axes, self.steps, strict=False), start=1):
             members = np.asarray(step.members, dtype=bool)
             self._draw_panel(ax, rows, members, taken)
@@ -98,27 +93,20 @@ class StepsDisplay:
                 x, y = self.points[step.anchor]
                 ax.plot([x], [y], marker="x", color="#101214", markersize=6, markeredgewidth=1.5)
             n_members = int(members.sum())
-            ax.set_title(f"{number}: {n_members:,} point{'' if n_members == 1 else 's'}", fontsize=8)
+            ax.set_title(f"{number}: {n_members:,} point{'s' * (n_members != 1)}", fontsize=8)
             taken |= members
         for ax in axes[n_panels:]:
             ax.set_visible(False)
-        if len(self.steps) > n_panels:
-            more = len(self.steps) - n_panels
-            axes[n_panels - 1].set_xlabel(f"and {more} more step{'' if more == 1 else 's'}", fontsize=8)
-        self.axes_ = axes[:n_panels]
-        self.figure_ = figure
+        if more := len(self.steps) - n_panels:
+            axes[n_panels - 1].set_xlabel(f"and {more} more step{'s' * (more != 1)}", fontsize=8)
+        self.axes_, self.figure_ = axes[:n_panels], figure
         return self
 
     def _draw_panel(self, ax: Axes, rows: np.ndarray, members: np.ndarray, taken: np.ndarray) -> None:
         colour = cluster_colour(int(np.bincount(self.labels[members]).argmax())) if members.any() else QUIET
-        layers = (
-            (taken & ~members, QUIET, 1.5),
-            (~taken & ~members, LEFT, 1.5),
-            (members, colour, 4.0),
-        )
+        layers = (taken & ~members, QUIET, 1.5), (~taken & ~members, LEFT, 1.5), (members, colour, 4.0)
         for chosen, shade, size in layers:
             x, y = self.points[rows[chosen[rows]]].T
             ax.scatter(x, y, s=size, c=shade, linewidths=0, rasterized=True)
-        ax.set_xticks([])
-        ax.set_yticks([])
+        ax.set(xticks=[], yticks=[])
         ax.spines[:].set_color(QUIET)

@@ -1,14 +1,15 @@
-"""The tree behind an answer, its chosen nodes and what the judge thinks of each."""
+"""The tree behind an answer, its chosen nodes and the score of each."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from clusterwise.clusterer.condensed import stems_of
 from clusterwise.clusterer.judged_tree import JudgedTree
 from clusterwise.exceptions import ClusterwiseError
-from clusterwise.plotting.palette import cluster_colours
-from clusterwise.plotting.plane import import_matplotlib
+from clusterwise.plotting.palette import cluster_colour
+from clusterwise.plotting.plane import import_matplotlib, open_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,11 +17,12 @@ if TYPE_CHECKING:
 __all__ = ["TreeDisplay"]
 
 
+@dataclass(eq=False)
 class TreeDisplay:
-    """Branches of a tree from the top, as wide as their shares of the rows, the darker the better judged.
+    """Branches of a tree from the top, as wide as their shares of the rows, darker for higher scores.
 
     Chains of nodes that lose only a few rows are drawn as one branch. Branches that were taken for clusters
-    are framed in the colour of the cluster, with the overlap with a true cluster that the judge expects.
+    are framed in the colour of the cluster, with their score: the expected overlap with a true cluster.
 
     Parameters
     ----------
@@ -33,8 +35,7 @@ class TreeDisplay:
     figure_ : what ``plot`` drew on
     """
 
-    def __init__(self, tree: JudgedTree) -> None:
-        self.tree = tree
+    tree: JudgedTree
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Axes | None = None) -> Self:
@@ -48,63 +49,27 @@ class TreeDisplay:
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw on given axes, or on those of a new figure."""
-        pyplot, patches = import_matplotlib("matplotlib.pyplot"), import_matplotlib("matplotlib.patches")
-        if ax is None:
-            _, ax = pyplot.subplots(figsize=(7, 3.6), layout="constrained")
-        assert ax is not None
-        tree = self.tree
-        stems = stems_of(tree.nodes)
-        deepest = max(stem.depth for stem in stems)
+        ax = open_axes(ax, 7, 3.6)
+        tree, branches = self.tree, stems_of(self.tree.nodes)
         shade = import_matplotlib("matplotlib.cm").ScalarMappable(
             import_matplotlib("matplotlib.colors").Normalize(0, 1), "Blues"
         )
-        colours = cluster_colours(len(tree.chosen))
-        for stem in stems:
-            score = float(tree.scores[stem.best(tree.scores)])
-            ax.add_patch(
-                patches.Rectangle(
-                    (stem.start, -stem.depth - 0.94),
-                    stem.end - stem.start,
-                    0.88,
-                    facecolor=shade.to_rgba(score),
-                    edgecolor="white",
-                    linewidth=0.8,
-                )
-            )
+        for branch in branches:
+            score = float(tree.scores[branch.best(tree.scores)])
+            _draw_box(ax, branch, facecolor=shade.to_rgba(score), edgecolor="white", linewidth=0.8)
         for label, node in enumerate(tree.chosen):
-            stem = next(one for one in stems if node in one.nodes or one is _holder(stems, tree, node))
-            width = stem.end - stem.start
-            ax.add_patch(
-                patches.Rectangle(
-                    (stem.start, -stem.depth - 0.94),
-                    width,
-                    0.88,
-                    fill=False,
-                    edgecolor=colours[label],
-                    linewidth=2.2,
-                )
-            )
+            branch = _branch_of(branches, tree, node)
+            _draw_box(ax, branch, fill=False, edgecolor=cluster_colour(label), linewidth=2.2)
+            score, width = float(tree.scores[node]), branch.end - branch.start
             if width > 0.05:
-                text = (
-                    f"{label}\n{tree.scores[node]:.2f}"
-                    if width < 0.15
-                    else f"{label}: {tree.scores[node]:.2f}"
-                )
-                centre = (stem.start + stem.end) / 2
-                ax.text(
-                    centre,
-                    -stem.depth - 0.5,
-                    text,
-                    ha="center",
-                    va="center",
-                    fontsize=8,
-                    color=_ink(tree.scores[node]),
-                )
+                text = f"{label}\n{score:.2f}" if width < 0.15 else f"{label}: {score:.2f}"
+                ink: Any = {"color": "white" if score > 0.55 else "black", "fontsize": 8}
+                ax.text(branch.start + width / 2, -branch.depth - 0.5, text, ha="center", va="center", **ink)
         ax.set_xlim(0, 1)
-        ax.set_ylim(-deepest - 1.1, 0.1)
+        ax.set_ylim(-max(branch.depth for branch in branches) - 1.1, 0.1)
         ax.set_xlabel("share of the rows")
         ax.set_yticks([])
-        ax.spines[["top", "right", "left"]].set_visible(False)
+        ax.spines["left"].set_visible(False)
         ax.set_title(f"{tree.nodes.tree.kind} tree, clusters framed", fontsize=10)
         bar = ax.figure.colorbar(shade, ax=ax, shrink=0.7)
         bar.set_label("expected overlap with a true cluster", fontsize=8)
@@ -113,13 +78,16 @@ class TreeDisplay:
         return self
 
 
-def _ink(score: float) -> str:
-    """A colour that can be read on the shade of a score."""
-    return "white" if score > 0.55 else "black"
+def _draw_box(ax: Axes, branch: Any, **style: Any) -> None:
+    patches, corner = import_matplotlib("matplotlib.patches"), (branch.start, -branch.depth - 0.94)
+    ax.add_patch(patches.Rectangle(corner, branch.end - branch.start, 0.88, **style))
 
 
-def _holder(stems: list[Any], tree: JudgedTree, node: int) -> Any:
-    """The smallest stem whose rows hold those of a node that is too small for a stem of its own."""
+def _branch_of(branches: list[Any], tree: JudgedTree, node: int) -> Any:
+    """The branch of a node, or the smallest one whose rows hold those of a node without one of its own."""
+    for branch in branches:
+        if node in branch.nodes:
+            return branch
     start = tree.nodes.tree.starts[tree.nodes.nodes[node]] / tree.nodes.tree.n_rows
-    holding = [stem for stem in stems if stem.start <= start + 1e-12 and start < stem.end]
-    return max(holding, key=lambda stem: stem.depth) if not any(node in s.nodes for s in stems) else None
+    holding = [branch for branch in branches if branch.start <= start + 1e-12 and start < branch.end]
+    return max(holding, key=lambda branch: branch.depth)

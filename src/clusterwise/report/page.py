@@ -14,7 +14,7 @@ import scipy.sparse
 
 from clusterwise._files import whole_or_nothing
 from clusterwise.exceptions import InvalidDataError, MissingDependencyError
-from clusterwise.plotting.plane import points_of
+from clusterwise.plotting.plane import points_of_fit
 from clusterwise.report import contents, pictures
 from clusterwise.report.differences import HEIGHT, compared, differences, telling
 from clusterwise.tables import TablePreparation
@@ -136,7 +136,7 @@ def write_report(
     preparation = getattr(estimator, "preparation_", None)
     if preparation is not None and table is None:
         table, X, column_names, notes = _prepared(preparation, X, notes)
-    points, names = points_of(X, len(labels))
+    points, names = points_of_fit(estimator, X)
     names = tuple(column_names) if column_names is not None else names
     if names is None:
         names = tuple(f"feature {place}" for place in range(points.shape[1]))

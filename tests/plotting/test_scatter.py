@@ -18,20 +18,17 @@ def drawn_points(ax) -> np.ndarray:
     return np.concatenate([collection.get_offsets() for collection in ax.collections])
 
 
-def numbers(ax) -> list[str]:
-    return [text.get_text() for text in ax.texts if text.get_text().isdecimal()]
-
-
 @pytest.mark.parametrize("n_features", [1, 2, 5])
 @pytest.mark.parametrize("n_clusters", [1, 3, 30])
 def test_all_points_and_a_number_per_cluster(make_fitted, n_clusters, n_features):
     estimator, X = make_fitted(n_clusters, n_features)
-    display = ClusterDisplay.from_estimator(estimator, X)
-    assert len(drawn_points(display.ax_)) == len(X)
-    assert numbers(display.ax_) == [str(label) for label in range(n_clusters)]
-    ellipses = [patch for patch in display.ax_.patches if isinstance(patch, Ellipse)]
+    ax = ClusterDisplay.from_estimator(estimator, X).ax_
+    assert len(drawn_points(ax)) == len(X)
+    numbers = [text.get_text() for text in ax.texts if text.get_text().isdecimal()]
+    assert numbers == [str(label) for label in range(n_clusters)]
+    ellipses = [patch for patch in ax.patches if isinstance(patch, Ellipse)]
     assert len(ellipses) == (n_clusters if n_features > 1 else 0)
-    display.figure_.canvas.draw()
+    ax.figure.canvas.draw()
 
 
 @pytest.mark.filterwarnings("ignore::clusterwise.exceptions.MisfitWarning")
@@ -54,12 +51,7 @@ def test_tables_that_were_prepared(make_fitted):
     np.testing.assert_array_equal(drawn, drawn_points(ClusterDisplay.from_estimator(estimator, features).ax_))
 
 
-def test_names_are_no_formulas(make_fitted):
-    estimator, X = make_fitted(2)
-    names = ["cost ($) of {x_ ($)", r"$\frac$"]
-    display = ClusterDisplay.from_estimator(estimator, X, column_names=names)
-    display.figure_.canvas.draw()
-    assert [display.ax_.get_xlabel(), display.ax_.get_ylabel()] == names
+# -- ellipses ------------------------------------------------------------------------------------
 
 
 def test_ellipses_are_the_estimators_own(make_fitted):
@@ -68,6 +60,38 @@ def test_ellipses_are_the_estimators_own(make_fitted):
     ellipses = ClusterDisplay.from_estimator(estimator, X).ax_.patches
     np.testing.assert_allclose([ellipse.center for ellipse in ellipses], estimator.means_)
     assert {(ellipse.width, ellipse.height, abs(ellipse.angle)) for ellipse in ellipses} == {(8.0, 4.0, 90.0)}
+    # Gaussians of learned features are not in the plane; those of the clusters' points are.
+    estimator.covariances_ = np.tile(np.eye(7), (3, 1, 1))
+    assert len(ClusterDisplay.from_estimator(estimator, X).ax_.patches) == 3
+    estimator.gaussian_ = False
+    assert len(ClusterDisplay.from_estimator(estimator, X).ax_.patches) == 0
+
+
+@pytest.mark.parametrize("of_points", [False, True])
+def test_an_ellipse_holds_the_points_within_two_standard_deviations(make_fitted, of_points):
+    estimator, _ = make_fitted(1)
+    n, inside = 20_000, 1 - np.exp(-2)  # of a 2-D Gaussian
+    turn = np.array([[0.8, 0.6], [-0.6, 0.8]])
+    X = np.random.default_rng(0).normal([3, -2], [2, 0.5], (n, 2)) @ turn
+    estimator.labels_, estimator.probabilities_ = np.zeros(n, int), np.ones(n)
+    estimator.means_ = np.array([[3.0, -2.0]]) @ turn
+    estimator.covariances_ = np.eye(7)[None] if of_points else (turn.T @ np.diag([4.0, 0.25]) @ turn)[None]
+    (ellipse,) = ClusterDisplay.from_estimator(estimator, X, max_points=100).ax_.patches
+    angle = np.radians(ellipse.angle)
+    axes = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    lengths = np.square(2 * (X - ellipse.center) @ axes / [ellipse.width, ellipse.height]).sum(axis=1)
+    assert abs(np.mean(lengths <= 1) - inside) < 5 * np.sqrt(inside * (1 - inside) / n)
+
+
+def test_clusters_without_an_area_have_no_ellipse(make_fitted):
+    estimator, _ = make_fitted(1, 3)
+    points = np.array([[0.0, 0], [1, 1], [5, 5], [5, 5], [5, 5], [0, 9], [1, 9], [2, 8]])
+    estimator.labels_, estimator.probabilities_ = np.array([0, 0, 1, 1, 1, 2, 2, 2]), np.ones(8)
+    X = np.column_stack([points, np.zeros(8)])
+    assert len(ClusterDisplay.from_estimator(estimator, X).ax_.patches) == 1
+
+
+# -- points --------------------------------------------------------------------------------------
 
 
 def test_colours_follow_the_labels(make_fitted):
@@ -81,14 +105,14 @@ def test_colours_follow_the_labels(make_fitted):
     assert [by_place[tuple(place)] for place in X] == expected
 
 
-def test_doubtful_points_are_smaller_and_fainter(make_fitted):
+def test_uncertain_points_are_smaller_and_fainter(make_fitted):
     estimator, X = make_fitted(2)
     estimator.probabilities_[:] = 1.0
     estimator.probabilities_[0] = 0.5
     (points,) = ClusterDisplay.from_estimator(estimator, X).ax_.collections
-    doubtful = int(np.flatnonzero((points.get_offsets() == X[0]).all(axis=1))[0])
-    assert points.get_sizes().argmin() == doubtful
-    assert points.get_alpha().argmin() == doubtful
+    uncertain = int(np.flatnonzero((points.get_offsets() == X[0]).all(axis=1))[0])
+    assert points.get_sizes().argmin() == uncertain
+    assert points.get_alpha().argmin() == uncertain
 
 
 def test_the_number_of_a_cluster_of_one_row_does_not_cover_it():
@@ -106,55 +130,14 @@ def test_large_data_are_thinned_out_and_say_so(make_fitted):
     assert all(collection.get_rasterized() for collection in ax.collections)
 
 
-def test_names_of_axes(make_fitted):
-    estimator, X = make_fitted(2)
-    frame = pd.DataFrame(X, columns=["east", "north"])
-    assert ClusterDisplay.from_estimator(estimator, frame).ax_.get_xlabel() == "east"
-    named = ClusterDisplay.from_estimator(estimator, frame, column_names=["x (m)", "y (m)"])
-    assert named.ax_.get_ylabel() == "y (m)"
-
-
-def test_draws_on_given_axes(make_fitted):
-    estimator, X = make_fitted(2)
-    figure, ax = plt.subplots()
-    display = ClusterDisplay.from_estimator(estimator, X, ax=ax)
-    assert display.ax_ is ax
-    assert display.figure_ is figure
-    assert len(plt.get_fignums()) == 1
-
-
-@pytest.mark.parametrize("scale", [1e-150, 1e150])
-def test_extreme_scales_can_be_drawn(make_fitted, scale):
-    estimator, X = make_fitted(3, scale=scale)
-    display = ClusterDisplay.from_estimator(estimator, X)
-    display.figure_.canvas.draw()
-    low, high = display.ax_.get_ylim()
-    assert low < X[:, 1].min() < X[:, 1].max() < high < 2 * np.abs(X).max()
-
-
-def test_gaussians_of_learned_features_are_not_drawn(make_fitted):
-    """They are not in the plane; the clusters' points have ellipses too."""
-    estimator, X = make_fitted(3)
-    estimator.covariances_ = np.tile(np.eye(7), (3, 1, 1))
-    assert len(ClusterDisplay.from_estimator(estimator, X).ax_.patches) == 3
-
-
-def test_other_data_than_those_of_fit(make_fitted):
-    estimator, X = make_fitted(2)
-    with pytest.raises(InvalidDataError, match="pass the data of fit"):
-        ClusterDisplay.from_estimator(estimator, X[1:])
-
-
 def test_pioneers_get_a_ring_and_others_none(make_fitted):
     estimator, X = make_fitted(3)
     assert len(ClusterDisplay.from_estimator(estimator, X).ax_.collections) == 1
     estimator.pioneers_ = np.array([5, 41, 119])
-    rings = ClusterDisplay.from_estimator(estimator, X).ax_.collections[-1]
-    np.testing.assert_allclose(rings.get_offsets(), X[[5, 41, 119]])
-    assert len(rings.get_facecolors()) == 0  # the point itself stays visible
-    # On a random part of the data the pioneers are drawn all the same.
-    few = ClusterDisplay.from_estimator(estimator, X, max_points=10).ax_.collections[-1]
-    np.testing.assert_allclose(few.get_offsets(), X[[5, 41, 119]])
+    for max_points in (1000, 10):  # on a random part of the data the pioneers are drawn all the same
+        ax = ClusterDisplay.from_estimator(estimator, X, max_points=max_points).ax_
+        np.testing.assert_allclose(ax.collections[-1].get_offsets(), X[[5, 41, 119]])
+        assert len(ax.collections[-1].get_facecolors()) == 0  # the point itself stays visible
 
 
 def test_a_few_points_far_out_do_not_squeeze_the_others(make_fitted):
@@ -167,3 +150,36 @@ def test_a_few_points_far_out_do_not_squeeze_the_others(make_fitted):
     assert display.ax_.get_xlim()[1] < X[:, 0].max() + np.ptp(X[:, 0])
     alone = ClusterDisplay(points, np.append(labels, labels.max() + 1)).plot()
     assert alone.ax_.get_xlim()[1] > 1e6  # a cluster is never left out
+
+
+# -- axes ----------------------------------------------------------------------------------------
+
+
+def test_names_of_axes_are_no_formulas(make_fitted):
+    estimator, X = make_fitted(2)
+    frame = pd.DataFrame(X, columns=["east", "north"])
+    assert ClusterDisplay.from_estimator(estimator, frame).ax_.get_xlabel() == "east"
+    names = ["cost ($) of {x_ ($)", r"$\frac$"]
+    figure, ax = plt.subplots()
+    display = ClusterDisplay.from_estimator(estimator, frame, column_names=names, ax=ax)
+    display.figure_.canvas.draw()
+    assert (display.ax_, display.figure_) == (ax, figure)
+    assert [ax.get_xlabel(), ax.get_ylabel()] == names
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
+@pytest.mark.parametrize("n_features", [2, 4])
+def test_extreme_scales_can_be_drawn(make_fitted, scale, n_features):
+    estimator, X = make_fitted(3, n_features, scale=scale)
+    display = ClusterDisplay.from_estimator(estimator, X)
+    display.figure_.canvas.draw()
+    assert len(display.ax_.patches) == 3
+    low, high = display.ax_.get_ylim()
+    points = drawn_points(display.ax_)[:, 1]
+    assert low < points.min() < points.max() < high < 2 * np.abs(points).max()
+
+
+def test_other_data_than_those_of_fit(make_fitted):
+    estimator, X = make_fitted(2)
+    with pytest.raises(InvalidDataError, match="pass the data of fit"):
+        ClusterDisplay.from_estimator(estimator, X[1:])
