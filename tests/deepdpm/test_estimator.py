@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import pickle
-import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
 import clusterwise as cw
@@ -17,7 +15,6 @@ from clusterwise.deepdpm import autoencoder, method
 from clusterwise.exceptions import (
     CapReachedWarning,
     ClusterwiseError,
-    InvalidDataError,
     NotConvergedWarning,
     OneClusterWarning,
 )
@@ -73,16 +70,11 @@ def test_clusters_and_their_number(fitted: cw.DeepDPM, heaps: tuple[np.ndarray, 
     np.testing.assert_allclose(fitted.proportions_, np.bincount(labels) / 700, atol=0.01)
 
 
-@pytest.mark.parametrize("covariance_type", ["diag", "spherical"])
-def test_other_covariances(heaps: tuple[np.ndarray, np.ndarray], covariance_type: str) -> None:
-    estimator = make(covariance_type=covariance_type).fit(heaps[0])
-    assert_sound(estimator, heaps[0])
-    np.testing.assert_array_equal(estimator.labels_, heaps[1])
-
-
 @pytest.mark.parametrize(
     "options",
     [
+        {"covariance_type": "diag"},
+        {"covariance_type": "spherical"},
         {"scaling": "joint"},
         {"scaling": "feature"},
         {"k_init": 12},
@@ -93,7 +85,12 @@ def test_other_covariances(heaps: tuple[np.ndarray, np.ndarray], covariance_type
 def test_options(heaps: tuple[np.ndarray, np.ndarray], options: dict[str, Any]) -> None:
     estimator = make(**options).fit(heaps[0])
     assert_sound(estimator, heaps[0])
-    assert adjusted_rand_score(estimator.labels_, heaps[1]) > 0.9
+    assert adjusted_rand_score(estimator.labels_, heaps[1]) > 0.99
+
+
+def test_features_in_different_units(heaps: tuple[np.ndarray, np.ndarray]) -> None:
+    X, labels = heaps
+    np.testing.assert_array_equal(make(scaling="feature").fit_predict(X * [1e-3, 1e3] - 1e5), labels)
 
 
 def test_history(fitted: cw.DeepDPM) -> None:
@@ -105,48 +102,12 @@ def test_history(fitted: cw.DeepDPM) -> None:
     assert set(history.as_arrays()) == {"n_clusters", "loss", "splits", "merges"}
 
 
+@pytest.mark.filterwarnings("ignore::clusterwise.exceptions.OneClusterWarning")
 def test_a_larger_prior_variance_makes_fewer_clusters(heaps: tuple[np.ndarray, np.ndarray]) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OneClusterWarning)
-        vague = make(covariance_prior=1e4**2, degrees_of_freedom_prior=500.0).fit(heaps[0])
-    assert vague.n_clusters_ == 1
-
-
-# -- invariance ----------------------------------------------------------------------------------
-
-
-def test_order_of_rows(fitted: cw.DeepDPM, heaps: tuple[np.ndarray, np.ndarray]) -> None:
-    X, _ = heaps
-    order = np.random.default_rng(3).permutation(len(X))
-    shuffled = make().fit(X[order])
-    np.testing.assert_array_equal(shuffled.labels_, canonical_labels(fitted.labels_[order]))
-    np.testing.assert_allclose(np.sort(shuffled.proportions_), np.sort(fitted.proportions_), rtol=1e-12)
-
-
-@pytest.mark.parametrize("scaling", ["pareto", "feature"])
-def test_units(heaps: tuple[np.ndarray, np.ndarray], scaling: str) -> None:
-    X, labels = heaps
-    same = make(scaling=scaling).fit(X)
-    for scale, shift in [(1e-6, 0.0), (3.7, -1e5), (1e8, 1e3)]:
-        estimator = make(scaling=scaling).fit(X * scale + shift)
-        np.testing.assert_array_equal(estimator.labels_, labels, err_msg=f"{scale}, {shift}")
-        np.testing.assert_allclose(
-            estimator.score_samples(X * scale + shift), same.score_samples(X) - 2 * np.log(scale), atol=0.1
-        )
-
-
-def test_features_in_different_units(heaps: tuple[np.ndarray, np.ndarray]) -> None:
-    X, labels = heaps
-    np.testing.assert_array_equal(make(scaling="feature").fit_predict(X * [1e-3, 1e3]), labels)
-
-
-def test_same_seed_same_fit(fitted: cw.DeepDPM, heaps: tuple[np.ndarray, np.ndarray]) -> None:
-    again = make().fit(heaps[0])
-    np.testing.assert_array_equal(again.membership_, fitted.membership_)
-    assert again.history_ == fitted.history_
-
-
-# -- new points ----------------------------------------------------------------------------------
+    assert make(covariance_prior=1e4**2, degrees_of_freedom_prior=500.0).fit(heaps[0]).n_clusters_ == 1
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(0, 1, (3000, 2)), rng.normal([6, 0], 1, (3000, 2))])
+    assert [make(scatter_share=share).fit(X).n_clusters_ for share in (2.5e-5, 0.3)] == [2, 1]
 
 
 def test_a_far_row_is_an_outlier(heaps: tuple[np.ndarray, np.ndarray]) -> None:
@@ -154,15 +115,6 @@ def test_a_far_row_is_an_outlier(heaps: tuple[np.ndarray, np.ndarray]) -> None:
     scores = make().fit(X).outlier_scores_
     assert scores[-1] > 0.9
     assert np.median(scores) < 0.01
-
-
-def test_pickle_and_clone(fitted: cw.DeepDPM, heaps: tuple[np.ndarray, np.ndarray]) -> None:
-    data = pickle.dumps(fitted)
-    assert b"torch" not in data
-    arrived = pickle.loads(data)
-    np.testing.assert_array_equal(arrived.predict_proba(heaps[0]), fitted.membership_)
-    copy = clone(fitted)
-    assert not hasattr(copy, "labels_")
 
 
 # -- interrupts, warm starts, warnings -----------------------------------------------------------
@@ -232,52 +184,14 @@ def test_progress(heaps: tuple[np.ndarray, np.ndarray], capsys: pytest.CaptureFi
     assert "DeepDPM: 4 clusters in 700 rows" in capsys.readouterr().out
 
 
-# -- odd data ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("value", [0.0, -3.3, 1e100])
-@pytest.mark.parametrize("n", [1, 2, 60])
-def test_all_rows_equal(value: float, n: int) -> None:
-    X = np.full((n, 2), value)
-    estimator = make().fit(X)  # and no warning: there is nothing to expect
-    assert_sound(estimator, X)
-    assert estimator.n_clusters_ == 1
-    np.testing.assert_allclose(estimator.means_, [[value, value]])
-
-
 @pytest.mark.filterwarnings("ignore::clusterwise.exceptions.OneClusterWarning")
-@pytest.mark.parametrize("shape", [(2, 2), (5, 1), (200, 1), (30, 12)])
+@pytest.mark.parametrize("shape", [(5, 1), (200, 1), (30, 12)])
 def test_shapes(shape: tuple[int, int]) -> None:
     X = np.random.default_rng(0).normal(size=shape)
     assert_sound(make().fit(X), X)
 
 
-def test_constant_column_and_duplicates(heaps: tuple[np.ndarray, np.ndarray]) -> None:
-    X, labels = heaps
-    with_constant = np.column_stack([X[:, 0], np.full(700, 7.0), X[:, 1]])
-    estimator = make().fit(with_constant)
-    np.testing.assert_array_equal(estimator.labels_, labels)
-    np.testing.assert_allclose(estimator.means_[:, 1], 7.0)
-    repeated = np.repeat([[0.0, 0.0], [1.0, 0.0], [0.2, 1.0]], [60, 50, 40], axis=0)
-    estimator = make().fit(repeated)
-    assert_sound(estimator, repeated)
-    assert estimator.n_clusters_ == 3
-
-
-@pytest.mark.parametrize("scale", [1e-150, 1e150])
-def test_extreme_scales(heaps: tuple[np.ndarray, np.ndarray], scale: float) -> None:
-    X = (heaps[0] - heaps[0].mean(axis=0)) / heaps[0].std() * scale
-    estimator = make().fit(X)
-    np.testing.assert_array_equal(estimator.labels_, heaps[1])
-
-
-def test_bad_input(fitted: cw.DeepDPM, heaps: tuple[np.ndarray, np.ndarray]) -> None:
-    X = heaps[0].copy()
-    X[17, 1] = np.nan
-    with pytest.raises(InvalidDataError, match="NaN at row 17 column 1"):
-        make().fit(X)
-    with pytest.raises(InvalidDataError, match="NaN at row 17 column 1"):
-        fitted.predict(X)
+def test_bad_parameters(heaps: tuple[np.ndarray, np.ndarray]) -> None:
     with pytest.raises(ClusterwiseError, match=r"device 'no such device'.*pass device='cpu'"):
         make(device="no such device").fit(heaps[0])
     with pytest.raises(ClusterwiseError, match="above 1 for 2 features"):
@@ -285,14 +199,6 @@ def test_bad_input(fitted: cw.DeepDPM, heaps: tuple[np.ndarray, np.ndarray]) -> 
     for wrong in (-1.0, [1.0, 2.0, 3.0], [1.0, np.nan]):
         with pytest.raises(ValueError, match="covariance_prior"):
             make(covariance_prior=wrong).fit(heaps[0])
-
-
-def test_frames(heaps: tuple[np.ndarray, np.ndarray], fitted: cw.DeepDPM) -> None:
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(heaps[0], columns=["easting", "northing"])
-    estimator = make().fit(frame)
-    np.testing.assert_array_equal(estimator.labels_, fitted.labels_)
-    assert list(estimator.feature_names_in_) == ["easting", "northing"]
 
 
 @pytest.mark.parametrize("least", [1, 10**6])
@@ -354,11 +260,3 @@ def test_variants(monkeypatch: pytest.MonkeyPatch) -> None:
         make(variants=vary).fit(X)
     with pytest.raises(ClusterwiseError, match=r"finite numbers of shape \(80, 4\)"):
         make(feature_learning="mlp", variants=lambda rows, rng: rows[:5]).fit(X)
-
-
-@pytest.mark.filterwarnings("ignore::clusterwise.exceptions.OneClusterWarning")
-def test_smaller_shares_allow_more_clusters() -> None:
-    rng = np.random.default_rng(0)
-    X = np.concatenate([rng.normal(0, 1, (3000, 2)), rng.normal([6, 0], 1, (3000, 2))])
-    found = [make(scatter_share=share).fit(X).n_clusters_ for share in (2.5e-5, 0.3)]
-    assert found == [2, 1]
