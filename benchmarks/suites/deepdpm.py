@@ -20,7 +20,7 @@ from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
 from clusterwise.deepdpm.net_training import Members, Settings, Training, draw_points, first_cuts, m_step
 from clusterwise.deepdpm.nets import ClusteringNet, to_tensor
 from clusterwise.gaussian.full import Full
-from clusterwise.gaussian.rows import Rows
+from clusterwise.gaussian.sorted_rows import Rows
 
 METRICS = ("NMI (arithmetic)", "ARI", "accuracy", "k")
 FIGURES = {
@@ -105,7 +105,7 @@ def _isotropic_epoch(
         r = net.logits(inputs).softmax(dim=1)
         loss = (r * torch.cdist(inputs, means).square()).sum(dim=1).mean()
         net.optimizer.step(loss)
-        statistics += r.detach().numpy().astype(np.float64).T @ settings.prior.lift(points)
+        statistics += r.detach().numpy().astype(np.float64).T @ settings.prior.terms(points)
         losses.append(float(loss.detach()))
     return float(np.mean(losses)), statistics
 

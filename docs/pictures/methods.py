@@ -17,7 +17,7 @@ from sklearn.datasets import make_blobs, make_moons
 
 import clusterwise as cw
 from clusterwise.clusterer.proposers import ORIGINS
-from clusterwise.gaussian.cells import cells
+from clusterwise.gaussian.search import cells
 from clusterwise.plotting import (
     ClusterDisplay,
     HistoryDisplay,

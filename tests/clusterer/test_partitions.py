@@ -9,7 +9,7 @@ from clusterwise.clusterer.features import measure, nodes_of
 from clusterwise.clusterer.graph import neighbourhood_of
 from clusterwise.clusterer.linkages import trees_of
 from clusterwise.clusterer.partitions import N_CLUSTER_FEATURES, _log_joint, agreements, features_of_partition
-from clusterwise.gaussian.full_loops import lift
+from clusterwise.gaussian.full import full_terms
 
 
 def test_agreements_are_adjusted_rand_indices() -> None:
@@ -52,5 +52,5 @@ def test_log_joint_is_that_of_gaussians() -> None:
         np.log(n / 5000) + multivariate_normal(mean, covariance).logpdf(points) + constant
         for n, mean, covariance in zip(sizes, means, covariances, strict=True)
     ]
-    found = _log_joint(lift(points), means, covariances, sizes)
+    found = _log_joint(full_terms(points), means, covariances, sizes)
     np.testing.assert_allclose(found, expected, atol=0.1)  # there is a ridge

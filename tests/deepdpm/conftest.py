@@ -14,7 +14,7 @@ from clusterwise.deepdpm.net_training import History, Settings, Snapshot, Traini
 from clusterwise.deepdpm.nets import ClusteringNet
 from clusterwise.exceptions import MisfitWarning, OtherKWarning
 from clusterwise.gaussian.full import Full
-from clusterwise.gaussian.rows import Rows
+from clusterwise.gaussian.sorted_rows import Rows
 
 CENTRES = np.array([[-1.5, -1.0], [1.5, -1.0], [0.0, 1.5]])
 

@@ -12,7 +12,7 @@ from clusterwise.deepdpm.method import fit_mixture, outputs_in_use
 from clusterwise.deepdpm.net_training import History, Settings
 from clusterwise.deepdpm.nets import NetWeights
 from clusterwise.gaussian.full import Full
-from clusterwise.gaussian.rows import Rows
+from clusterwise.gaussian.sorted_rows import Rows
 
 Make = Callable[..., Settings]
 
@@ -84,4 +84,4 @@ def test_outputs_in_use_by_first_appearance() -> None:
     np.testing.assert_array_equal(kept.output, output[:, [2, 0]])
     np.testing.assert_array_equal(membership.argmax(axis=1), (x[order] < 0).astype(int))
     np.testing.assert_array_equal(membership, kept.memberships(x[order, None]))
-    np.testing.assert_allclose(clusters.statistics, membership.T @ prior.lift(x[order, None]))
+    np.testing.assert_allclose(clusters.statistics, membership.T @ prior.terms(x[order, None]))

@@ -25,7 +25,7 @@ from clusterwise.deepdpm.net_training import (
     train_subclustering_nets,
 )
 from clusterwise.deepdpm.split_merge import subclusters
-from clusterwise.gaussian.rows import Rows
+from clusterwise.gaussian.sorted_rows import Rows
 
 Make = Callable[..., Settings]
 MakeFit = Callable[..., Training]
@@ -49,7 +49,7 @@ def test_responsibilities_of_the_weighted_map_estimates(
     rows, _ = three
     settings = make_settings()
     r = np.random.default_rng(1).dirichlet([1, 1, 1], len(rows))
-    lifted = settings.prior.lift(rows.points)
+    lifted = settings.prior.terms(rows.points)
     found = np.exp(log_responsibilities(lifted, m_step(r.T @ lifted, settings.prior)))
     joint = [
         w.mean() * multivariate_normal(*weighted_map(rows.points, w, settings)).pdf(rows.points) for w in r.T
@@ -65,7 +65,7 @@ def test_the_loss_is_the_divergence_of_memberships_from_responsibilities(
     wide = Rows(rows.points + np.random.default_rng(1).normal(0, 1, rows.points.shape))
     fit = make_fit(wide, labels, batch_size=len(rows))
     eta = m_step(fit.statistics, fit.settings.prior)
-    targets = np.exp(log_responsibilities(fit.settings.prior.lift(wide.points), eta))
+    targets = np.exp(log_responsibilities(fit.settings.prior.terms(wide.points), eta))
     train_epoch(fit.rng, wide, fit.net, eta, fit.settings)
     r = fit.net.to_weights().memberships(wide.points)
     loss, _ = train_epoch(fit.rng, wide, fit.net, eta, fit.settings)

@@ -20,7 +20,7 @@ from clusterwise.deepdpm.split_merge import (
     split_clusters,
     split_outputs,
 )
-from clusterwise.gaussian.rows import Rows
+from clusterwise.gaussian.sorted_rows import Rows
 
 Make = Callable[..., Settings]
 MakeFit = Callable[..., Training]

@@ -10,7 +10,7 @@ from clusterwise.dp.hyper import HyperParameters, HyperPrior, LogNormal
 from clusterwise.dp.restaurant import log_partition_probability
 from clusterwise.dp.state import State, state_of_labels
 from clusterwise.gaussian.niw import NormalInverseWishart
-from clusterwise.gaussian.rows import Rows
+from clusterwise.gaussian.sorted_rows import Rows
 from clusterwise.partition import canonical_labels
 
 
@@ -31,7 +31,7 @@ def log_joint(
     total = log_partition_probability(np.bincount(labels).astype(float), alpha)
     for label in set(labels):
         members = points[np.array(labels) == label]
-        total += float(prior.log_marginal(prior.lift(members).sum(axis=0, keepdims=True))[0])
+        total += float(prior.log_marginal(prior.terms(members).sum(axis=0, keepdims=True))[0])
     return total
 
 

@@ -12,7 +12,7 @@ from clusterwise.dp.chain import step
 from clusterwise.dp.hyper import HyperParameters, HyperPrior, LogNormal
 from clusterwise.dp.restaurant import GammaPrior
 from clusterwise.dp.state import State, state_of_labels
-from clusterwise.gaussian.rows import Rows
+from clusterwise.gaussian.sorted_rows import Rows
 from clusterwise.priors.mixtures import crp_labels
 
 N_POINTS, N_FEATURES = 9, 2
@@ -47,7 +47,7 @@ def draw_points(rng: np.random.Generator, state: State, prior: HyperPrior) -> np
     points = np.empty((N_POINTS, N_FEATURES))
     for i, label in enumerate(state.labels):
         points[i] = niw.sample(rng, niw.posterior(statistics), np.array([label]))[0]
-        statistics[label] += niw.lift(points[i : i + 1])[0]
+        statistics[label] += niw.terms(points[i : i + 1])[0]
     return points
 
 

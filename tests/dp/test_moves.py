@@ -13,9 +13,8 @@ from clusterwise.dp.hyper import HyperPrior
 from clusterwise.dp.state import State, draw_categories, state_of_labels, statistics_of
 from clusterwise.dp.subclusters import Halves, warm_up_step
 from clusterwise.dp.sweep import sweep
-from clusterwise.gaussian import rows as rows_module
-from clusterwise.gaussian.moves import nearest_pairs
-from clusterwise.gaussian.rows import Rows
+from clusterwise.gaussian import sorted_rows as rows_module
+from clusterwise.gaussian.sorted_rows import Rows
 
 COVARIANCES = ("full", "diag", "spherical")
 
@@ -88,15 +87,6 @@ def test_categories_follow_their_probabilities():
     drawn = np.bincount(draw_categories(np.random.default_rng(0), logits), minlength=4) / 40_000
     assert drawn[1] == 0
     np.testing.assert_allclose(drawn, probabilities, atol=5 * 0.5 / np.sqrt(40_000))
-
-
-def test_nearest_pairs_are_near():
-    means = np.array([[0.0], [1.0], [10.0], [11.0], [50.0], [51.0]])
-    pairs = nearest_pairs(means)
-    assert tuple(pairs[0]) in {(0, 1), (2, 3), (4, 5)}
-    assert (pairs[:, 0] < pairs[:, 1]).all()
-    assert len(np.unique(pairs, axis=0)) == len(pairs)
-    assert len(nearest_pairs(means[:1])) == 0
 
 
 def test_chain_goes_on_where_it_ended():

@@ -15,7 +15,7 @@ from clusterwise.dp.chain import run_chain
 from clusterwise.dp.hyper import HyperPrior
 from clusterwise.dp.partitioned import BlockMoves, Sample
 from clusterwise.dp.state import State, statistics_of
-from clusterwise.gaussian.rows import Rows
+from clusterwise.gaussian.sorted_rows import Rows
 
 
 def moves_over(points: np.ndarray, lengths: list[int], sample: np.ndarray) -> BlockMoves:

@@ -10,7 +10,7 @@ import pytest
 from clusterwise.fitting.averaging import AveragedClusters, averaged, links_between
 from clusterwise.fitting.posterior import Beliefs
 from clusterwise.gaussian.clusters import Clusters
-from clusterwise.gaussian.diagonal import Diagonal
+from clusterwise.gaussian.families import Diagonal
 
 
 def clusters_of(proportions: np.ndarray, means: np.ndarray, variances: np.ndarray) -> Clusters:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from clusterwise.exceptions import MisfitWarning, OtherKWarning
-from clusterwise.gaussian.evidence import Sample
+from clusterwise.gaussian.mixture import Sample
 
 sys.path.insert(0, str(Path(__file__).parent))  # search_data
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from clusterwise.gaussian.evidence import Sample
+from clusterwise.gaussian.mixture import Sample
 from clusterwise.gaussian.niw import CovarianceType
-from clusterwise.gaussian.settings import DEFAULT
 
 __all__ = ["heaps", "sample_of"]
 
@@ -14,7 +13,7 @@ __all__ = ["heaps", "sample_of"]
 def sample_of(points: np.ndarray, covariance_type: CovarianceType = "full") -> Sample:
     """Points centred and brought to unit spread."""
     points = points - points.mean(axis=0)
-    return Sample(points / np.sqrt(np.square(points).mean()), covariance_type, DEFAULT)
+    return Sample(points / np.sqrt(np.square(points).mean()), covariance_type)
 
 
 def heaps(sizes: list[int], gap: float, d: int = 2, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

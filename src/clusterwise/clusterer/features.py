@@ -23,7 +23,7 @@ from clusterwise.clusterer.loops import (
     neighbours_of_splits,
 )
 from clusterwise.clusterer.tree import Tree
-from clusterwise.gaussian.full_loops import lift
+from clusterwise.gaussian.full import full_terms
 
 __all__ = [
     "N_RANGE_FEATURES",
@@ -89,7 +89,7 @@ def measure(near: Neighbourhood) -> Measured:
         (near.plain.ends, near.plain.log_lengths),
         (near.reachability.ends, near.reachability.log_lengths),
         directions,
-        lift(directions),
+        full_terms(directions),
     )
 
 

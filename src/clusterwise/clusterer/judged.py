@@ -29,7 +29,7 @@ from clusterwise.fitting.posterior import Beliefs
 from clusterwise.fitting.prepare import MOST_CONTEXT, Prepared, prepare
 from clusterwise.fitting.propose import Proposal
 from clusterwise.fitting.refine import choose_covariance_type, clusters_of_labels
-from clusterwise.gaussian.order import by_first_appearance, in_input_order
+from clusterwise.gaussian.sorted_rows import by_first_appearance, in_input_order
 
 __all__ = [
     "JudgedPipeline",

@@ -15,7 +15,7 @@ from clusterwise.clusterer.features import (
     Nodes,
     features_of_clusters,
 )
-from clusterwise.gaussian.em import expect
+from clusterwise.gaussian.mixture import expect
 from clusterwise.gaussian.niw import sum_by_label
 
 __all__ = [
@@ -205,7 +205,7 @@ def _gaussian(measured: Measured, labels: np.ndarray, sums: np.ndarray) -> np.nd
     means, covariances = sums[:, 1 : q + 1] / sizes[:, None], _covariances(sums, q)
     shares = sizes / m
     fitted = shares @ (_log_det(covariances, sizes) - 2 * np.log(shares))
-    log_density = expect(_log_joint(lifted, means, covariances, sizes))[2]
+    log_density = expect(_log_joint(lifted, means, covariances, sizes))[1]
     mixed = -2 * log_density.mean() - q
     penalty = (k * (q + q * (q + 1) / 2 + 1) - 1) * np.log(m) / m
     silhouette = _silhouette(points, labels, means) if k > 1 else 0.0

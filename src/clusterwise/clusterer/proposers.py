@@ -15,10 +15,7 @@ from clusterwise.clusterer.graph import Neighbourhood, nearest, neighbour_graph,
 from clusterwise.clusterer.linkages import LINKAGES, trees_of
 from clusterwise.clusterer.node_judge import NodeJudge, pack_nodes
 from clusterwise.clusterer.points import COLUMNS_OF_ONE_UNIT
-from clusterwise.gaussian.cells import likeliest_partition
-from clusterwise.gaussian.climb import climb
-from clusterwise.gaussian.evidence import Sample
-from clusterwise.gaussian.settings import DEFAULT
+from clusterwise.gaussian.search import likeliest_partition, search
 from clusterwise.partition import canonical_labels
 
 __all__ = ["ORIGINS", "Candidates", "MoreRows", "candidates_of", "filled"]
@@ -109,15 +106,13 @@ def _proposed(
         yield nodes.tree.kind, i, cut
         # Top-down: a node above zero is left whole, and what is below it does not count.
         yield "decisions", i, filled(near, labels_of_cut(nodes, _decided(nodes, decision)))
-    sample = Sample(measured.directions, "full", DEFAULT)
     distinct = {labels.tobytes(): labels for labels in map(canonical_labels, cuts)}
     some = [labels for labels in distinct.values() if 1 < labels.max() + 1 <= MOST_CLUSTERS_OF_EM]
-    fitted = climb(sample, some or [likeliest_partition(sample)], with_moves=False)
-    for state in fitted:
-        yield "em", -1, state.memberships.argmax(axis=0)
-    start = canonical_labels(fitted[0].memberships.argmax(axis=0))  # without empty clusters
-    found = climb(sample, [start], with_moves=True, most_rounds=ROUNDS_OF_SEARCH)
-    yield "search", -1, found[0].memberships.argmax(axis=0)
+    fitted = search(measured.directions, some or [likeliest_partition(measured.directions)], max_rounds=0)
+    for mixture in fitted:
+        yield "em", -1, mixture.labels
+    start = canonical_labels(fitted[0].labels)  # without empty clusters
+    yield "search", -1, search(measured.directions, [start], max_rounds=ROUNDS_OF_SEARCH)[0].labels
     # In many columns rows have neighbours by chance, whom they do not share with each other.
     graph = near.graph if more is None else neighbour_graph(more.points)
     for labels in communities(graph, by_shared=near.points.shape[1] > COLUMNS_OF_ONE_UNIT):

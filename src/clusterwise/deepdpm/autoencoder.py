@@ -23,7 +23,7 @@ from clusterwise.deepdpm.method import fit_mixture, weighted_rows
 from clusterwise.deepdpm.net_training import History, Settings, Snapshot
 from clusterwise.deepdpm.nets import Adam, to_tensor
 from clusterwise.deepdpm.row_layout import Vary, layout_of_rows, principal_axes
-from clusterwise.gaussian.rows import Rows
+from clusterwise.gaussian.sorted_rows import Rows
 
 __all__ = ["Autoencoder", "FeatureLearner", "alternate"]
 

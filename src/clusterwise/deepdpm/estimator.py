@@ -37,8 +37,7 @@ from clusterwise.fitting.sorting import SortedRows, fit_column_map_of_file, is_m
 from clusterwise.fitting.validation import as_points, by_feature
 from clusterwise.gaussian.clusters import outlier_scores_of
 from clusterwise.gaussian.niw import CovarianceType, NormalInverseWishart
-from clusterwise.gaussian.order import in_input_order
-from clusterwise.gaussian.rows import Rows
+from clusterwise.gaussian.sorted_rows import Rows, in_input_order
 from clusterwise.rows import as_source
 
 __all__ = ["DeepDPM"]

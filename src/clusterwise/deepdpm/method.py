@@ -51,8 +51,7 @@ from clusterwise.deepdpm.split_merge import merge_clusters, split_clusters
 from clusterwise.dp.state import statistics_of
 from clusterwise.gaussian.clusters import Clusters
 from clusterwise.gaussian.niw import NormalInverseWishart
-from clusterwise.gaussian.order import by_first_appearance
-from clusterwise.gaussian.rows import Rows
+from clusterwise.gaussian.sorted_rows import Rows, by_first_appearance
 
 __all__ = ["fit_mixture", "outputs_in_use", "weighted_rows"]
 
@@ -110,7 +109,7 @@ def first_snapshot(rng: np.random.Generator, rows: Rows, settings: Settings, k_i
     statistics = statistics_of(rows, labels, k, prior)
     if k > 1:
         points = draw_points(rng, rows, Members.of(labels, k), ROWS_PER_UNIT).reshape(-1, rows.n_features)
-        log_r = log_responsibilities(prior.lift(points), m_step(statistics, prior))
+        log_r = log_responsibilities(prior.terms(points), m_step(statistics, prior))
         targets = to_tensor(np.maximum(log_r, MIN_FIRST_LOG), device)
         new = torch.full((k,), -1, device=device)
         net.set_outputs(to_tensor(points, device), targets, torch.ones_like(targets), new)
@@ -143,7 +142,7 @@ def weighted_rows(
     membership, statistics = np.empty((len(rows), k)), np.zeros((k, prior.n_statistics))
     for part, points in rows.chunks(prior.n_statistics):
         membership[part] = weights.memberships(points)
-        statistics += membership[part].T @ prior.lift(points)
+        statistics += membership[part].T @ prior.terms(points)
     return membership, statistics
 
 

@@ -19,7 +19,7 @@ from scipy.special import log_softmax
 from clusterwise.deepdpm.nets import ClusteringNet, NetWeights, SubclusteringNets, to_tensor
 from clusterwise.dp.state import statistics_of
 from clusterwise.gaussian.niw import NormalInverseWishart
-from clusterwise.gaussian.rows import Rows
+from clusterwise.gaussian.sorted_rows import Rows
 
 __all__ = [
     "History",
@@ -177,7 +177,7 @@ def train_epoch(
     statistics, total = np.zeros((net.n_clusters, prior.n_statistics)), 0.0
     for batch in np.array_split(order, -(-len(order) // settings.batch_size)):
         points = rows.take(np.sort(batch))
-        lifted = prior.lift(points)
+        lifted = prior.terms(points)
         log_targets = to_tensor(log_responsibilities(lifted, eta), settings.device)
         log_r = torch.log_softmax(net.logits(to_tensor(points, settings.device)), dim=1)
         r = log_r.exp()

@@ -24,9 +24,9 @@ import numpy as np
 from scipy.special import expit, log_expit
 
 from clusterwise.dp.state import State
-from clusterwise.gaussian.moves import log_split_odds, two_parts
+from clusterwise.gaussian.moves import HastingsRatio, two_parts
 from clusterwise.gaussian.niw import NormalInverseWishart
-from clusterwise.gaussian.rows import Rows
+from clusterwise.gaussian.sorted_rows import Rows
 
 __all__ = ["Anchors", "draw_anchors", "launch", "split_or_merge"]
 
@@ -85,7 +85,7 @@ def launch(
     """
     some = members[:: -(-len(members) // LAUNCH_POINTS)]
     points = rows.take(some)
-    lifted = prior.lift(points)
+    lifted = prior.terms(points)
     first, second = rows.take(np.array([anchors.first, anchors.second]))
     sides = _first_sides(points, first, second, anchors)[None]
     weights = np.full(len(some), (len(members) if n_members is None else n_members) / len(some))
@@ -105,7 +105,7 @@ def split_or_merge(
     sides = np.empty(len(members), dtype=bool) if a == b else labels[members] == b
     log_proposal, statistics = 0.0, np.zeros((2, prior.n_statistics))
     for part, points in rows.chunks_of(members, prior.n_statistics):
-        lifted = prior.lift(points)
+        lifted = prior.terms(points)
         logits = lifted @ odds
         if a == b:
             sides[part] = rng.random(len(logits)) < expit(logits)
@@ -118,7 +118,10 @@ def split_or_merge(
         statistics += np.stack([lifted.sum(axis=0) - upper, upper])
     # Counts are whole numbers; what is left of rounding would be a point or no point at all.
     statistics[:, 0] = np.round(statistics[:, 0])
-    log_ratio = float(log_split_odds(statistics, state.hyper.alpha, prior)) - log_proposal
+    log_ratio = (
+        _log_h(state, statistics, prior)
+        - log_proposal
+    )
     if np.log(rng.random()) >= (log_ratio if a == b else -log_ratio):
         return state
     if a == b:
@@ -144,3 +147,8 @@ def _with_merge(state: State, a: int, b: int, statistics: np.ndarray) -> State:
     kept[keep] = statistics
     kept[gap] = kept[last]
     return replace(state, labels=labels, statistics=kept[:last])
+
+
+def _log_h(state: State, parts: np.ndarray, prior: NormalInverseWishart) -> float:
+    """Log of the first factor of the ratio, for statistics (2, p) of the parts."""
+    return float(HastingsRatio(state.statistics, prior, state.hyper.alpha).of_splits(parts[None])[0])

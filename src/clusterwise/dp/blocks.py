@@ -21,7 +21,7 @@ from scipy.special import expit, log_expit
 
 from clusterwise.dp.state import draw_categories
 from clusterwise.gaussian.niw import NormalInverseWishart, sum_by_label
-from clusterwise.gaussian.rows import Rows
+from clusterwise.gaussian.sorted_rows import Rows
 
 __all__ = [
     "Block",
@@ -110,7 +110,7 @@ def draw_labels(
     labels, statistics = np.empty(len(points), dtype=np.int32), np.zeros((len(eta), prior.n_statistics))
     most_open = float(openness[k:].max(initial=0.0))
     for part, some in Rows(points).chunks(prior.n_statistics + k):
-        lifted, of_chunk = prior.lift(some), slices[part]
+        lifted, of_chunk = prior.terms(some), slices[part]
         logits = lifted @ eta[:k].T
         for cluster in np.flatnonzero(openness[:k] < 1):
             logits[of_chunk >= openness[cluster], cluster] = -np.inf
@@ -141,7 +141,7 @@ def draw_with_sides(
     labels, sides = np.empty(len(points), dtype=np.int32), np.empty(len(points), dtype=bool)
     statistics = np.zeros((2 * k, prior.n_statistics))
     for part, some in Rows(points).chunks(prior.n_statistics + k):
-        lifted = prior.lift(some)
+        lifted = prior.terms(some)
         drawn = draw_categories(rng, lifted @ eta.T)
         side = rng.random(len(drawn)) < expit(np.einsum("np,np->n", lifted, odds[drawn]))
         labels[part], sides[part] = drawn, side
@@ -167,7 +167,7 @@ def cut(
     sides, upper = block.sides.copy(), np.zeros((len(fresh), prior.n_statistics))
     members = np.flatnonzero(fresh[block.labels])
     for part, some in Rows(points).chunks_of(members, prior.n_statistics):
-        lifted, labels = prior.lift(some), block.labels[members[part]]
+        lifted, labels = prior.terms(some), block.labels[members[part]]
         side = np.einsum("np,np->n", lifted, odds[labels]) > 0
         sides[members[part]] = side
         upper += sum_by_label(lifted[side], labels[side], len(fresh))
@@ -211,7 +211,7 @@ def propose(
         heights[places] = np.where(known[in_sample], -1.0, 2.0)  # below or above every probability
     log_probability, statistics = 0.0, np.zeros((2, prior.n_statistics))
     for part, some in Rows(points).chunks_of(members, prior.n_statistics):
-        lifted = prior.lift(some)
+        lifted = prior.terms(some)
         logits = lifted @ odds
         if a == b:
             sides[part] = heights[part] < expit(logits)

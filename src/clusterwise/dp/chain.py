@@ -16,7 +16,7 @@ from clusterwise.dp.partitioned import BlockMoves
 from clusterwise.dp.state import State, state_of_labels
 from clusterwise.dp.subclusters import Halves, halve, warm_up_step
 from clusterwise.dp.sweep import sweep
-from clusterwise.gaussian.rows import Rows
+from clusterwise.gaussian.sorted_rows import Rows
 
 __all__ = ["Chain", "Sampler", "Trace", "run_chain", "step", "update_hyper"]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from clusterwise.dp.state import State, compact, statistics_of
 from clusterwise.gaussian.niw import NormalInverseWishart
-from clusterwise.gaussian.rows import Rows
+from clusterwise.gaussian.sorted_rows import Rows
 
 __all__ = ["gibbs_sweep"]
 
@@ -20,7 +20,7 @@ def gibbs_sweep(rng: np.random.Generator, rows: Rows, state: State, prior: Norma
     alpha t_0(x_i) for a new one, where t are the posterior and prior predictive densities.
     """
     points = rows.take(slice(None))
-    lifted = prior.lift(points)
+    lifted = prior.terms(points)
     labels = state.labels.copy()
     # one row more than there are clusters: the empty one that is always on offer
     statistics = np.concatenate([state.statistics, np.zeros((1, prior.n_statistics))])

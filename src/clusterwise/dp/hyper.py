@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from clusterwise.dp.restaurant import GammaPrior, draw_alpha
-from clusterwise.gaussian.diagonal import Diagonal
-from clusterwise.gaussian.families import PRIORS
+from clusterwise.gaussian.families import PRIORS, Diagonal
 from clusterwise.gaussian.niw import CovarianceType, NormalInverseWishart
 
 __all__ = ["HyperParameters", "HyperPrior", "LogNormal", "first_guess", "update"]
@@ -141,7 +140,7 @@ def _drawn(
         of_law = law.log_density(getattr(candidate, name))
         prior = candidate.prior(hyper_prior)
         if n_steps > 1 and isinstance(prior, Diagonal):
-            by_feature: np.ndarray = prior.log_marginal_by_feature(statistics).sum(axis=0)
+            by_feature: np.ndarray = prior.log_marginal_by_group(statistics).sum(axis=0)
             return by_feature + of_law
         # One variance for all features counts once.
         once = float(np.ravel(of_law)[0] if kind == "spherical" else np.sum(of_law))

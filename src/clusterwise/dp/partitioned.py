@@ -15,15 +15,15 @@ import numpy as np
 from scipy.special import expit, log_expit
 
 from clusterwise.dp import blocks as at
-from clusterwise.dp.anchored import draw_anchors, launch
+from clusterwise.dp.anchored import _log_h, draw_anchors, launch
 from clusterwise.dp.blocks import Blocks, Change, PerBlock
 from clusterwise.dp.hyper import HyperPrior, first_guess
 from clusterwise.dp.state import State
 from clusterwise.dp.subclusters import best_cut, mergers_of, splits_of
 from clusterwise.dp.sweep import draw_weights
-from clusterwise.gaussian.moves import log_split_odds
+from clusterwise.gaussian.moves import HastingsRatio
 from clusterwise.gaussian.niw import NormalInverseWishart
-from clusterwise.gaussian.rows import Rows
+from clusterwise.gaussian.sorted_rows import Rows
 
 __all__ = ["BlockMoves", "Sample"]
 
@@ -226,7 +226,10 @@ class BlockMoves:
         statistics = np.sum([result.statistics for result in results], axis=0)
         statistics[:, 0] = np.round(statistics[:, 0])
         log_proposal = sum(result.log_probability for result in results)
-        log_ratio = float(log_split_odds(statistics, state.hyper.alpha, prior)) - log_proposal
+        log_ratio = (
+            _log_h(state, statistics, prior)
+            - log_proposal
+        )
         if np.log(rng.random()) >= direction * (log_ratio - guess):
             return state
         if a == b:
@@ -264,7 +267,7 @@ class BlockMoves:
         Were its rows counted for all that they stand for, so would be the chance that fits a split to them.
         """
         members = np.flatnonzero(is_member)
-        lifted = prior.lift(self.sample.rows.take(members))
+        lifted = prior.terms(self.sample.rows.take(members))
         logits = lifted @ odds
         sides = sides.copy()
         if is_split:
@@ -275,7 +278,9 @@ class BlockMoves:
         log_proposal[np.searchsorted(members, pins)] = 0.0
         upper = of_members @ lifted
         statistics = np.stack([lifted.sum(axis=0) - upper, upper])
-        guess = float(log_split_odds(statistics, state.hyper.alpha, prior)) - float(log_proposal.sum())
+        guess = float(
+            HastingsRatio(state.statistics, prior, state.hyper.alpha).of_splits(statistics[None])[0]
+        ) - float(log_proposal.sum())
         return sides, float(np.clip(guess, -MOST_SURE, MOST_SURE))
 
 

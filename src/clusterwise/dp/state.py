@@ -10,7 +10,7 @@ from clusterwise._compiled import compiled
 from clusterwise.dp.hyper import HyperParameters, HyperPrior
 from clusterwise.dp.restaurant import log_partition_probability
 from clusterwise.gaussian.niw import NormalInverseWishart
-from clusterwise.gaussian.rows import Rows
+from clusterwise.gaussian.sorted_rows import Rows
 
 __all__ = ["State", "compact", "draw_categories", "state_of_labels", "statistics_of"]
 

@@ -2,7 +2,7 @@
 
 After Chang & Fisher (2013), the "DPM sampler" of DeepDPM's tables: each cluster has two sub-clusters with
 labels of their own; all labels and sub-labels are drawn in parallel, and now and then every cluster may split
-into its sub-clusters and every pair of neighbours may merge, by the ratio H of ``moves.log_split_odds``
+into its sub-clusters and every pair of neighbours may merge, by the ratio H of ``moves.HastingsRatio``
 without the probability of the proposal. That is quick and finds the clusters from a single one, but it
 favours few clusters; so it only finds the place where the exact moves start.
 """
@@ -16,9 +16,9 @@ import numpy as np
 from scipy.special import expit
 
 from clusterwise.dp.state import State, draw_categories
-from clusterwise.gaussian.moves import log_split_odds, nearest_pairs, two_parts
+from clusterwise.gaussian.moves import HastingsRatio, neighbouring_pairs, two_parts
 from clusterwise.gaussian.niw import NormalInverseWishart, sum_by_label
-from clusterwise.gaussian.rows import Rows
+from clusterwise.gaussian.sorted_rows import Rows
 
 __all__ = ["Halves", "Mergers", "Splits", "best_cut", "halve", "mergers_of", "splits_of", "warm_up_step"]
 
@@ -55,7 +55,7 @@ def halve(
         members = np.flatnonzero(labels == cluster)
         best = best_cut(rng, rows, members, len(members), prior)
         for part, points in rows.chunks_of(members, prior.n_statistics):
-            sides[members[part]] = prior.lift(points) @ best > 0
+            sides[members[part]] = prior.terms(points) @ best > 0
     return sides
 
 
@@ -65,7 +65,7 @@ def best_cut(
     """Log odds (p,) of the second side of a cluster's best cut, from rows that stand for ``n_members``."""
     some = members[:: -(-len(members) // CUT_POINTS)]
     points = rows.take(some)
-    lifted = prior.lift(points)
+    lifted = prior.terms(points)
     weights = np.full(len(some), n_members / len(some))
     odds = two_parts(lifted, weights, _first_cuts(rng, points), prior, CUT_STEPS)
     best: np.ndarray = odds[_log_odds_of_cuts(lifted, weights, odds, prior).argmax()]
@@ -99,7 +99,7 @@ def _log_odds_of_cuts(
     log_odds = np.full(len(odds), -np.inf)
     both = parts[:, :, 0].min(axis=1) > 0.5
     if both.any():
-        log_odds[both] = log_split_odds(parts[both], 1.0, prior)
+        log_odds[both] = HastingsRatio(parts[0], prior, 1.0).of_splits(parts[both])
     return log_odds
 
 
@@ -126,7 +126,7 @@ def _parallel_sweep(
     labels, sides = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=bool)
     statistics = np.zeros((2 * k, p))
     for part, points in rows.chunks(p + k):
-        lifted = prior.lift(points)
+        lifted = prior.terms(points)
         drawn = draw_categories(rng, lifted @ eta.T)
         log_odds = np.einsum("np,np->n", lifted, odds[drawn])
         side = rng.random(len(drawn)) < expit(log_odds)
@@ -160,7 +160,7 @@ def splits_of(
     """Choose splits of clusters whose halves have the statistics (K, 2, p) and these ages (K,)."""
     k = len(halves)
     ready = (ages >= PATIENCE) & (halves[:, :, 0].min(axis=1) > 0.5)
-    accepted = ready & (np.log(rng.random(k)) < log_split_odds(halves, alpha, prior))
+    accepted = ready & (np.log(rng.random(k)) < HastingsRatio(halves[:, 0], prior, alpha).of_splits(halves))
     new_label = np.arange(2 * k).reshape(k, 2)
     new_label[:, 0] = np.arange(k)
     new_label[:, 1] = np.where(accepted, k + accepted.cumsum() - 1, np.arange(k))
@@ -185,8 +185,8 @@ def mergers_of(
     k = len(statistics)
     if k == 1:
         return None
-    pairs = nearest_pairs(prior.means(statistics))
-    log_odds = -log_split_odds(statistics[pairs], alpha, prior)
+    pairs = neighbouring_pairs(statistics, prior)
+    log_odds = HastingsRatio(statistics, prior, alpha).of_merges(pairs)
     accepted = np.log(rng.random(len(pairs))) < log_odds
     partner: dict[int, int] = {}
     for a, b in pairs[accepted]:
@@ -222,7 +222,7 @@ def _split(
         upper = np.zeros(prior.n_statistics)
         for part, points in rows.chunks_of(members[sides[members]], prior.n_statistics):
             del part
-            upper += prior.lift(points).sum(axis=0)
+            upper += prior.terms(points).sum(axis=0)
         by_cluster[cluster] = statistics[cluster] - upper, upper
     ages = np.where(fresh, 0, np.concatenate([halves.ages, np.zeros(len(parents), dtype=np.int64)]))
     return state, Halves(sides, by_cluster, ages)

@@ -23,7 +23,7 @@ import numpy as np
 
 from clusterwise.dp.state import State, compact, draw_categories
 from clusterwise.gaussian.niw import NormalInverseWishart, sum_by_label
-from clusterwise.gaussian.rows import Rows
+from clusterwise.gaussian.sorted_rows import Rows
 
 __all__ = ["Weights", "draw_weights", "sweep"]
 
@@ -89,7 +89,7 @@ def sweep(rng: np.random.Generator, rows: Rows, state: State, prior: NormalInver
     most_open = float(openness[k:].max(initial=0.0))
     labels, statistics = np.empty(n, dtype=np.int64), np.zeros((len(eta), prior.n_statistics))
     for part, points in rows.chunks(prior.n_statistics + k):
-        lifted, of_chunk = prior.lift(points), slices[part]
+        lifted, of_chunk = prior.terms(points), slices[part]
         logits = lifted @ eta[:k].T
         for cluster in light:
             logits[of_chunk >= openness[cluster], cluster] = -np.inf

@@ -47,7 +47,7 @@ def _sums(prior: NormalInverseWishart, features: np.ndarray, labels: np.ndarray,
     total = np.zeros((k, prior.n_statistics))
     for start in range(0, len(features), 8192):  # T(x) of more rows would not stay in the cache
         part = slice(start, start + 8192)
-        total += sum_by_label(prior.lift(features[part]), labels[part], k)
+        total += sum_by_label(prior.terms(features[part]), labels[part], k)
     return total
 
 

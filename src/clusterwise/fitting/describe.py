@@ -16,8 +16,7 @@ from clusterwise.fitting.propose import Proposal
 from clusterwise.fitting.refine import clusters_of_labels
 from clusterwise.gaussian.clusters import Clusters, Described, clusters_in_use, outlier_scores
 from clusterwise.gaussian.niw import CovarianceType
-from clusterwise.gaussian.order import by_first_appearance, in_input_order
-from clusterwise.gaussian.rows import Rows
+from clusterwise.gaussian.sorted_rows import Rows, by_first_appearance, in_input_order
 from clusterwise.partition import canonical_labels
 
 __all__ = [

@@ -13,8 +13,7 @@ from clusterwise.fitting.propose import Proposal
 from clusterwise.fitting.refine import Refined, clusters_of_labels
 from clusterwise.gaussian.clusters import clusters_in_use
 from clusterwise.gaussian.niw import CovarianceType
-from clusterwise.gaussian.order import in_input_order
-from clusterwise.gaussian.rows import Rows
+from clusterwise.gaussian.sorted_rows import Rows, in_input_order
 from clusterwise.posterior import PartitionPosterior
 
 __all__ = [

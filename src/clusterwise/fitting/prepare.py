@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from clusterwise.affine import FeatureSpace
-from clusterwise.gaussian.order import sorted_order
+from clusterwise.gaussian.sorted_rows import sorted_order
 
 __all__ = ["MOST_CONTEXT", "Prepared", "prepare"]
 

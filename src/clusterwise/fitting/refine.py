@@ -8,12 +8,10 @@ from typing import Literal
 
 import numpy as np
 
-from clusterwise.gaussian.climb import climb
 from clusterwise.gaussian.clusters import Clusters
-from clusterwise.gaussian.em import state_of_labels
-from clusterwise.gaussian.evidence import Sample, State
+from clusterwise.gaussian.mixture import Sample, mixture_of_labels
 from clusterwise.gaussian.niw import CovarianceType
-from clusterwise.gaussian.settings import DEFAULT
+from clusterwise.gaussian.search import search
 from clusterwise.partition import canonical_labels
 
 __all__ = ["Refine", "Refined", "Scored", "choose_covariance_type", "clusters_of_labels", "refine"]
@@ -93,24 +91,16 @@ def refine(
     Refined
         Deterministic; another order of the rows changes no more than rounding does.
     """
-    sample = Sample(points, covariance_type, DEFAULT)
     distinct = {labels.tobytes(): labels for labels in map(canonical_labels, candidates)}
-    states = climb(sample, list(distinct.values()), with_moves=how == "search", rows=rows)
-    within = [state for state in states if max_clusters is None or state.n_clusters <= max_clusters]
-    scored = tuple(
-        Scored(_clusters(sample, state), state.log_evidence, state.memberships.argmax(axis=0))
-        for state in within or states
-    )
-    return Refined(scored, beyond_cap=max_clusters is not None and states[0].n_clusters > max_clusters)
+    max_rounds = None if how == "search" else 0
+    found = search(points, list(distinct.values()), covariance_type, rows=rows, max_rounds=max_rounds)
+    within = [one for one in found if max_clusters is None or one.n_clusters <= max_clusters]
+    scored = tuple(Scored(one.clusters, one.log_evidence, one.labels) for one in within or found)
+    return Refined(scored, beyond_cap=max_clusters is not None and found[0].n_clusters > max_clusters)
 
 
 def clusters_of_labels(
     points: np.ndarray, labels: np.ndarray, covariance_type: CovarianceType = "full"
 ) -> Clusters:
     """The clusters of a partition as it is, labels (n,) from 0 to K - 1 all in use; no EM."""
-    sample = Sample(points, covariance_type, DEFAULT)
-    return _clusters(sample, state_of_labels(sample, labels))
-
-
-def _clusters(sample: Sample, state: State) -> Clusters:
-    return Clusters(state.hyper.prior(sample), state.statistics)
+    return mixture_of_labels(Sample(points, covariance_type), labels).clusters

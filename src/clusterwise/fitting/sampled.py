@@ -14,8 +14,8 @@ from clusterwise.fitting.prepare import Prepared
 from clusterwise.fitting.propose import Proposal
 from clusterwise.fitting.refine import Refined
 from clusterwise.gaussian.clusters import Described
-from clusterwise.gaussian.order import in_input_order
 from clusterwise.gaussian.quick import LabelledRows
+from clusterwise.gaussian.sorted_rows import in_input_order
 from clusterwise.rows import Batch
 
 __all__ = ["FittedSample", "fitted_sample"]

@@ -11,8 +11,7 @@ import numpy as np
 
 from clusterwise.affine import AffineMap, FeatureSpace
 from clusterwise.fitting.validation import require_finite
-from clusterwise.gaussian.order import in_input_order, sorted_order
-from clusterwise.gaussian.rows import Rows
+from clusterwise.gaussian.sorted_rows import Rows, in_input_order, sorted_order
 
 __all__ = [
     "MAX_SAMPLE",

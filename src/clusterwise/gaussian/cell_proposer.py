@@ -10,10 +10,9 @@ import numpy as np
 
 from clusterwise.fitting.propose import Proposal
 from clusterwise.fitting.refine import choose_covariance_type
-from clusterwise.gaussian.cells import first_partition, put_together
-from clusterwise.gaussian.evidence import Sample
+from clusterwise.gaussian.mixture import Sample
 from clusterwise.gaussian.niw import CovarianceType
-from clusterwise.gaussian.settings import DEFAULT
+from clusterwise.gaussian.search import first_partition, merged_cells
 
 __all__ = ["CellProposer"]
 
@@ -28,8 +27,7 @@ class CellProposer:
     def propose(self, sets: Sequence[np.ndarray], seeds: Sequence[int], n_draws: int) -> list[Proposal]:
         """See ``Proposer``; nothing is drawn."""
         samples = [
-            Sample(points, choose_covariance_type(self.covariance_type, *points.shape), DEFAULT)
-            for points in sets
+            Sample(points, choose_covariance_type(self.covariance_type, *points.shape)) for points in sets
         ]
         return [Proposal((self._partition(sample),), np.ones(1)) for sample in samples]
 
@@ -37,4 +35,4 @@ class CellProposer:
         labels = first_partition(sample)
         if labels.max() < self.max_clusters:
             return labels
-        return next(found for _, found in put_together(sample, labels) if found.max() < self.max_clusters)
+        return next(found for _, found in merged_cells(sample, labels) if found.max() < self.max_clusters)

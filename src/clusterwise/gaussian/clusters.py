@@ -12,8 +12,7 @@ from scipy.special import chdtr, chdtrc, gammaincinv, logsumexp
 
 from clusterwise._compiled import compiled
 from clusterwise.gaussian.niw import CovarianceType, NormalInverseWishart, Posterior
-from clusterwise.gaussian.order import by_first_appearance
-from clusterwise.gaussian.rows import Rows
+from clusterwise.gaussian.sorted_rows import Rows, by_first_appearance
 
 __all__ = [
     "Clusters",

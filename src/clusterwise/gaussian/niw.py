@@ -30,13 +30,12 @@ from scipy.special import gammaln
 from clusterwise._compiled import compiled
 
 __all__ = [
-    "LEAST_SCATTER",
     "LOG_2PI",
     "LOG_PI",
+    "MIN_SCATTER",
     "CovarianceType",
     "NormalInverseWishart",
     "Posterior",
-    "log_det_of_root",
     "student_log_density",
     "sum_by_label",
     "variance_factor",
@@ -46,7 +45,7 @@ CovarianceType = Literal["full", "diag", "spherical"]
 LOG_PI = float(np.log(np.pi))
 LOG_2PI = float(np.log(2 * np.pi))
 # Scatter below this is rounding: the data are scaled to unit spread.
-LEAST_SCATTER = 1e-12
+MIN_SCATTER = 1e-12
 
 
 @dataclass(frozen=True)
@@ -56,21 +55,21 @@ class Posterior:
     kappa: np.ndarray  # (K,)
     nu: np.ndarray  # (K,)
     mean: np.ndarray  # (K, d)
-    psi: np.ndarray  # (K, d, d) full, (K, d) diagonal, (K,) spherical
+    psi: np.ndarray  # (K, d, d) full, (K, d) diagonal, (K, 1) spherical
 
 
-def sum_by_label(lifted: np.ndarray, labels: np.ndarray, n_clusters: int) -> np.ndarray:
-    """Sum the rows of ``lifted`` (n, p) with the same label; (K, p)."""
-    sums = np.zeros((n_clusters, lifted.shape[1]))
-    _add_by_label(lifted, labels, sums)
+def sum_by_label(terms: np.ndarray, labels: np.ndarray, n_clusters: int) -> np.ndarray:
+    """Sums (K, p) of the rows of ``terms`` (n, p) with the same label."""
+    sums = np.zeros((n_clusters, terms.shape[1]))
+    _add_by_label(terms, labels, sums)
     return sums
 
 
 @compiled
-def _add_by_label(lifted: np.ndarray, labels: np.ndarray, sums: np.ndarray) -> None:
+def _add_by_label(terms: np.ndarray, labels: np.ndarray, sums: np.ndarray) -> None:
     for i in range(len(labels)):
-        for a in range(lifted.shape[1]):
-            sums[labels[i], a] += lifted[i, a]
+        for a in range(terms.shape[1]):
+            sums[labels[i], a] += terms[i, a]
 
 
 @dataclass(frozen=True)
@@ -98,12 +97,12 @@ class NormalInverseWishart(ABC):
         """Length p of T(x)."""
 
     @abstractmethod
-    def lift(self, points: np.ndarray) -> np.ndarray:
-        """T(x) of points (n, d); (n, p)."""
+    def terms(self, points: np.ndarray) -> np.ndarray:
+        """T(x) (n, p) of points (n, d)."""
 
     @abstractmethod
-    def blurred(self, lifted: np.ndarray, variance: float) -> np.ndarray:
-        """T(x) (n, p) expected over points with this variance in every direction around their places."""
+    def smoothed(self, terms: np.ndarray, variance: float) -> np.ndarray:
+        """T(x) (n, p) expected over noise of this variance in every direction; ``terms`` is overwritten."""
 
     @abstractmethod
     def posterior(self, statistics: np.ndarray) -> Posterior:
@@ -121,7 +120,7 @@ class NormalInverseWishart(ABC):
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, statistics: np.ndarray) -> np.ndarray:
-        """Draw (mu, Sigma) of K clusters from their posterior, as natural parameters (K, p)."""
+        """Natural parameters (K, p) of (mu, Sigma) drawn from the posterior of K clusters."""
 
     @abstractmethod
     def expected(self, statistics: np.ndarray) -> np.ndarray:
@@ -137,11 +136,11 @@ class NormalInverseWishart(ABC):
 
     @abstractmethod
     def log_predictive(self, points: np.ndarray, posterior: Posterior) -> np.ndarray:
-        """Log density of a new point in each cluster, a Student t; (n, K), each row on its own."""
+        """Log density (n, K) of a new point in each cluster, a Student t; each row on its own."""
 
     @abstractmethod
     def sample(self, rng: np.random.Generator, posterior: Posterior, labels: np.ndarray) -> np.ndarray:
-        """Draw a new point from the predictive t of each of the clusters ``labels`` (n,); (n, d)."""
+        """Points (n, d) drawn from the predictive t of the clusters ``labels`` (n,)."""
 
     @abstractmethod
     def squared_distances(self, points: np.ndarray, posterior: Posterior) -> np.ndarray:
@@ -149,31 +148,25 @@ class NormalInverseWishart(ABC):
 
     @abstractmethod
     def covariances(self, posterior: Posterior) -> np.ndarray:
-        """Covariances of the predictive t, (K, d, d), or of a Normal of its shape where t has none."""
+        """Covariances (K, d, d) of the predictive t, or of a Normal of its shape where t has none."""
 
     def statistics(self, points: np.ndarray, labels: np.ndarray, n_clusters: int) -> np.ndarray:
         """Sufficient statistics (K, p) of the clusters of points (n, d) under labels (n,)."""
-        return sum_by_label(self.lift(points), labels, n_clusters)
+        return sum_by_label(self.terms(points), labels, n_clusters)
 
     @abstractmethod
     def is_possible(self, statistics: np.ndarray) -> bool:
         """Whether sums (K, p) can be those of points: no cluster has a negative scatter."""
 
     def means(self, statistics: np.ndarray) -> np.ndarray:
-        """Centres of K clusters, (K, d), with the statistics (K, p); zero for empty ones."""
+        """Centres (K, d) of K clusters with statistics (K, p); zero for empty ones."""
         counts = np.maximum(statistics[:, :1], 1e-300)
         centres: np.ndarray = statistics[:, 1 : 1 + self.n_features] / counts
         return centres
 
 
-def log_det_of_root(root: np.ndarray) -> np.ndarray:
-    """Log determinant of the matrices whose triangular roots (K, d, d) are given."""
-    result: np.ndarray = 2 * np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
-    return result
-
-
 def variance_factor(posterior: Posterior, degrees: np.ndarray) -> np.ndarray:
-    """What Psi is multiplied by to give the variance of a t, or its squared scale where that is infinite."""
+    """Factors (K,) from Psi to the variance of a t, or to its squared scale where that is infinite."""
     finite = np.where(degrees > 2, degrees - 2, degrees)
     factor: np.ndarray = (posterior.kappa + 1) / (posterior.kappa * finite)
     return factor

@@ -18,7 +18,8 @@ from scipy.special import gammaln
 
 from clusterwise._compiled import compiled
 from clusterwise.gaussian.clusters import Clusters, largest_ordinary_distance, outlier_scores
-from clusterwise.gaussian.niw import log_det_of_root, variance_factor
+from clusterwise.gaussian.full import log_det_of_root
+from clusterwise.gaussian.niw import variance_factor
 
 __all__ = ["LabelledRows", "QuickClusters"]
 

@@ -1,128 +1,225 @@
 """Splits of clusters: which ones to try, and from where.
 
-A cluster is tried if it does not look like one Gaussian; ``shapes`` says so. The best cuts in two are where
-local EM of two Gaussians starts (split-and-merge EM, Ueda et al. 2000).
+A cluster is tried if it does not look like one Gaussian. Its points are made round by its own covariance and
+projected on the directions in which fourth moments are most unlike those of a Gaussian (the eigenvectors of
+``E[|z|^2 z z']``, Cardoso 1989), and on the most skew one. The best cuts in two are where local EM of two
+Gaussians starts (split-and-merge EM, Ueda et al. 2000).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import chdtrc, gammaln, ndtri
 
-from clusterwise.gaussian.evidence import Sample, State, hyper_of, judge, log_marginals, log_partition, plogp
+from clusterwise.gaussian.mixture import (
+    FIRST_EM_STEPS,
+    MIN_POINTS,
+    STRENGTHS,
+    FittedMixture,
+    hyper_of,
+    log_marginals,
+    log_partition,
+    plogp,
+)
 from clusterwise.gaussian.moves import logistic, two_parts
-from clusterwise.gaussian.shapes import first_sides, log_p_gaussian, projections
 
-__all__ = ["Split", "best_split", "divided", "log_p_widths"]
+__all__ = ["Split", "best_split", "first_sides", "log_p_gaussian", "log_p_widths", "projections"]
+
+# A cluster is tried for a split if tests find it less probable than this for one Gaussian, along at most this
+# many directions. Points with less of a membership are no members.
+SUSPICIOUS = 0.1
+MAX_DIRECTIONS = 6
+MIN_MEMBERSHIP = 1e-3
+# A split that seems to lose no more evidence is tried all the same: what surrounds it will adapt.
+WORTH_A_TRIAL = 4.0
+# Edges of the eighths of a Gaussian, and how many points each should have for a chi-squared test to hold.
+EIGHTHS = ndtri(np.arange(1, 8) / 8)
+POINTS_PER_EIGHTH = 5
+# Directions with less of the largest variance have no width.
+MIN_VARIANCE = 1e-10
 
 
 class Split(NamedTuple):
-    """A split of one cluster: what it adds to the evidence, and memberships (parts, n) of the parts."""
+    """A split of one cluster: what it adds to the evidence, and memberships (2, n) of its parts."""
 
+    cluster: int
     gain: float
     parts: np.ndarray
 
 
-def best_split(sample: Sample, state: State, j: int, log_p_width: float = 0.0) -> Split | None:
+def best_split(mixture: FittedMixture, j: int, log_p_width: float = 0.0) -> Split | None:
     """Best split of cluster ``j`` in two, if it does not look like one Gaussian and a split may gain.
 
     It does not if its width is less probable than it should be (``log_p_width``), or its shape.
-    What it gains is judged by the strength of the prior that suits it best: as long as several clusters are
-    merged with others, clusters seem less alike than they are.
     """
-    settings = sample.settings
-    rows = np.flatnonzero(state.memberships[j] > settings.least_membership)
-    weights = state.memberships[j, rows]
-    if weights.sum() < 2 + settings.least_points:
+    sample = mixture.sample
+    rows = np.flatnonzero(mixture.memberships[j] > MIN_MEMBERSHIP)
+    weights = mixture.memberships[j, rows]
+    if weights.sum() < 2 + MIN_POINTS:
         return None
-    members = np.ascontiguousarray(sample.points[rows])
-    projected = projections(members, weights, settings.most_directions)
+    projected = projections(sample.points[rows], weights, MAX_DIRECTIONS)
     log_p = min(log_p_gaussian(projected, weights), log_p_width)
-    if len(projected) == 0 or log_p > np.log(settings.suspicious):
+    if len(projected) == 0 or log_p > np.log(SUSPICIOUS):
         return None
-    lifted = sample.lifted[rows]
+    terms = sample.terms[rows]
     sides = np.array(list({side.tobytes(): side for side in first_sides(projected, weights)}.values()))
     sides = np.concatenate([sides, sides])
     # Clusters may be unlike the others or much like them.
-    strengths = np.repeat([settings.strengths[1], settings.strengths[-2]], len(sides) // 2)
-    prior = state.hyper.prior(sample, np.tile(strengths, 2))
-    share = logistic(two_parts(lifted, weights, sides, prior, settings.split_steps) @ lifted.T)
-    upper = (share * weights) @ lifted
-    parts = np.stack([state.statistics[j] - upper, upper], axis=1)  # (starts, 2, p)
-    share, parts = (values[parts[:, :, 0].min(axis=1) > settings.least_points] for values in (share, parts))
+    strengths = np.repeat([STRENGTHS[1], STRENGTHS[-2]], len(sides) // 2)
+    prior = mixture.hyper.prior(sample, np.tile(strengths, 2))
+    share = logistic(two_parts(terms, weights, sides, prior, FIRST_EM_STEPS) @ terms.T)
+    upper = (share * weights) @ terms
+    parts = np.stack([mixture.statistics[j] - upper, upper], axis=1)  # (starts, 2, p)
+    share, parts = (values[parts[:, :, 0].min(axis=1) > MIN_POINTS] for values in (share, parts))
     if len(parts) == 0:
         return None
     entropy = -(plogp(share) + plogp(1 - share)) @ weights
-    best = int((_rough_gains(sample, state, j, parts) + entropy).argmax())
-    gain = _gain(sample, state, j, parts[best]) + float(entropy[best])
-    if gain < -settings.worth_a_trial:
+    best = int((_rough_gains(mixture, j, parts) + entropy).argmax())
+    gain = _gain(mixture, j, parts[best]) + float(entropy[best])
+    if gain < -WORTH_A_TRIAL:
         return None
     memberships = np.zeros((2, len(sample.points)))
     memberships[1, rows] = share[best] * weights
-    memberships[0] = state.memberships[j] - memberships[1]
-    return Split(gain, memberships)
+    memberships[0] = mixture.memberships[j] - memberships[1]
+    return Split(j, gain, memberships)
 
 
-def log_p_widths(sample: Sample, state: State) -> np.ndarray:
+def _rough_gains(mixture: FittedMixture, j: int, parts: np.ndarray) -> np.ndarray:
+    """What splits of cluster ``j`` into parts (starts, 2, p) add to the evidence of hard clusters, (starts,).
+
+    Hyper-parameters stay what they are, and a constant is left out: this is for choosing among the starts.
+    """
+    changes = log_marginals(mixture.sample, mixture.hyper, parts).sum(axis=2)
+    changes -= mixture.log_marginals[:, [j]]
+    return np.asarray(changes.max(axis=0) + gammaln(parts[:, :, 0] + 1).sum(axis=1))
+
+
+def _gain(mixture: FittedMixture, j: int, parts: np.ndarray) -> float:
+    """What the split of cluster ``j`` into parts (2, p) adds to the evidence of hard clusters.
+
+    It is judged by the strength of the prior that suits it best: as long as several clusters are merged with
+    others, clusters seem less alike than they are.
+    """
+    sample, before = mixture.sample, mixture.statistics
+    after = np.concatenate([np.delete(before, j, axis=0), parts])
+    hyper = hyper_of(sample, after, STRENGTHS[0])
+    changes = log_marginals(sample, hyper, after).sum(axis=1) - mixture.log_marginals.sum(axis=1)
+    n = len(sample.points)
+    sizes = [float(log_partition(gammaln(s[:, 0] + 1).sum(), len(s), n)) for s in (after, before)]
+    return float(changes.max()) + sizes[0] - sizes[1]
+
+
+def log_p_widths(mixture: FittedMixture) -> np.ndarray:
     """Log probability that clusters are so much wider than on average by chance alone, (K,).
 
     Chance is that of a cluster's own points and of as many as a fairly strong prior is worth: clusters need
     not be quite alike.
     """
-    if state.n_clusters == 1:
+    if mixture.n_clusters == 1:
         return np.zeros(1)
-    prior = state.hyper.prior(sample)
-    covariances = prior.covariances(prior.posterior(state.statistics))
-    scale = np.sqrt(state.hyper.variance)
-    excess = _largest_eigenvalues(covariances / scale / scale[:, None]) - 1
-    counts, strength = state.statistics[:, 0], sample.settings.strengths[-2]
+    prior, strength = mixture.prior, STRENGTHS[-2]
+    covariances = prior.covariances(prior.posterior(mixture.statistics))
+    scale = np.sqrt(mixture.hyper.variance)
+    excess = np.linalg.eigvalsh(covariances / scale / scale[:, None])[:, -1] - 1
+    counts = mixture.statistics[:, 0]
     # A variance ratio of m points is about Normal(1, 2 / m); squared and halved it is minus log p.
     log_p: np.ndarray = -0.25 * np.maximum(excess, 0.0) ** 2 * counts * strength / (counts + strength)
     return log_p
 
 
-def _largest_eigenvalues(matrices: np.ndarray) -> np.ndarray:
-    """Of symmetric matrices (K, d, d); (K,)."""
-    if matrices.shape[1] == 2:  # a library call takes longer than the rest of a test
-        (a, b), (_, c) = matrices.transpose(1, 2, 0)
-        result: np.ndarray = 0.5 * (a + c) + np.sqrt((0.5 * (a - c)) ** 2 + b**2)
-        return result
-    return np.asarray(np.linalg.eigvalsh(matrices)[:, -1])
+# -- does it look like one Gaussian, and where may it be cut? ------------------------------------
 
 
-def _rough_gains(sample: Sample, state: State, j: int, parts: np.ndarray) -> np.ndarray:
-    """What splits of cluster ``j`` into parts (starts, 2, p) add to the evidence of hard clusters, (starts,).
+def projections(points: np.ndarray, weights: np.ndarray, max_directions: int) -> np.ndarray:
+    """Projections (m, n), at most ``max_directions``, of weighted points (n, d) on least Gaussian directions.
 
-    Hyper-parameters stay what they are, and a constant is left out: this is for choosing among the starts.
+    They have mean zero and unit variance.
     """
-    whole = log_marginals(sample, state.hyper, state.statistics[j])
-    changes = log_marginals(sample, state.hyper, parts).sum(axis=2) - whole[:, None]
-    return np.asarray(changes.max(axis=0) + gammaln(parts[:, :, 0] + 1).sum(axis=1))
+    count = weights.sum()
+    centred = points - weights @ points / count
+    variances, axes = np.linalg.eigh((centred.T * weights) @ centred / count)
+    wide = variances > MIN_VARIANCE * max(variances[-1], 1e-300)
+    white = centred @ (axes[:, wide] / np.sqrt(variances[wide]))
+    f = white.shape[1]
+    if f <= 1:
+        return white.T
+    lengths = np.square(white).sum(axis=1) * weights
+    fourth, axes = np.linalg.eigh((white.T * lengths) @ white / count)
+    least_gaussian = np.argsort(-np.abs(fourth - (f + 2)), kind="stable")[: max_directions - 1]
+    skew = lengths @ white
+    skew /= max(math.sqrt(skew @ skew), 1e-300)
+    return np.concatenate([axes[:, least_gaussian], skew[:, None]], axis=1).T @ white.T
 
 
-def _gain(sample: Sample, state: State, j: int, parts: np.ndarray) -> float:
-    """What the split of cluster ``j`` into parts (2, p) adds to the evidence of hard clusters."""
-    n = len(sample.points)
-    after = np.concatenate([np.delete(state.statistics, j, axis=0), parts])
-    changes = _log_marginals_by_strength(sample, after) - _log_marginals_by_strength(sample, state.statistics)
-    sizes = [float(log_partition(gammaln(s[:, 0] + 1).sum(), len(s), n)) for s in (after, state.statistics)]
-    return float(changes.max()) + sizes[0] - sizes[1]
+def log_p_gaussian(projected: np.ndarray, weights: np.ndarray) -> float:
+    """Log probability, at least, that a Gaussian looks as odd as weighted projections (m, n), unit variance.
+
+    Skewness and kurtosis (Jarque & Bera 1980), and how many points lie in each eighth of a Gaussian, are both
+    chi-squared; the smallest of all probabilities counts, as many times as there are tests.
+    """
+    m, count = len(projected), float(weights.sum())
+    if m == 0:
+        return 0.0
+    squares = np.square(projected)
+    skewness = (squares * projected) @ weights / count
+    kurtosis = np.square(squares) @ weights / count - 3
+    log_p = -count / 12 * float((skewness**2 + kurtosis**2 / 4).max())
+    if count >= 8 * POINTS_PER_EIGHTH:  # three clusters in a row may have the moments of one
+        eighths = np.searchsorted(EIGHTHS, projected) + 8 * np.arange(m)[:, None]
+        counts = np.bincount(eighths.ravel(), np.tile(weights, m), 8 * m).reshape(m, 8)
+        chi_squared = np.square(counts - count / 8).sum(axis=1).max() / (count / 8)
+        # Mean and variance were estimated: five degrees of freedom are left.
+        log_p = min(log_p, math.log(max(chdtrc(5, chi_squared), 1e-300)))
+    return log_p + math.log(2 * m)
 
 
-def _log_marginals_by_strength(sample: Sample, statistics: np.ndarray) -> np.ndarray:
-    """Log marginal likelihood of all clusters with hyper-parameters of their own, (S,)."""
-    return log_marginals(sample, hyper_of(sample, statistics, 1.0), statistics).sum(axis=1)
+def _cut_gaussian(quantiles: np.ndarray) -> np.ndarray:
+    """What cutting a Gaussian at its quantiles p in (0, 1) adds to the log-likelihood per point.
+
+    That is below zero: the halves of one Gaussian, each with its own Gaussian, pay for their label.
+    """
+    p, cut = quantiles, ndtri(quantiles)
+    density = np.exp(-(cut**2) / 2) / math.sqrt(2 * math.pi)
+    left, right = -density / p, density / (1 - p)
+    below = 1 - cut * density / p - np.square(left)
+    above = 1 + cut * density / (1 - p) - np.square(right)
+    gains: np.ndarray = -0.5 * (p * np.log(below) + (1 - p) * np.log(above))
+    return gains + p * np.log(p) + (1 - p) * np.log(1 - p)
 
 
-def divided(sample: Sample, state: State, splits: Sequence[tuple[int, Split]]) -> State:
-    """Replace clusters by their parts: the first takes the cluster's place, the others go to the end."""
-    memberships = np.concatenate([state.memberships, *(split.parts[1:] for _, split in splits)])
-    entropy = state.entropy
-    for j, split in splits:
-        terms = plogp(split.parts).sum(axis=0) - plogp(state.memberships[j])
-        entropy -= float(terms.sum())
-        memberships[j] = split.parts[0]
-    return judge(sample, memberships, entropy, memberships @ sample.lifted)
+QUANTILES = np.arange(1, 200) / 200
+CUT_GAUSSIAN = _cut_gaussian(QUANTILES)
+
+
+def first_sides(projected: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Two cuts of each projection (m, n), (2 m, n) bool: the likeliest, and the least expected of a Gaussian.
+
+    The first finds few points far from the others, the second two overlapping halves.
+    """
+    m, n = projected.shape
+    order = np.argsort(projected, axis=1, kind="stable")
+    places, sorted_weights = np.take_along_axis(projected, order, axis=1), weights[order]
+    sums = np.cumsum([sorted_weights, sorted_weights * places, sorted_weights * places**2], axis=2)
+    below, above = sums[:, :, :-1], sums[:, :, -1:] - sums[:, :, :-1]
+    total = float(weights.sum())
+    gains = _log_likelihood(*below) + _log_likelihood(*above) - total * math.log(total)
+    share = below[0] / total
+    excess = gains - total * np.interp(share, QUANTILES, CUT_GAUSSIAN)
+    gains[np.minimum(below[0], above[0]) < 1] = -np.inf
+    excess[np.minimum(share, 1 - share) < QUANTILES[0]] = -np.inf
+    last = np.concatenate([gains, excess]).argmax(axis=1)  # of those below the cut
+    sides = np.empty((2 * m, n), dtype=bool)
+    np.put_along_axis(sides, np.concatenate([order, order]), np.arange(n) > last[:, None], axis=1)
+    return sides
+
+
+def _log_likelihood(count: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Log-likelihood of one side with these moments, its share included, up to constants."""
+    safe = np.maximum(count, 1e-9)
+    variance = np.maximum(second - first**2 / safe, 0.0) / safe
+    # A few points that happen to be equal are no cluster.
+    result: np.ndarray = count * (np.log(safe) - 0.5 * np.log(variance + 1 / (1 + safe)))
+    return result

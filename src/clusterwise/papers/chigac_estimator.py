@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from clusterwise.gaussian.clusters import Clusters
-from clusterwise.gaussian.order import in_input_order
+from clusterwise.gaussian.sorted_rows import in_input_order
 from clusterwise.papers.estimator import AmortizedClusterer, RefineOption
 from clusterwise.pretrained import Weights
 

@@ -19,11 +19,10 @@ from clusterwise.fitting.posterior import Beliefs, beliefs_of_refined
 from clusterwise.fitting.prepare import Prepared
 from clusterwise.fitting.propose import Proposal
 from clusterwise.fitting.refine import Refined
-from clusterwise.gaussian.em import state_of_labels
-from clusterwise.gaussian.evidence import Sample
-from clusterwise.gaussian.mergers import gains_of_mergers, merged
+from clusterwise.gaussian.mixture import Sample, mixture_of_labels
+from clusterwise.gaussian.moves import choose_merges, disjoint, names_after, neighbouring_pairs
 from clusterwise.gaussian.niw import CovarianceType
-from clusterwise.gaussian.settings import DEFAULT
+from clusterwise.gaussian.search import EvidenceGain, merged
 from clusterwise.papers.cut import refine_by_cut
 from clusterwise.papers.cut_rule import CutRule
 
@@ -139,35 +138,21 @@ def united(
     Clusters of one part were told apart by the network that saw both, and stay apart. Beyond ``max_clusters``
     the pairs that lose least are merged as well.
     """
-    sample = Sample(features, covariance_type, DEFAULT)
-    part_of = np.zeros(int(labels.max()) + 1, dtype=np.int64)
-    part_of[labels] = parts
-    seen_in = [{int(part)} for part in part_of]
-    number = labels.copy()
-    state = state_of_labels(sample, number)
-    while state.n_clusters > 1:
-        pairs, gains = gains_of_mergers(sample, state)
-        order = np.argsort(-gains, kind="stable")
-        beyond = 0 if max_clusters is None else state.n_clusters - max_clusters
-        chosen: list[np.ndarray] = []
-        used: set[int] = set()
-        for p in order:
-            i, j = int(pairs[p, 0]), int(pairs[p, 1])
-            gained = gains[p] > 0 and not seen_in[i] & seen_in[j]
-            if (gained or len(chosen) < beyond) and not {i, j} & used:
-                chosen.append(pairs[p])
-                used |= {i, j}
-        if not chosen:
+    mixture = mixture_of_labels(Sample(features, covariance_type), labels)
+    is_from = np.zeros((mixture.n_clusters, int(parts.max()) + 1), dtype=bool)
+    is_from[labels, parts] = True
+    while mixture.n_clusters > 1:
+        pairs = neighbouring_pairs(mixture.statistics, mixture.prior)
+        beyond = 0 if max_clusters is None else mixture.n_clusters - max_clusters
+        apart = ~(is_from[pairs[:, 0]] & is_from[pairs[:, 1]]).any(axis=1)
+        test = EvidenceGain(mixture)
+        chosen = choose_merges(pairs[apart], test).moves
+        if len(chosen) == 0 and beyond > 0:
+            chosen = disjoint(pairs, test.of_merges(pairs))[:beyond]
+        if len(chosen) == 0:
             break
-        state = merged(sample, state, chosen)
-        target = np.arange(len(seen_in))
-        for i, j in chosen:
-            target[j] = i
-            seen_in[i] |= seen_in[j]
-        gone = {int(j) for _, j in chosen}
-        kept = np.array([c for c in range(len(seen_in)) if c not in gone])
-        new_number = np.zeros(len(seen_in), dtype=np.int64)
-        new_number[kept] = np.arange(len(kept))
-        number = new_number[target[number]]
-        seen_in = [seen_in[c] for c in kept]
-    return number
+        mixture = merged(mixture, chosen)
+        names, _ = names_after(chosen, len(is_from))
+        labels = names[labels]
+        is_from = np.array([is_from[names == name].any(axis=0) for name in range(mixture.n_clusters)])
+    return labels

@@ -15,9 +15,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from clusterwise.gaussian.climb import climb
-from clusterwise.gaussian.evidence import Sample
-from clusterwise.gaussian.settings import DEFAULT
+from clusterwise.gaussian.search import search
 from clusterwise.papers.cut_rule import Branches, CutRule, branches_of, settled
 from clusterwise.partition import canonical_labels
 from clusterwise.training.all_cuts import AllCuts, agreement
@@ -205,10 +203,10 @@ def scores_of_refining(sets: Iterable[Encoded], rule: CutRule) -> dict[str, floa
         assert one.proposed is not None
         start = canonical_labels(one.proposed)
         found["none"].append(agreement(one.truth, start))
-        sample = Sample(one.points.astype(np.float64), "spherical", DEFAULT)
-        for how in ("em", "search"):
-            state = climb(sample, [start], with_moves=how == "search")[0]
-            found[how].append(agreement(one.truth, state.memberships.argmax(axis=0)))
+        points = one.points.astype(np.float64)
+        for how, max_rounds in (("em", 0), ("search", None)):
+            best = search(points, [start], "spherical", max_rounds=max_rounds)[0]
+            found[how].append(agreement(one.truth, best.labels))
         branches = branches_of(one.points, rule.smoothing, one.proposed)
         found["cut"].append(agreement(one.truth, labels_by(rule, branches)))
     return {how: round(float(np.mean(scores)), 4) for how, scores in found.items()}

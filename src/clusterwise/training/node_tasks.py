@@ -18,7 +18,7 @@ from clusterwise.clusterer.graph import neighbourhood_of
 from clusterwise.clusterer.linkages import LINKAGES, trees_of
 from clusterwise.clusterer.node_judge import NodeJudge, NodeTask
 from clusterwise.clusterer.points import reduced, standardized
-from clusterwise.gaussian.order import sorted_order
+from clusterwise.gaussian.sorted_rows import sorted_order
 from clusterwise.priors.broad import BroadPrior
 from clusterwise.training.callbacks import Callback, Measured
 from clusterwise.training.recipe import Recipe

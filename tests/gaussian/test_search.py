@@ -9,10 +9,8 @@ import pytest
 from search_data import heaps, sample_of
 from sklearn.metrics import adjusted_rand_score
 
-from clusterwise.gaussian.cells import cells, first_partition, put_together
-from clusterwise.gaussian.climb import climb
-from clusterwise.gaussian.evidence import Sample
-from clusterwise.gaussian.settings import DEFAULT
+from clusterwise.gaussian.mixture import Sample
+from clusterwise.gaussian.search import cells, first_partition, merged_cells, search
 from clusterwise.priors.mixtures import CorrelatedGaussians
 
 
@@ -27,20 +25,20 @@ def test_cells_are_small_and_near(three: tuple[Sample, np.ndarray]) -> None:
 
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_few_points(n: int) -> None:
-    sample = Sample(np.linspace(-1, 1, 2 * n).reshape(n, 2), "full", DEFAULT)
+    sample = Sample(np.linspace(-1, 1, 2 * n).reshape(n, 2), "full")
     labels = first_partition(sample)
     assert labels.shape == (n,)
     assert set(labels) == set(range(labels.max() + 1))
-    assert climb(sample, [labels], True)[0].n_clusters <= n
+    assert search(sample.points, [labels])[0].n_clusters <= n
 
 
-def test_put_together_in_rounds(three: tuple[Sample, np.ndarray]) -> None:
-    """Every round is a coarsening of the one before, and the best has the clusters."""
+def test_cells_merge_in_rounds(three: tuple[Sample, np.ndarray]) -> None:
+    """Every round merges cells of the one before, and the best has the clusters."""
     sample, labels = three
-    path = put_together(sample, cells(sample.points, 18))
-    for (_, finer), (_, coarser) in itertools.pairwise(path):
-        assert coarser.max() < finer.max()
-        assert all(len(set(coarser[finer == cell])) == 1 for cell in range(finer.max() + 1))
+    path = merged_cells(sample, cells(sample.points, 18))
+    for (_, before), (_, after) in itertools.pairwise(path):
+        assert after.max() < before.max()
+        assert all(len(set(after[before == cell])) == 1 for cell in range(before.max() + 1))
     best = max(path, key=lambda step: step[0])[1]
     assert adjusted_rand_score(labels, best) == 1.0
 
@@ -59,15 +57,15 @@ def starts_for(sample: Sample, labels: np.ndarray) -> dict[str, np.ndarray]:
 def test_all_ways_lead_to_the_clusters(start: str) -> None:
     points, labels = heaps([120, 60, 200, 15], 6.0)
     sample = sample_of(points)
-    states = climb(sample, [np.unique(starts_for(sample, labels)[start], return_inverse=True)[1]], True)
-    assert adjusted_rand_score(labels, states[0].memberships.argmax(axis=0)) > 0.98
+    states = search(sample.points, [np.unique(starts_for(sample, labels)[start], return_inverse=True)[1]])
+    assert adjusted_rand_score(labels, states[0].labels) > 0.98
     evidences = [state.log_evidence for state in states]
     assert evidences == sorted(evidences, reverse=True)
 
 
 def test_without_moves_there_is_one_state_per_candidate(three: tuple[Sample, np.ndarray]) -> None:
     sample, labels = three
-    states = climb(sample, [labels, np.zeros_like(labels)], False)
+    states = search(sample.points, [labels, np.zeros_like(labels)], max_rounds=0)
     assert sorted(state.n_clusters for state in states) == [1, 3]
 
 
@@ -79,7 +77,7 @@ def test_one_correlated_gaussian_is_one_cluster(correlation: float) -> None:
         rng = np.random.default_rng([7, seed])
         sample = sample_of(rng.multivariate_normal([0, 0], covariance, 500))
         four = np.digitize(sample.points[:, 0], np.quantile(sample.points[:, 0], [0.25, 0.5, 0.75]))
-        assert climb(sample, [four], True)[0].n_clusters == 1
+        assert search(sample.points, [four])[0].n_clusters == 1
 
 
 def test_many_features_and_tilted_clusters() -> None:
@@ -88,8 +86,8 @@ def test_many_features_and_tilted_clusters() -> None:
     )
     order = np.lexsort(drawn.points.T[::-1])
     sample = sample_of(drawn.points[order])
-    best = climb(sample, [first_partition(sample)], True)[0]
-    found = adjusted_rand_score(drawn.labels[order], best.memberships.argmax(axis=0))
+    best = search(sample.points, [first_partition(sample)])[0]
+    found = adjusted_rand_score(drawn.labels[order], best.labels)
     assert found > adjusted_rand_score(drawn.labels, drawn.oracle_labels()) - 0.03
 
 
@@ -101,9 +99,9 @@ def test_copies_of_rows_are_no_clusters(how: str) -> None:
     points = np.repeat(centres, 100, axis=0) + rng.standard_normal((400, 2))
     points = np.round(2 * points) / 2 if how == "rounded" else points[rng.integers(400, size=1200)]
     sample = sample_of(points[np.lexsort(points.T[::-1])])
-    assert sample.blur > 0
-    assert climb(sample, [first_partition(sample)], True)[0].n_clusters == 4
+    assert sample.noise > 0
+    assert search(sample.points, [first_partition(sample)])[0].n_clusters == 4
 
 
 def test_rows_without_copies_are_where_they_are(three: tuple[Sample, np.ndarray]) -> None:
-    assert three[0].blur == 0.0
+    assert three[0].noise == 0.0
