@@ -8,15 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from scipy.special import gammaln, multigammaln
 
 from clusterwise.deepdpm.net_training import Members, Settings, Training, hard_labels, train_clustering_net
 from clusterwise.deepdpm.split_merge import (
     k_after_moves,
     merge_clusters,
     merge_outputs,
-    propose_merges,
-    propose_splits,
     split_clusters,
     split_outputs,
 )
@@ -34,71 +31,6 @@ def trained(three: tuple[Rows, np.ndarray], make_fit: MakeFit) -> Training:
     train_clustering_net(fit, n_epochs=60)
     np.testing.assert_array_equal(hard_labels(rows, fit.net, "cpu"), labels)
     return fit
-
-
-# -- decisions -----------------------------------------------------------------------------------
-
-
-def log_weight(points: np.ndarray, settings: Settings) -> float:
-    """log Gamma(n) f(X) of points (n, d), by the formula of the slides; ``psi`` is their nu Psi."""
-    n, d = points.shape
-    prior = settings.prior
-    kappa, nu = prior.kappa + n, prior.nu + n
-    mean = points.sum(axis=0) / kappa
-    psi = np.diag(prior.psi) + points.T @ points - kappa * np.outer(mean, mean)
-    log_f = multigammaln(nu / 2, d) - multigammaln(prior.nu / 2, d) - n * d / 2 * np.log(np.pi)
-    log_f += prior.nu / 2 * np.log(prior.psi).sum() - nu / 2 * np.linalg.slogdet(psi)[1]
-    return float(gammaln(n) + log_f + d / 2 * np.log(prior.kappa / kappa))
-
-
-def halves_of(points: np.ndarray, settings: Settings) -> np.ndarray:
-    """Statistics (1, 2, p) of points (n, d) to the left and to the right of zero."""
-    return settings.prior.statistics(points, (points[:, 0] > 0).astype(int), 2)[None]
-
-
-def test_the_hastings_ratio_is_that_of_the_paper(make_settings: Make) -> None:
-    settings = make_settings()
-    points = np.random.default_rng(0).normal(0, 0.6, (40, 2))
-    left, right = points[points[:, 0] <= 0], points[points[:, 0] > 0]
-    expected = np.log(settings.alpha) + sum(log_weight(part, settings) for part in (left, right))
-    expected -= log_weight(points, settings)
-    halves, rng = halves_of(points, settings), np.random.default_rng(0)
-    assert propose_splits(rng, halves, settings.alpha, settings.prior)[1] == pytest.approx([expected])
-    assert propose_merges(rng, halves[0], settings.alpha, settings.prior)[1] == pytest.approx([-expected])
-
-
-@pytest.mark.parametrize("share", [0.25, 0.7])
-def test_alpha_makes_splits_likelier_and_merges_rarer(make_settings: Make, share: float) -> None:
-    """With the alpha for which H is a share, this share of the proposals is accepted."""
-    settings, rng = make_settings(), np.random.default_rng(0)
-    halves = halves_of(np.random.default_rng(0).normal(0, 0.6, (40, 2)), settings)
-    log_h = float(propose_splits(rng, halves, 1.0, settings.prior)[1][0])
-    n = 1500
-    alpha = np.exp(np.log(share) - log_h)
-    splits = sum(len(propose_splits(rng, halves, alpha, settings.prior)[0]) for _ in range(n))
-    alpha = np.exp(-np.log(share) - log_h)
-    merges = sum(len(propose_merges(rng, halves[0], alpha, settings.prior)[0]) for _ in range(n))
-    error = 4 * np.sqrt(share * (1 - share) / n)
-    assert [splits / n, merges / n] == pytest.approx([share, share], abs=error)
-
-
-def test_a_cluster_whose_halves_are_one_cannot_split(make_settings: Make) -> None:
-    settings = make_settings()
-    halves = halves_of(np.ones((5, 2)), settings)
-    split, log_ratios = propose_splits(np.random.default_rng(0), halves, 1e300, settings.prior)
-    assert len(split) == 0
-    assert log_ratios[0] == -np.inf
-
-
-def test_pieces_merge_in_pairs_and_never_three_at_once(make_settings: Make) -> None:
-    """Four pieces of one cluster: whoever merges merges once."""
-    settings, rng = make_settings(), np.random.default_rng(0)
-    points = np.random.default_rng(5).normal(0, 0.3, (400, 2))
-    pieces = settings.prior.statistics(points, np.digitize(points[:, 0], [-0.2, 0, 0.2]), 4)
-    pairs, log_ratios = propose_merges(rng, pieces, 10.0, settings.prior)
-    assert (log_ratios > 0).sum() >= 3
-    assert len(np.unique(pairs)) == pairs.size >= 2
-    assert propose_merges(rng, pieces[:1], 10.0, settings.prior)[0].shape == (0, 2)
 
 
 # -- what becomes of fits and their nets ---------------------------------------------------------

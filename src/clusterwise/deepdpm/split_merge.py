@@ -23,10 +23,9 @@ from clusterwise.deepdpm.net_training import (
 )
 from clusterwise.deepdpm.nets import to_tensor
 from clusterwise.dp.state import statistics_of
-from clusterwise.gaussian.moves import log_split_odds, nearest_pairs
-from clusterwise.gaussian.niw import NormalInverseWishart
+from clusterwise.gaussian.moves import HastingsRatio, choose_merges, choose_splits, neighbouring_pairs
 
-__all__ = ["k_after_moves", "merge_clusters", "propose_merges", "propose_splits", "split_clusters"]
+__all__ = ["k_after_moves", "merge_clusters", "split_clusters"]
 
 # Rows of a cluster weigh this much in the fit of its own units, all others one.
 OWN_WEIGHT = 20.0
@@ -37,7 +36,8 @@ def split_clusters(fit: Training, members: Members) -> int:
     settings, k = fit.settings, fit.n_clusters
     sides = subclusters(fit, members)
     halves = statistics_of(fit.rows, 2 * members.labels + sides, 2 * k, settings.prior).reshape(k, 2, -1)
-    accepted, fit.log_split_ratios = propose_splits(fit.rng, halves, settings.alpha, settings.prior)
+    test = HastingsRatio(halves.sum(axis=1), settings.prior, settings.alpha, fit.rng)
+    accepted, fit.log_split_ratios = choose_splits(halves, test)
     split = accepted[: max(0, settings.max_clusters - k)]
     fit.ages += 1
     if len(split) == 0:
@@ -56,7 +56,8 @@ def merge_clusters(fit: Training, members: Members) -> int:
     """Number of pairs of neighbouring clusters that merge."""
     settings, k = fit.settings, fit.n_clusters
     statistics = statistics_of(fit.rows, members.labels, k, settings.prior)
-    pairs, fit.log_merge_ratios = propose_merges(fit.rng, statistics, settings.alpha, settings.prior)
+    test = HastingsRatio(statistics, settings.prior, settings.alpha, fit.rng)
+    pairs, fit.log_merge_ratios = choose_merges(neighbouring_pairs(statistics, settings.prior), test)
     if len(pairs) == 0:
         return 0
     first, second = pairs.T
@@ -83,35 +84,6 @@ def subclusters(fit: Training, members: Members) -> np.ndarray:
                 log_odds = fit.subnets.log_odds_of(cluster, to_tensor(points, fit.settings.device))
                 sides[rows[part]] = (log_odds > 0).cpu().numpy()
     return sides
-
-
-def propose_splits(
-    rng: np.random.Generator, halves: np.ndarray, alpha: float, prior: NormalInverseWishart
-) -> tuple[np.ndarray, np.ndarray]:
-    """Clusters (m,) that split, given the statistics (K, 2, p) of their halves; and log H_s (K,) of each."""
-    log_ratios = np.full(len(halves), -np.inf)
-    two = halves[:, :, 0].min(axis=1) > 0.5
-    if two.any():
-        log_ratios[two] = log_split_odds(halves[two], alpha, prior)
-    return np.flatnonzero(np.log(rng.random(len(halves))) < log_ratios), log_ratios
-
-
-def propose_merges(
-    rng: np.random.Generator, statistics: np.ndarray, alpha: float, prior: NormalInverseWishart
-) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs (m, 2) that merge, each cluster in one at most; and log H_m of all pairs that were proposed.
-
-    Pairs are nearest neighbours, the closest first.
-    """
-    if len(statistics) < 2:
-        return np.empty((0, 2), dtype=np.int64), np.empty(0)
-    pairs = nearest_pairs(prior.means(statistics))
-    log_ratios = -log_split_odds(statistics[pairs], alpha, prior)
-    merged: list[np.ndarray] = []
-    for pair in pairs[np.log(rng.random(len(pairs))) < log_ratios]:
-        if not np.isin(pair, merged).any():  # never three at once
-            merged.append(pair)
-    return np.array(merged, dtype=np.int64).reshape(-1, 2), log_ratios
 
 
 def k_after_moves(snapshot: Snapshot) -> dict[int, float]:

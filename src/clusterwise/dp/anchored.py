@@ -118,10 +118,7 @@ def split_or_merge(
         statistics += np.stack([lifted.sum(axis=0) - upper, upper])
     # Counts are whole numbers; what is left of rounding would be a point or no point at all.
     statistics[:, 0] = np.round(statistics[:, 0])
-    log_ratio = (
-        _log_h(state, statistics, prior)
-        - log_proposal
-    )
+    log_ratio = _log_h(state, statistics, prior) - log_proposal
     if np.log(rng.random()) >= (log_ratio if a == b else -log_ratio):
         return state
     if a == b:

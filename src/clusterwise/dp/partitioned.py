@@ -226,10 +226,7 @@ class BlockMoves:
         statistics = np.sum([result.statistics for result in results], axis=0)
         statistics[:, 0] = np.round(statistics[:, 0])
         log_proposal = sum(result.log_probability for result in results)
-        log_ratio = (
-            _log_h(state, statistics, prior)
-            - log_proposal
-        )
+        log_ratio = _log_h(state, statistics, prior) - log_proposal
         if np.log(rng.random()) >= direction * (log_ratio - guess):
             return state
         if a == b:

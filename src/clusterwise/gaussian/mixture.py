@@ -187,7 +187,7 @@ def log_marginals(sample: Sample, hyper: Hyper, statistics: np.ndarray) -> np.nd
     """Log marginal likelihood of clusters with the given statistics (..., p), for each strength; (S, ...)."""
     flat = statistics.reshape(-1, statistics.shape[-1])
     found = hyper.prior(sample, np.array(STRENGTHS)).log_marginal_of_each(flat)
-    return found.reshape(-1, *statistics.shape[:-1])
+    return found.reshape(len(STRENGTHS), *statistics.shape[:-1])
 
 
 def log_partition(log_sizes: np.ndarray | float, k: int | np.ndarray, n: int) -> np.ndarray:
