@@ -76,7 +76,7 @@ VARIANTS = {
     "ACTST": Variant("ACTST", "tiny-act-st"),
     "ACTST alone": Variant("ACTST", "tiny-act-st", {"refine": None}),
     "NCP": Variant("NCP", "tiny-ncp", {"n_orders": 10}),
-    "NCP alone": Variant("NCP", "tiny-ncp", {"n_orders": 10, "greedy": True, "refine": None}),
+    "NCP alone": Variant("NCP", "tiny-ncp", {"n_orders": 10, "refine": None}),
     "GaussianSearch": Variant("GaussianSearch"),
     "Clusterer": Variant("Clusterer", None, {"preparation": None}),
     "DPMixture": Variant("DPMixture", None, {"n_warm_up": 15, "n_draws": 8, "n_chains": 1}),

@@ -29,7 +29,6 @@ SMALL_PARTS = {
 PROPOSERS = [method for method in MODELS if method not in JUDGES]
 NETWORKS: list[tuple[str, dict[str, Any]]] = [(method, {}) for method in PROPOSERS]
 NETWORKS += [("dac", {"filtering": "anchored", "n_anchors": 2}), ("dac", {"density": "none"})]
-NETWORKS += [(method, {"layer_norm": True}) for method in ("dac", "act-st")]
 NETWORKS += [(method, {"n_features": 3, "n_wavelengths": 0}) for method in PROPOSERS]
 NETWORKS += [("amcp", {"decoder": "mlp"})]
 

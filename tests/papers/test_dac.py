@@ -397,7 +397,6 @@ def test_rows_beyond_the_cap_join_the_nearest_cluster() -> None:
         ({"n_inducing": 2.5}, "n_inducing of dac must be a positive whole number"),
         ({"n_heads": True}, "n_heads of dac must be a positive whole number"),
         ({"n_wavelengths": -1}, "n_wavelengths of dac must be a whole number of at least 0"),
-        ({"layer_norm": 1}, "layer_norm of dac must be true or false"),
         ({"width": 10, "n_heads": 4}, "width 10 is not a multiple of n_heads 4"),
     ],
 )

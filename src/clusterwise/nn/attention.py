@@ -29,7 +29,7 @@ __all__ = [
 class MultiheadAttentionBlock(nn.Module):
     """MAB(X, Y) = H + rFF(H), H = X + rFF(MultiheadAtt(X, Y)); Eq 1."""
 
-    def __init__(self, width: int, n_heads: int, layer_norm: bool = False) -> None:
+    def __init__(self, width: int, n_heads: int) -> None:
         super().__init__()
         if width % n_heads:
             raise ValueError(f"width {width} is not a multiple of n_heads {n_heads}")
@@ -39,26 +39,24 @@ class MultiheadAttentionBlock(nn.Module):
         self.value = nn.Linear(width, width, bias=False)
         self.output = nn.Linear(width, width)
         self.feed_forward = nn.Linear(width, width)
-        self.norm_attention: nn.Module = nn.LayerNorm(width) if layer_norm else nn.Identity()
-        self.norm_output: nn.Module = nn.LayerNorm(width) if layer_norm else nn.Identity()
 
     def forward(self, x: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Attend from x (B, n, width) to y (B, m, width); ``mask`` (B, m) marks the present y."""
+        """x (B, n, width) after attention to y (B, m, width); ``mask`` (B, m) marks the present y."""
         if y.shape[1] == 1:
             attended = self.output(self.value(y))  # with a single key every weight is one
         elif x.shape[1] <= y.shape[1]:
             attended = self._attend_from_few(x, y, mask)
         else:
             attended = self._attend_to_few(x, y, mask)
-        h = self.norm_attention(x + attended)
-        return self.norm_output(h + torch.relu(self.feed_forward(h)))
+        h = x + attended
+        return h + torch.relu(self.feed_forward(h))
 
     def _heads(self, projected: Tensor) -> Tensor:
-        """Split (B, n, width) into (B, heads, n, width / heads)."""
+        """(B, heads, n, width / heads) of projections (B, n, width)."""
         return projected.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
 
     def _per_head(self, weight: Tensor) -> Tensor:
-        """View a (width, width) projection as (heads, width / heads, width)."""
+        """A (width, width) projection as (heads, width / heads, width)."""
         return weight.unflatten(0, (self.n_heads, -1))
 
     def _attend_from_few(self, x: Tensor, y: Tensor, mask: Tensor | None) -> Tensor:
@@ -92,28 +90,28 @@ class MultiheadAttentionBlock(nn.Module):
 class SetAttentionBlock(nn.Module):
     """SAB(X) = MAB(X, X)."""
 
-    def __init__(self, width: int, n_heads: int, layer_norm: bool = False) -> None:
+    def __init__(self, width: int, n_heads: int) -> None:
         super().__init__()
-        self.block = MultiheadAttentionBlock(width, n_heads, layer_norm)
+        self.block = MultiheadAttentionBlock(width, n_heads)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Map (B, n, width) to (B, n, width)."""
+        """(B, n, width) of x (B, n, width)."""
         return self.block(x, x, mask)
 
 
 class InducedSetAttentionBlock(nn.Module):
     """ISAB(X) = MAB(X, MAB(I, X)) with trainable inducing points I; Eq 2, linear in n."""
 
-    def __init__(self, width: int, n_heads: int, n_inducing: int, layer_norm: bool = False) -> None:
+    def __init__(self, width: int, n_heads: int, n_inducing: int) -> None:
         super().__init__()
         self.inducing = nn.Parameter(torch.empty(1, n_inducing, width))
         nn.init.xavier_uniform_(self.inducing)
-        self.gather = MultiheadAttentionBlock(width, n_heads, layer_norm)
-        self.spread = MultiheadAttentionBlock(width, n_heads, layer_norm)
+        self.gather = MultiheadAttentionBlock(width, n_heads)
+        self.spread = MultiheadAttentionBlock(width, n_heads)
         self._folded: FoldedISAB | None = None
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Map (B, n, width) to (B, n, width); absent points are ignored."""
+        """(B, n, width) of x (B, n, width); absent points are ignored."""
         if not torch.is_grad_enabled():
             return self.folded()(x, mask)
         self._folded = None
@@ -121,7 +119,7 @@ class InducedSetAttentionBlock(nn.Module):
         return self.spread(x, summary)
 
     def folded(self) -> FoldedISAB:
-        """Return the block without gradients; the last one, if no parameter has changed since."""
+        """The block without gradients; the last one, if no parameter has changed since."""
         if self._folded is None or not self._folded.holds():
             with torch.inference_mode(False):
                 self._folded = FoldedISAB(self)
@@ -131,12 +129,12 @@ class InducedSetAttentionBlock(nn.Module):
 class PoolingByMultiheadAttention(nn.Module):
     """PMA_k(X) = MAB(S, X) with k trainable seeds S."""
 
-    def __init__(self, width: int, n_heads: int, n_seeds: int = 1, layer_norm: bool = False) -> None:
+    def __init__(self, width: int, n_heads: int, n_seeds: int = 1) -> None:
         super().__init__()
         self.seeds = nn.Parameter(torch.empty(1, n_seeds, width))
         nn.init.xavier_uniform_(self.seeds)
-        self.block = MultiheadAttentionBlock(width, n_heads, layer_norm)
+        self.block = MultiheadAttentionBlock(width, n_heads)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Summarize (B, n, width) as (B, n_seeds, width)."""
+        """Summaries (B, n_seeds, width) of x (B, n, width)."""
         return self.block(self.seeds.expand(len(x), -1, -1), x, mask)

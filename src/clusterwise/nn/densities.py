@@ -11,7 +11,7 @@ __all__ = ["DiagonalGaussianHead", "diagonal_gaussian_log_density"]
 
 
 def diagonal_gaussian_log_density(points: Tensor, means: Tensor, log_sds: Tensor) -> Tensor:
-    """Return log N(x; mu, diag(sd^2)) over the last axis, the leading axes broadcast."""
+    """log N(x; mu, diag(sd^2)) over the last axis, the leading axes broadcast."""
     standardized = (points - means) * torch.exp(-log_sds)
     return -(0.5 * standardized.square() + log_sds).sum(-1) - 0.5 * points.shape[-1] * math.log(2 * math.pi)
 
@@ -25,7 +25,7 @@ class DiagonalGaussianHead(nn.Module):
         self.parameters_of_gaussian = nn.Linear(width, 2 * n_features)
 
     def forward(self, h_theta: Tensor) -> tuple[Tensor, Tensor]:
-        """Map (..., width) to means (..., d) and log standard deviations (..., d)."""
+        """Means and log standard deviations, both (..., d), of H_theta (..., width)."""
         raw = self.parameters_of_gaussian(torch.relu(self.hidden(h_theta)))
         means, log_sds = raw.chunk(2, dim=-1)
         # Data are scaled to unit spread; nothing narrower than exp(-7) or wider than exp(2) is a cluster.

@@ -33,7 +33,7 @@ class CoordinateEmbedding(nn.Module):
         self.linear = nn.Linear(n_features * (1 + 2 * n_wavelengths), width)
 
     def forward(self, points: Tensor) -> Tensor:
-        """Map (B, N, n_features) to (B, N, width)."""
+        """Vectors (B, N, width) of points (B, N, n_features)."""
         phases = (points.unsqueeze(-1) * self.frequencies).flatten(-2)
         return self.linear(torch.cat([points, torch.sin(phases), torch.cos(phases)], dim=-1))
 
@@ -51,7 +51,7 @@ class SetEncoder(nn.Module):
         )
 
     def forward(self, points: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Map (B, N, n_features) to (B, N, width); absent points are ignored."""
+        """H (B, N, width) of points (B, N, n_features); absent points are ignored."""
         n_sets, n_points, _ = points.shape
         at_a_time = max(1, POINTS_AT_A_TIME // max(1, n_points))
         if n_sets <= at_a_time or torch.is_grad_enabled() or points.device.type != "cpu":

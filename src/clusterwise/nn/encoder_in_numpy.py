@@ -21,7 +21,7 @@ __all__ = ["NumpyEncoder"]
 
 
 class NumpyEncoder:
-    """What ``SetEncoder`` without layer norm does, with its parameters at the time of making."""
+    """What ``SetEncoder`` does, with its parameters at the time of making."""
 
     @torch.no_grad()
     def __init__(self, encoder: SetEncoder) -> None:

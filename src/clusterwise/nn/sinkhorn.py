@@ -24,7 +24,7 @@ def sinkhorn(
     iterations: int = 10,
     strictness: float | Tensor = 1.0,
 ) -> Tensor:
-    """Return the log of the plan that solves entropic optimal transport, shape (B, N, K).
+    """The log of the plan that solves entropic optimal transport, (B, N, K).
 
     The plan P minimizes sum_ij P_ij (-log_kernel_ij) - epsilon * entropy(P) given its row sums and its
     column sums. It is P_ij = rows_i exp(log_kernel_ij / epsilon + g_j) / Z_i, and each iteration

@@ -1,7 +1,7 @@
 """ACT-ST (Lee, Lee & Teh 2019, appendix A): all clusters at once, with a learned stop.
 
 A Set Transformer whose pooling has as many seeds as it needs; for every number of clusters k it
-outputs a whole mixture and the belief that k clusters do not suffice yet. Objective:
+outputs a whole mixture and the probability that k clusters do not suffice yet. Objective:
 
     Eq 12    - 1/n sum_i log sum_{j <= k*} pi_j p(x_i; theta_j) + sum_{k <= k_max} BCE(c_k, 1{k < k*})
 
@@ -12,7 +12,7 @@ symbol             meaning                                                      
 =================  ================================================================  ==================
 s_1, ..., s_k      seeds, each pooled from the ones before it (Eq 10)                ``seeds``
 aPMA(X, k)         MAB([s_1 .. s_k], H_X)                                            ``forward``
-H_theta^(k)        SAB_L'(aPMA(H_X, k)); a prefix of k seeds sees only itself        ``forward``
+H_theta^(k)        SAB_L'(aPMA(H_X, k)); a prefix of k seeds attends to itself       ``forward``
 v_k                sigmoid of the mean over j <= k of the first output (Eq 11)       ``forward``
 c_k = 1 - s_k      prod_{j <= k} v_j: go on after step k                             ``Mixtures.log_go_on``
 =================  ================================================================  ==================
@@ -56,7 +56,11 @@ from clusterwise.nn.encoder import CoordinateEmbedding
 from clusterwise.papers.model import AmortizedModel, Inference, TrainingTask
 from clusterwise.papers.paths import compact_labels
 
-__all__ = ["ACTST", "ACTSTConfig", "Mixtures", "act_st_loss"]
+__all__ = ["ACTSTConfig", "ACTSTNetwork", "Mixtures", "act_st_loss"]
+
+LOG_HALF = float(np.log(0.5))
+# Less probable numbers of clusters are no draws.
+MIN_PROBABILITY = 1e-3
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,6 @@ class ACTSTConfig:
     n_encoder_blocks: int = 4  # L
     n_decoder_blocks: int = 2  # L'
     n_wavelengths: int = field(default=6, metadata={"least": 0})
-    layer_norm: bool = False
     likelihood: Literal["marginal", "matched"] = "marginal"  # the first term of Eq 12, or ours
     stop_weight: float = field(default=1.0, metadata={"least": 0})  # of the second term of Eq 12
 
@@ -84,22 +87,20 @@ class Mixtures(NamedTuple):
     means: Tensor  # (B, k_max, k_max, d)
     log_sds: Tensor  # (B, k_max, k_max, d)
 
-    def with_k(self, k: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Select the mixture of k (B,) components: log proportions (B, k_max), means, log sds."""
+    def log_joint(self, points: Tensor, k: Tensor) -> Tensor:
+        """log(pi_j p(x_i; theta_j)), (B, N, k_max), of points (B, N, d) in mixtures of k (B,) components."""
         rows = torch.arange(len(k), device=k.device)
-        return self.log_proportions[rows, k - 1], self.means[rows, k - 1], self.log_sds[rows, k - 1]
+        log_proportions, means, log_sds = (part[rows, k - 1].unsqueeze(1) for part in self[1:])
+        return log_proportions + diagonal_gaussian_log_density(points.unsqueeze(2), means, log_sds)
 
     def labels(self, b: int, k: int, points: Tensor, mask: Tensor) -> Tensor:
-        """Label points (N, d) of data set b by its k components; those that no point prefers are dropped."""
-        mixture = self.log_proportions[b, k - 1], self.means[b, k - 1], self.log_sds[b, k - 1]
-        log_joint = _log_joint(points.unsqueeze(0), *(part.unsqueeze(0) for part in mixture))[0]
-        return compact_labels(log_joint.argmax(1), mask)
+        """Labels (N,) of points (N, d) of data set b by its k components; idle ones are dropped."""
+        own = Mixtures(*(part[b : b + 1] for part in self))
+        log_joint = own.log_joint(points.unsqueeze(0), torch.tensor([k], device=points.device))
+        return compact_labels(log_joint[0].argmax(1), mask)
 
 
-def _log_joint(points: Tensor, log_proportions: Tensor, means: Tensor, log_sds: Tensor) -> Tensor:
-    """Return log(pi_j p(x_i; theta_j)), (B, N, K), for points (B, N, d)."""
-    log_density = diagonal_gaussian_log_density(points.unsqueeze(2), means.unsqueeze(1), log_sds.unsqueeze(1))
-    return log_density + log_proportions.unsqueeze(1)
+# -- training ----------------------------------------------------------------------------------------
 
 
 def act_st_loss(
@@ -109,38 +110,37 @@ def act_st_loss(
     labels: Tensor | None = None,
     stop_weight: float = 1.0,
 ) -> Tensor:
-    """Eq 12 for B data sets; with labels (B, N) its likelihood is that of matched clusters. Shape (B,)."""
+    """Eq 12 for B data sets, (B,); with labels (B, N) its likelihood is that of matched clusters."""
     k_max = mixtures.log_go_on.shape[1]
-    log_joint = _log_joint(points, *mixtures.with_k(n_clusters))
+    log_joint = mixtures.log_joint(points, n_clusters)
     if labels is None:
         log_likelihood = torch.logsumexp(log_joint, dim=2).mean(1)
     else:
-        log_likelihood = _matched(log_joint, labels, n_clusters) / points.shape[1]
+        log_likelihood = matched_log_likelihood(log_joint, labels, n_clusters) / points.shape[1]
     goes_on = torch.arange(1, k_max + 1, device=points.device) < n_clusters[:, None]
     log_stop = torch.log(-torch.expm1(mixtures.log_go_on).clamp(max=-1e-6))
     cross_entropy = -torch.where(goes_on, mixtures.log_go_on, log_stop).sum(1)
     return stop_weight * cross_entropy - log_likelihood
 
 
-def _matched(log_joint: Tensor, labels: Tensor, n_clusters: Tensor) -> Tensor:
-    """Sum over points of log_joint (B, N, K) in the component that their cluster is matched with; (B,)."""
+def matched_log_likelihood(log_joint: Tensor, labels: Tensor, n_clusters: Tensor) -> Tensor:
+    """Sum (B,) over points of log_joint (B, N, K) in the component that their cluster is matched with."""
     one_hot = functional.one_hot(labels, log_joint.shape[2]).to(log_joint.dtype)
     # Components beyond k* have log proportion -inf, which 0 * would turn into NaN.
     used = torch.arange(log_joint.shape[2], device=labels.device) < n_clusters[:, None]
-    totals = one_hot.transpose(1, 2) @ log_joint.masked_fill(
-        ~used.unsqueeze(1), 0.0
-    )  # (B, cluster, component)
-    values = totals.detach().cpu().numpy()
-    rows = []
-    for one, k in zip(values, n_clusters.tolist(), strict=True):
-        match = np.arange(len(one))
+    # (B, cluster, component)
+    totals = one_hot.transpose(1, 2) @ log_joint.masked_fill(~used.unsqueeze(1), 0.0)
+    matches = np.tile(np.arange(log_joint.shape[2]), (len(labels), 1))
+    for match, one, k in zip(matches, totals.detach().cpu().numpy(), n_clusters.tolist(), strict=True):
         match[:k] = linear_sum_assignment(one[:k, :k], maximize=True)[1]
-        rows.append(match)
-    index = torch.as_tensor(np.array(rows), device=labels.device).unsqueeze(2)
+    index = torch.as_tensor(matches, device=labels.device).unsqueeze(2)
     return (totals.gather(2, index).squeeze(2) * used).sum(1)
 
 
-class ACTST(AmortizedModel):
+# -- network -----------------------------------------------------------------------------------------
+
+
+class ACTSTNetwork(AmortizedModel):
     """The Set Transformer with adaptive pooling, Eqs 10 and 11."""
 
     method = "act-st"
@@ -149,19 +149,16 @@ class ACTST(AmortizedModel):
     def __init__(self, config: ACTSTConfig) -> None:
         super().__init__()
         self.config = config
-        width, heads, norm = config.width, config.n_heads, config.layer_norm
+        width, heads = config.width, config.n_heads
         self.embed = CoordinateEmbedding(config.n_features, width, config.n_wavelengths)
         self.encoder = nn.ModuleList(
-            InducedSetAttentionBlock(width, heads, config.n_inducing, norm)
-            for _ in range(config.n_encoder_blocks)
+            InducedSetAttentionBlock(width, heads, config.n_inducing) for _ in range(config.n_encoder_blocks)
         )
         self.first_seed = nn.Parameter(torch.empty(1, 1, width))
         nn.init.xavier_uniform_(self.first_seed)
-        self.next_seed = PoolingByMultiheadAttention(width, heads, 1, norm)
-        self.pool = MultiheadAttentionBlock(width, heads, norm)
-        self.decoder = nn.ModuleList(
-            SetAttentionBlock(width, heads, norm) for _ in range(config.n_decoder_blocks)
-        )
+        self.next_seed = PoolingByMultiheadAttention(width, heads)
+        self.pool = MultiheadAttentionBlock(width, heads)
+        self.decoder = nn.ModuleList(SetAttentionBlock(width, heads) for _ in range(config.n_decoder_blocks))
         self.go_on = nn.Linear(width, 1)
         self.proportion = nn.Linear(width, 1)
         self.density = DiagonalGaussianHead(width, config.n_features)
@@ -183,8 +180,8 @@ class ACTST(AmortizedModel):
         prefix = torch.ones(k_max, k_max, dtype=torch.bool, device=points.device).tril()
         h_theta = pooled.repeat_interleave(k_max, dim=0)  # (B * k_max, k_max, width)
         in_prefix = prefix.repeat(len(points), 1)
-        for sab in self.decoder:
-            h_theta = sab(h_theta, in_prefix)
+        for block in self.decoder:
+            h_theta = block(h_theta, in_prefix)
         h_theta = h_theta.unflatten(0, (len(points), k_max))
         raw = self.go_on(h_theta).squeeze(-1) * prefix
         log_go_on = functional.logsigmoid(raw.sum(-1) / prefix.sum(-1)).cumsum(1)
@@ -194,8 +191,7 @@ class ACTST(AmortizedModel):
     def loss(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
         mixtures = self(task.points, None, max(self.config.k_max, int(task.n_clusters.max())))
         labels = task.labels if self.config.likelihood == "matched" else None
-        weight = self.config.stop_weight
-        return act_st_loss(mixtures, task.points, task.n_clusters, labels, weight).mean()
+        return act_st_loss(mixtures, task.points, task.n_clusters, labels, self.config.stop_weight).mean()
 
     @torch.inference_mode()
     def infer(
@@ -206,10 +202,10 @@ class ACTST(AmortizedModel):
         max_clusters: int = 100,
         n_draws: int = 0,
     ) -> list[Inference]:
-        """Partition B data sets into as many clusters as the learned stop says.
+        """Partitions of B data sets into as many clusters as the learned stop says.
 
         With ``n_draws`` > 0 the partitions of the other likely numbers of clusters come as draws, at most
-        that many, with the stop's belief in each.
+        that many, with the probability of each number.
         """
         k_max = min(self.config.k_max, max_clusters)
         mixtures = self(points, mask, k_max)
@@ -227,27 +223,14 @@ class ACTST(AmortizedModel):
         found = []
         for b, own in enumerate(k.tolist()):
             log_posterior = log_k_posterior(mixtures.log_go_on[b, : int(n_steps[b])])
-            beliefs = {own: float(log_posterior[own - 1].exp())}
-            if n_draws > 0:
-                beliefs |= _likely(log_posterior, own, n_draws)
-            labels, *draws = (mixtures.labels(b, j, points[b], mask[b]) for j in beliefs)
-            weights = tuple(beliefs.values()) if n_draws > 0 else ()
+            probabilities = likely_numbers(log_posterior, own, n_draws)
+            labels, *draws = (mixtures.labels(b, j, points[b], mask[b]) for j in probabilities)
+            weights = tuple(probabilities.values()) if n_draws > 0 else ()
             found.append(Inference(labels, (), log_posterior, bool(cap_reached[b]), tuple(draws), weights))
         return found
 
 
-# Numbers of clusters that the learned stop believes in less than this are not looked at.
-LEAST_BELIEF = 1e-3
-
-
-def _likely(log_posterior: Tensor, own: int, most: int) -> dict[int, float]:
-    """Likely numbers of clusters other than the answer's own, at most this many, and the belief in each."""
-    beliefs = {k: p for k, p in enumerate(log_posterior.exp().tolist(), start=1) if p >= LEAST_BELIEF}
-    beliefs.pop(own, None)
-    return dict(sorted(beliefs.items(), key=lambda item: -item[1])[:most])
-
-
-LOG_HALF = float(torch.log(torch.tensor(0.5)))
+# -- the number of clusters --------------------------------------------------------------------------
 
 
 def log_k_posterior(log_go_on: Tensor) -> Tensor:
@@ -256,3 +239,11 @@ def log_k_posterior(log_go_on: Tensor) -> Tensor:
     before = torch.cat([go_on.new_ones(1), go_on[:-1]])
     after = torch.cat([go_on[:-1], go_on.new_zeros(1)])
     return torch.log(before - after)
+
+
+def likely_numbers(log_posterior: Tensor, own: int, n_others: int) -> dict[int, float]:
+    """The answer's own number of clusters and up to ``n_others`` likely ones, with their probabilities."""
+    probabilities = dict(enumerate(log_posterior.exp().tolist(), start=1))
+    likely = sorted(probabilities, key=probabilities.__getitem__, reverse=True)
+    others = [k for k in likely if k != own and probabilities[k] >= MIN_PROBABILITY]
+    return {k: probabilities[k] for k in [own, *others[:n_others]]}

@@ -75,7 +75,6 @@ class DACConfig:
     n_encoder_blocks: int = 4  # L
     n_decoder_blocks: int = 2  # L'
     n_wavelengths: int = field(default=6, metadata={"least": 0})
-    layer_norm: bool = False
     n_anchors: int = 1  # anchors per data set in a training step; they share its encoding
     n_context: int = 128  # length of theta if the density is a flow (App. D)
     n_flow_blocks: int = 4
@@ -125,20 +124,20 @@ class DAC(AmortizedModel):
     def __init__(self, config: DACConfig) -> None:
         super().__init__()
         self.config = config
-        width, heads, norm = config.width, config.n_heads, config.layer_norm
+        width, heads = config.width, config.n_heads
 
         def stack(n_blocks: int) -> nn.ModuleList:
             return nn.ModuleList(
-                InducedSetAttentionBlock(width, heads, config.n_inducing, norm) for _ in range(n_blocks)
+                InducedSetAttentionBlock(width, heads, config.n_inducing) for _ in range(n_blocks)
             )
 
         self.embed = CoordinateEmbedding(config.n_features, width, config.n_wavelengths)
         self.encoder = stack(config.n_encoder_blocks)
-        self.pool = PoolingByMultiheadAttention(width, heads, 1, norm)
-        self.condition = MultiheadAttentionBlock(width, heads, norm)
+        self.pool = PoolingByMultiheadAttention(width, heads)
+        self.condition = MultiheadAttentionBlock(width, heads)
         self.decoder = stack(config.n_decoder_blocks)
         self.membership = nn.Linear(width, 1)
-        self.anchor = MultiheadAttentionBlock(width, heads, norm) if config.filtering == "anchored" else None
+        self.anchor = MultiheadAttentionBlock(width, heads) if config.filtering == "anchored" else None
         self.density = (
             DiagonalGaussianHead(width, config.n_features) if config.density == "diagonal-gaussian" else None
         )

@@ -29,9 +29,6 @@ class NCP(AmortizedClusterer):
     n_orders : int
         Random orders of the rows (S in the paper); they run as one batch, and one of them wins. Also the
         number of draws behind ``k_posterior_``.
-    greedy : bool
-        Whether an order takes the likeliest label at every row instead of drawing it, as in the paper. The
-        posterior is drawn in any case.
     winner : {"agreeing", "likeliest"}
         Which partition is the answer: the one that agrees most with those of the other orders, weighted by
         their probabilities, or the one with the highest probability, as in the paper.
@@ -67,7 +64,6 @@ weights_name_, cap_reached_, n_network_points_
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **AmortizedClusterer._parameter_constraints,
         "n_orders": [Interval(Integral, 1, None, closed="left")],
-        "greedy": ["boolean"],
         "winner": [StrOptions({"agreeing", "likeliest"})],
     }
 
@@ -75,7 +71,6 @@ weights_name_, cap_reached_, n_network_points_
         self,
         *,
         n_orders: int = 50,
-        greedy: bool = False,
         winner: Literal["agreeing", "likeliest"] = "agreeing",
         weights: str | Path | Weights | None = None,
         refine: RefineOption | None = "auto",
@@ -88,7 +83,6 @@ weights_name_, cap_reached_, n_network_points_
         device: str = "cpu",
     ) -> None:
         self.n_orders = n_orders
-        self.greedy = greedy
         self.winner = winner
         super().__init__(
             weights=weights,
@@ -103,7 +97,7 @@ weights_name_, cap_reached_, n_network_points_
         )
 
     def _options(self) -> dict[str, Any]:
-        return {"n_orders": self.n_orders, "greedy": self.greedy, "winner": self.winner}
+        return {"n_orders": self.n_orders, "winner": self.winner}
 
     def _draws_of_posterior(self) -> int:
         return self.n_orders

@@ -20,8 +20,8 @@ MODELS: dict[str, tuple[str, str]] = {
     "amcp": ("clusterwise.papers.amcp", "AMCP"),
     "chigac": ("clusterwise.papers.chigac", "CHiGac"),
     "dac": ("clusterwise.papers.dac", "DAC"),
-    "act-st": ("clusterwise.papers.act_st", "ACTST"),
-    "ncp": ("clusterwise.papers.ncp", "NCP"),
+    "act-st": ("clusterwise.papers.act_st", "ACTSTNetwork"),
+    "ncp": ("clusterwise.papers.ncp", "NCPNetwork"),
     "node-judge": ("clusterwise.clusterer.node_judge", "NodeJudge"),
     "partition-judge": ("clusterwise.clusterer.partition_judge", "PartitionJudge"),
 }
