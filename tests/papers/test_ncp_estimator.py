@@ -11,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import clusterwise as cw
 from clusterwise.exceptions import CapReachedWarning
-from clusterwise.papers.ncp import NCP as Network
+from clusterwise.papers.ncp import NCPNetwork
 from clusterwise.partition import canonical_labels
 
 
@@ -32,22 +32,22 @@ def three() -> np.ndarray:
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The options of each run of the network."""
     seen: list[dict[str, Any]] = []
-    original = Network.infer
+    original = NCPNetwork.infer
 
-    def spy(self: Network, *args: Any, **kwargs: Any) -> Any:
+    def spy(self: NCPNetwork, *args: Any, **kwargs: Any) -> Any:
         seen.append(kwargs)
         return original(self, *args, **kwargs)
 
-    monkeypatch.setattr(Network, "infer", spy)
+    monkeypatch.setattr(NCPNetwork, "infer", spy)
     return seen
 
 
 def test_options_reach_the_loop(weights: Path, three: np.ndarray, calls: list[dict[str, Any]]) -> None:
-    cw.NCP(n_orders=3, greedy=True, weights=weights, max_clusters=7).fit(three)
-    cw.NCP(n_orders=4, greedy=False, weights=weights).fit(three)
-    assert [(call["n_orders"], call["greedy"], call["max_clusters"]) for call in calls] == [
-        (3, True, 7),
-        (4, False, 100),
+    cw.NCP(n_orders=3, winner="likeliest", weights=weights, max_clusters=7).fit(three)
+    cw.NCP(n_orders=4, weights=weights).fit(three)
+    assert [(call["n_orders"], call["winner"], call["max_clusters"]) for call in calls] == [
+        (3, "likeliest", 7),
+        (4, "agreeing", 100),
     ]
 
 
@@ -55,14 +55,12 @@ def test_the_posterior_is_drawn_when_it_is_asked_for(
     weights: Path, three: np.ndarray, calls: list[dict[str, Any]]
 ) -> None:
     options: dict[str, Any] = {"n_orders": 6, "weights": weights, "random_state": 0, "refine": None}
-    greedy = cw.NCP(greedy=True, **options).fit(three)
+    estimator = cw.NCP(**options).fit(three)
     assert [call["n_draws"] for call in calls] == [0]
-    posterior = greedy.k_posterior_
-    assert greedy.k_posterior_ == posterior
-    assert greedy.sample_partitions(6).k_posterior == pytest.approx(posterior)
+    posterior = estimator.k_posterior_
+    assert estimator.k_posterior_ == posterior
+    assert estimator.sample_partitions(6).k_posterior == pytest.approx(posterior)
     assert [call["n_draws"] for call in calls] == [0, 6]  # and drawn once
-    drawn = cw.NCP(greedy=False, **options).fit(three)
-    assert drawn.k_posterior_ == posterior
 
 
 def test_the_partition_has_the_probability_that_is_reported(weights: Path, three: np.ndarray) -> None:

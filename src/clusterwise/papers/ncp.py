@@ -9,14 +9,14 @@ Objective: - log p(c_n | c_{1:n-1}, x) of the true label, averaged over position
 labels are drawn from these probabilities in several random orders, all at once; each order gives a partition
 with its probability, and one of them is the answer (``inference_of_draws``).
 
-=========  ===================================================================  ================================
-symbol     meaning                                                              here
-=========  ===================================================================  ================================
-h(x_i)     what a point adds to its cluster; H_k = sum of them                  ``h``; ``EncodedPoints.in_cluster``
-u(x_i)     what a point adds to what is unassigned; U = sum of them             ``u``; ``EncodedPoints.in_rest``
-g(H_k)     what a cluster adds to all clusters; G = sum of them                 ``g``; ``cluster_terms``
-f(G, U)    logit of a choice                                                    ``f``; ``logits``
-=========  ===================================================================  ================================
+=========  ==============================================================  ==============================
+symbol     meaning                                                         here
+=========  ==============================================================  ==============================
+h(x_i)     what a point adds to its cluster; H_k = sum of them             ``h``; ``PointTerms.in_cluster``
+u(x_i)     what a point adds to what is unassigned; U = sum of them        ``u``; ``PointTerms.in_rest``
+g(H_k)     what a cluster adds to all clusters; G = sum of them            ``g``; ``cluster_terms``
+f(G, U)    logit of a choice                                               ``f``; ``logits``
+=========  ==============================================================  ==============================
 
 Sums commute with linear maps, so nothing wider than a hidden layer is ever summed: a point is kept as
 W h(x) with W the first matrix of g, and a cluster as its *term* V g(H_k), with V the columns of f's first
@@ -29,7 +29,7 @@ of the same objective, with less correlated terms than all positions of one orde
 order has no choice and is not trained on. (3) x_n itself belongs neither to U nor to the clusters when its
 choice is weighed. (4) The coordinates enter with sines and cosines (``n_wavelengths``), as in the other
 networks here; ``n_wavelengths = 0`` is the plain multilayer perceptron. (5) The paper's answer is the most
-probable of the partitions; ours agrees most with the others, each weighted by its probability to the power 1/T.
+probable of the partitions; ours agrees most with the others, by their probabilities to the power 1/T.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class NCPConfig:
 # -- network -----------------------------------------------------------------------------------------
 
 
-class EncodedPoints(NamedTuple):
+class PointTerms(NamedTuple):
     """B data sets point by point, in the units of the first hidden layers of g and f."""
 
     in_cluster: Tensor  # (B, N, width), W h(x_i)
@@ -132,10 +132,10 @@ class NCPNetwork(AmortizedModel):
         self.g = Layers(nn.Linear(config.h_size, config.width), [*hidden, config.g_size])
         self.f = Layers(nn.Linear(config.g_size + config.u_size, config.width), [*hidden, 1])
 
-    def encode(self, points: Tensor) -> EncodedPoints:
+    def encode(self, points: Tensor) -> PointTerms:
         """Points (B, N, d) in the units in which they are summed."""
         reads_u = self.f.first.weight[:, self.config.g_size :]
-        return EncodedPoints(self.h.then(points, self.g.first.weight), self.u.then(points, reads_u))
+        return PointTerms(self.h.then(points, self.g.first.weight), self.u.then(points, reads_u))
 
     def term_map(self) -> tuple[Tensor, Tensor]:
         """The last layer of g and the part of f's first that reads G, as one linear map: weight and bias."""
@@ -200,7 +200,7 @@ def draw_positions(n_sets: int, n_positions: int, n_points: int, generator: torc
 
 
 def choice_log_probabilities(
-    model: NCPNetwork, encoded: EncodedPoints, labels: Tensor, positions: Positions
+    model: NCPNetwork, encoded: PointTerms, labels: Tensor, positions: Positions
 ) -> tuple[Tensor, Tensor]:
     """Log probability of every choice at the given positions, and the true choice.
 
