@@ -11,8 +11,9 @@ import pandas as pd
 import pytest
 from sklearn.decomposition import PCA
 
+from clusterwise._extras import import_extra
 from clusterwise.exceptions import InvalidDataError, MissingDependencyError
-from clusterwise.plotting.plane import import_matplotlib, points_of_fit, project, thin_out
+from clusterwise.plotting.plane import points_of_fit, project, thin_out
 
 
 def test_one_or_two_features_are_drawn_as_they_are() -> None:
@@ -82,4 +83,4 @@ def test_names_of_a_data_frame_and_wrong_rows() -> None:
 def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.ticker", None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'clusterwise\[plot\]'"):
-        import_matplotlib("matplotlib.ticker")
+        import_extra("matplotlib.ticker", "pictures")

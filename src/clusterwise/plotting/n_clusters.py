@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from clusterwise._extras import import_extra
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.plotting.palette import BASE, QUIET
-from clusterwise.plotting.plane import import_matplotlib, open_axes
+from clusterwise.plotting.plane import open_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,7 +63,9 @@ class KPosteriorDisplay:
             ax.set_xticks(ks)
         else:
             least = max(MIN_NUMBERED, sorted(heights)[-2])
-            ax.xaxis.set_major_locator(import_matplotlib("matplotlib.ticker").MaxNLocator(integer=True))
+            ax.xaxis.set_major_locator(
+                import_extra("matplotlib.ticker", "pictures").MaxNLocator(integer=True)
+            )
         for k, height in zip(ks, heights, strict=True):
             if height >= least or k == self.n_clusters:
                 ax.annotate(f"{height:.2f}", (k, height), ha="center", va="bottom", fontsize=8)
@@ -102,7 +105,7 @@ class HistoryDisplay:
     def plot(self, axes: tuple[Axes, Axes] | None = None) -> Self:
         """Draw on two given axes, or on those of a new figure."""
         if axes is None:
-            pyplot, heights = import_matplotlib("matplotlib.pyplot"), (2, 1)
+            pyplot, heights = import_extra("matplotlib.pyplot", "pictures"), (2, 1)
             _, axes = pyplot.subplots(
                 2, 1, sharex=True, figsize=(6, 4), height_ratios=heights, layout="constrained"
             )
@@ -116,7 +119,7 @@ class HistoryDisplay:
             above.scatter(epochs[at], ks[at], marker=marker, color=colour, label=label, zorder=3)
         above.set_ylabel("clusters")
         above.set_ylim(0, None)
-        above.yaxis.set_major_locator(import_matplotlib("matplotlib.ticker").MaxNLocator(integer=True))
+        above.yaxis.set_major_locator(import_extra("matplotlib.ticker", "pictures").MaxNLocator(integer=True))
         above.legend(frameon=False, fontsize=8, loc="lower right")
         below.plot(epochs, loss, color=BASE[2] if loss.any() else QUIET, linewidth=1.2)
         below.set_ylabel("loss")

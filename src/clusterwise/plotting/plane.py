@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.decomposition import PCA
 
-from clusterwise.exceptions import InvalidDataError, MissingDependencyError
+from clusterwise._extras import import_extra
+from clusterwise.exceptions import InvalidDataError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["import_matplotlib", "open_axes", "points_of_fit", "project", "thin_out"]
-
-
-def import_matplotlib(module: str) -> Any:
-    """A module of matplotlib, or an error that says how to install it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise MissingDependencyError(
-            "pictures need matplotlib, which is not installed; run: pip install 'clusterwise[plot]'"
-        ) from error
+__all__ = ["open_axes", "points_of_fit", "project", "thin_out"]
 
 
 def open_axes(ax: Axes | None, width: float, height: float) -> Axes:
     """The given axes, or those of a new figure; without a frame above and to the right."""
     if ax is None:
-        pyplot = import_matplotlib("matplotlib.pyplot")
+        pyplot = import_extra("matplotlib.pyplot", "pictures")
         _, ax = pyplot.subplots(figsize=(width, height), layout="constrained")
     assert ax is not None
     ax.spines[["top", "right"]].set_visible(False)

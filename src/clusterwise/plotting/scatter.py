@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from clusterwise._extras import import_extra
 from clusterwise.plotting.palette import cluster_colour, cluster_marker
-from clusterwise.plotting.plane import import_matplotlib, open_axes, points_of_fit, project, thin_out
+from clusterwise.plotting.plane import open_axes, points_of_fit, project, thin_out
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -144,7 +145,7 @@ class ClusterDisplay:
             ax.scatter(x, y, s=sizes[chosen], c=c, alpha=opacities[chosen], **style)
 
     def _draw_ellipses(self, ax: Axes) -> None:
-        patches = import_matplotlib("matplotlib.patches")
+        patches = import_extra("matplotlib.patches", "pictures")
         style = {"fill": False, "edgecolor": "#202428", "linewidth": 0.8, "alpha": 0.7}
         for mean, covariance in zip(*self.gaussians or ((), ()), strict=True):
             variances, directions = np.linalg.eigh(covariance)
@@ -165,7 +166,7 @@ class ClusterDisplay:
 
     def _number_clusters(self, ax: Axes, middles: np.ndarray) -> None:
         """Write each cluster's number in its middle, or above a single row; no legend to look up."""
-        effects = import_matplotlib("matplotlib.patheffects")
+        effects = import_extra("matplotlib.patheffects", "pictures")
         sizes = np.bincount(self.labels, minlength=len(middles))
         style: Any = {"ha": "center", "va": "center", "fontweight": "bold", "color": "#101214"}
         style |= {"fontsize": 11 if len(middles) <= 12 else 8, "textcoords": "offset points"}
@@ -200,7 +201,7 @@ def _gaussians_of(points: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, n
 
 
 def _tidy_axes(ax: Axes, points: np.ndarray, names: tuple[str, str]) -> None:
-    ticker = import_matplotlib("matplotlib.ticker")
+    ticker = import_extra("matplotlib.ticker", "pictures")
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(ticker.MaxNLocator(nbins=5))
         formatter = ticker.ScalarFormatter(useOffset=False)

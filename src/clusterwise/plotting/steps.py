@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from clusterwise._extras import import_extra
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.plotting.palette import QUIET, cluster_colour
-from clusterwise.plotting.plane import import_matplotlib, points_of_fit, project, thin_out
+from clusterwise.plotting.plane import points_of_fit, project, thin_out
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,7 +80,7 @@ class StepsDisplay:
         n_rows = math.ceil(n_panels / n_columns)
         if figure is None:
             size = (2.1 * n_columns, 2.1 * n_rows)
-            figure = import_matplotlib("matplotlib.pyplot").figure(figsize=size, layout="constrained")
+            figure = import_extra("matplotlib.pyplot", "pictures").figure(figsize=size, layout="constrained")
         assert figure is not None
         axes = figure.subplots(n_rows, n_columns, squeeze=False, sharex=True, sharey=True).ravel()
         n = len(self.labels)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from clusterwise._extras import import_extra
 from clusterwise.clusterer.condensed import stems_of
 from clusterwise.clusterer.judged_tree import JudgedTree
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.plotting.palette import cluster_colour
-from clusterwise.plotting.plane import import_matplotlib, open_axes
+from clusterwise.plotting.plane import open_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,8 +52,8 @@ class TreeDisplay:
         """Draw on given axes, or on those of a new figure."""
         ax = open_axes(ax, 7, 3.6)
         tree, branches = self.tree, stems_of(self.tree.nodes)
-        shade = import_matplotlib("matplotlib.cm").ScalarMappable(
-            import_matplotlib("matplotlib.colors").Normalize(0, 1), "Blues"
+        shade = import_extra("matplotlib.cm", "pictures").ScalarMappable(
+            import_extra("matplotlib.colors", "pictures").Normalize(0, 1), "Blues"
         )
         for branch in branches:
             score = float(tree.scores[branch.best(tree.scores)])
@@ -79,7 +80,7 @@ class TreeDisplay:
 
 
 def _draw_box(ax: Axes, branch: Any, **style: Any) -> None:
-    patches, corner = import_matplotlib("matplotlib.patches"), (branch.start, -branch.depth - 0.94)
+    patches, corner = import_extra("matplotlib.patches", "pictures"), (branch.start, -branch.depth - 0.94)
     ax.add_patch(patches.Rectangle(corner, branch.end - branch.start, 0.88, **style))
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib import import_module, resources
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
+from clusterwise._extras import import_extra
 from clusterwise._files import whole_or_nothing
-from clusterwise.exceptions import InvalidDataError, MissingDependencyError
+from clusterwise.exceptions import InvalidDataError
 from clusterwise.plotting.plane import points_of_fit
 from clusterwise.report import contents, pictures
 from clusterwise.report.differences import HEIGHT, compared, differences, telling
@@ -26,12 +27,7 @@ MOST_NAMED = 30  # columns in use
 
 
 def _template() -> Any:
-    try:
-        jinja2 = import_module("jinja2")
-    except ImportError as error:
-        raise MissingDependencyError(
-            "reports need jinja2, which is not installed; run: pip install 'clusterwise[report]'"
-        ) from error
+    jinja2 = import_extra("jinja2", "reports")
     text = (resources.files("clusterwise.report") / "report.html").read_text(encoding="utf-8")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True

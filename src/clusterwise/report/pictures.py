@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from clusterwise._extras import import_extra
 from clusterwise.plotting import ClusterDisplay, KPosteriorDisplay, StepsDisplay
 from clusterwise.plotting.palette import BASE
-from clusterwise.plotting.plane import import_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,7 +25,7 @@ DPI = 190
 
 def _new_figure(width: float, height: float) -> Figure:
     """Return a figure that pyplot does not know of, so that it needs no closing and no backend."""
-    figure: Figure = import_matplotlib("matplotlib.figure").Figure(
+    figure: Figure = import_extra("matplotlib.figure", "pictures").Figure(
         figsize=(width, height), layout="constrained"
     )
     return figure
@@ -54,7 +54,7 @@ def confidence_picture(probabilities: np.ndarray) -> str:
     ax.hist(probabilities, bins=np.linspace(0, 1, 26).tolist(), color=BASE[0])
     ax.set_yscale("log")
     ax.set_ylim(bottom=0.7)
-    ticker = import_matplotlib("matplotlib.ticker")
+    ticker = import_extra("matplotlib.ticker", "pictures")
     ax.yaxis.set_major_formatter(ticker.FuncFormatter(lambda count, _: f"{count:,.0f}"))
     ax.set_xlim(0, 1)
     ax.set_xlabel("probability of the label")

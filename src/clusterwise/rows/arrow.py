@@ -7,9 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from clusterwise._extras import import_extra
 from clusterwise.exceptions import InvalidDataError
 from clusterwise.rows.base import Batch, LocalSource, rows_at_once
-from clusterwise.tables.files import import_or_say
 
 __all__ = ["ArrowSource", "open_parquet"]
 
@@ -22,8 +22,8 @@ def open_parquet(path: str | Path) -> ArrowSource:
     path = Path(path)
     if not path.exists():
         raise InvalidDataError(f"there is no file {path}; check the name and the folder.")
-    datasets = import_or_say("pyarrow.dataset", "parquet files")
-    arrow = import_or_say("pyarrow", "parquet files")
+    datasets = import_extra("pyarrow.dataset", "parquet files")
+    arrow = import_extra("pyarrow", "parquet files")
     try:
         files = sorted(map(str, path.rglob("*.parquet"))) if path.is_dir() else str(path)
         if not files:
@@ -66,7 +66,7 @@ class ArrowSource(LocalSource):
 
     def _checked(self, place: str, read: Any, *arguments: Any) -> Any:
         """What ``read`` returns; Arrow's errors come out as ours, with the name of the file."""
-        arrow = import_or_say("pyarrow", "parquet files")
+        arrow = import_extra("pyarrow", "parquet files")
         try:
             return read(*arguments)
         except (arrow.ArrowInvalid, arrow.ArrowTypeError, arrow.ArrowKeyError, OSError) as error:
@@ -82,7 +82,7 @@ class ArrowSource(LocalSource):
 
     def batches(self) -> Iterator[Batch]:
         """All batches in order."""
-        arrow = import_or_say("pyarrow", "parquet files")
+        arrow = import_extra("pyarrow", "parquet files")
         for fragment, place, start in self._fragments:
             found = fragment.physical_schema
             missing = [label for label in self.names if label not in found.names]
@@ -104,13 +104,13 @@ class ArrowSource(LocalSource):
         machine that costs memory and saves no time, so that files of it are read page by page.
         """
         schema, size = self.dataset.schema, rows_at_once(self.n_features)
-        datasets = import_or_say("pyarrow.dataset", "parquet files")
+        datasets = import_extra("pyarrow.dataset", "parquet files")
         local = (
             isinstance(fragment, datasets.ParquetFileFragment) and fragment.filesystem.type_name == "local"
         )
         found = fragment.physical_schema
         if local and all(found.field(name).type == schema.field(name).type for name in self.names):
-            parquet = import_or_say("pyarrow.parquet", "parquet files")
+            parquet = import_extra("pyarrow.parquet", "parquet files")
             file = parquet.ParquetFile(fragment.path, buffer_size=BYTES_AT_ONCE, pre_buffer=False)
             groups = [group.id for group in fragment.row_groups]
             return iter(file.iter_batches(size, groups, list(self.names), use_threads=False))
@@ -130,7 +130,7 @@ class ArrowSource(LocalSource):
 
 def _length(fragment: Any) -> int:
     """Rows of a fragment, perhaps of some row groups of a Parquet file: ``count_rows`` counts all of them."""
-    datasets = import_or_say("pyarrow.dataset", "parquet files")
+    datasets = import_extra("pyarrow.dataset", "parquet files")
     if isinstance(fragment, datasets.ParquetFileFragment):
         return sum(group.num_rows for group in fragment.row_groups)
     return int(fragment.count_rows())

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from clusterwise._extras import import_extra
 from clusterwise.rows.arrow import ArrowSource, open_parquet
 from clusterwise.rows.base import RowSource
 from clusterwise.rows.mapped import ArraySource
-from clusterwise.tables.files import import_or_say
 
 __all__ = ["LEAST_MAPPED", "as_source", "map_sets"]
 
@@ -39,7 +39,7 @@ def as_source(X: Any, always: bool = False) -> RowSource | None:
         path = Path(X)
         return open_parquet(path) if path.is_dir() or path.suffix.lower() in (".parquet", ".pq") else None
     package = kind.__module__.partition(".")[0]
-    if package == "pyarrow" and isinstance(X, import_or_say("pyarrow.dataset", "datasets").Dataset):
+    if package == "pyarrow" and isinstance(X, import_extra("pyarrow.dataset", "datasets").Dataset):
         return ArrowSource(X)
     if package in COLLECTIONS:
         source: RowSource | None = import_module(COLLECTIONS[package]).as_source(X)

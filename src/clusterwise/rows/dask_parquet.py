@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from clusterwise._extras import import_extra
 from clusterwise.rows.arrow import ArrowSource
 from clusterwise.rows.base import Batch
-from clusterwise.tables.files import import_or_say
 
 __all__ = ["ParquetPart", "parquet_parts"]
 
@@ -30,8 +30,8 @@ class ParquetPart:
     columns: tuple[str, ...]
 
     def _source(self) -> ArrowSource:
-        datasets = import_or_say("pyarrow.dataset", "parquet files")
-        fs, format = import_or_say("pyarrow.fs", "parquet files"), datasets.ParquetFileFormat()
+        datasets = import_extra("pyarrow.dataset", "parquet files")
+        fs, format = import_extra("pyarrow.fs", "parquet files"), datasets.ParquetFileFormat()
         local = self.files is None
         system = fs.LocalFileSystem() if local else fs.PyFileSystem(fs.FSSpecHandler(self.files))
         fragments = [format.make_fragment(path, system, row_groups=groups) for path, groups in self.pieces]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import io
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -13,14 +12,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from clusterwise._extras import import_extra
 from clusterwise._files import whole_or_nothing
-from clusterwise.exceptions import InvalidDataError, MissingDependencyError
+from clusterwise.exceptions import InvalidDataError
 
 __all__ = [
     "COMPRESSIONS",
     "STDIN",
     "format_of",
-    "import_or_say",
     "output_format_of",
     "write_tables",
 ]
@@ -45,8 +44,6 @@ FORMATS: dict[str, Format] = {
 OUTPUT_FORMATS = (".csv", ".tsv", ".parquet", ".arrow", ".npy")
 # Endings of compressed text, with what pyarrow calls them; zip archives are opened otherwise.
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".zip": "zip"}
-# The extra that a package comes with.
-EXTRAS = {"pyarrow": "frames", "openpyxl": "excel", "h5py": "h5ad"}
 
 
 def format_of(path: str | Path) -> Format:
@@ -80,18 +77,6 @@ def _ends(ending: str) -> str:
     return f"ends in {ending!r}" if ending else "has no ending"
 
 
-def import_or_say(module: str, purpose: str) -> Any:
-    """An optional package, imported; or an error that says which extra brings it."""
-    package = module.partition(".")[0]
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"{purpose} need {package}, which is not installed; run: "
-            f"pip install 'clusterwise[{EXTRAS[package]}]'"
-        ) from error
-
-
 def write_tables(path: str | Path, tables: Iterable[Any], n_rows: int) -> None:
     """Write pyarrow tables of the same columns, ``n_rows`` altogether, below each other; at least one.
 
@@ -112,16 +97,16 @@ def write_tables(path: str | Path, tables: Iterable[Any], n_rows: int) -> None:
 
 def _writer_of(format: Format) -> Callable[..., Any]:
     if format == "parquet":
-        return import_or_say("pyarrow.parquet", "parquet files").ParquetWriter
+        return import_extra("pyarrow.parquet", "parquet files").ParquetWriter
     if format == "arrow":
-        return import_or_say("pyarrow.ipc", "arrow files").new_file
+        return import_extra("pyarrow.ipc", "arrow files").new_file
     return partial(_csv_writer, delimiter="\t" if format == "tsv" else ",")
 
 
 @contextmanager
 def _csv_writer(path: str, schema: Any, delimiter: str) -> Iterator[Any]:
     """A writer of text; floats keep every digit."""
-    text = import_or_say("pyarrow.csv", "csv files")
+    text = import_extra("pyarrow.csv", "csv files")
     header = io.StringIO()  # pyarrow would put every name in quotes
     csv.writer(header, delimiter=delimiter, lineterminator="\n").writerow(schema.names)
     options = text.WriteOptions(include_header=False, delimiter=delimiter)

@@ -24,10 +24,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from clusterwise._extras import import_extra
 from clusterwise._names import distinct_names
 from clusterwise.exceptions import FirstSheetWarning, GuessedEncodingWarning, InvalidDataError
 from clusterwise.tables.cells import GAP_WORDS, names_columns, parse_numbers, title_rows
-from clusterwise.tables.files import COMPRESSIONS, STDIN, format_of, import_or_say
+from clusterwise.tables.files import COMPRESSIONS, STDIN, format_of
 
 __all__ = ["find_layout", "read_table", "read_text"]
 
@@ -97,7 +98,7 @@ class Layout:
 
 def read_text(data: bytes, name: str, separator: str | None = None) -> Any:
     """A pyarrow table of delimited text (bytes of a file); the separator is found if it is not given."""
-    arrow, reader = import_or_say("pyarrow", "csv files"), import_or_say("pyarrow.csv", "csv files")
+    arrow, reader = import_extra("pyarrow", "csv files"), import_extra("pyarrow.csv", "csv files")
     data = _as_utf8(data, name)
     if b"\n" not in data:
         data = data.replace(b"\r", b"\n")
@@ -261,7 +262,7 @@ def _unpacked(path: Path) -> bytes:
         if kind == "zip":
             with zipfile.ZipFile(path) as archive:
                 return archive.read(_only_table(path, archive.namelist()))
-        arrow = import_or_say("pyarrow", "compressed files")
+        arrow = import_extra("pyarrow", "compressed files")
         with arrow.CompressedInputStream(arrow.OSFile(str(path)), kind) as stream:
             return stream.read()
     except (OSError, EOFError, zipfile.BadZipFile) as error:
@@ -285,8 +286,8 @@ def _only_table(path: Path, names: Sequence[str]) -> str:
 
 
 def _read_arrow(path: Path, format: str) -> Any:
-    arrow = import_or_say("pyarrow", f"{format} files")
-    reader = import_or_say("pyarrow.parquet" if format == "parquet" else "pyarrow.feather", f"{format} files")
+    arrow = import_extra("pyarrow", f"{format} files")
+    reader = import_extra("pyarrow.parquet" if format == "parquet" else "pyarrow.feather", f"{format} files")
     try:
         table = reader.read_table(path)
     except (arrow.ArrowInvalid, OSError) as error:
@@ -320,7 +321,7 @@ def _read_numpy(path: Path) -> Any:
     if array.dtype.kind not in "biuf":
         raise InvalidDataError(f"{path} holds {array.dtype}, not numbers; save a 2-D array of numbers.")
     _require_shape(path, array)
-    arrow = import_or_say("pyarrow", "tables")
+    arrow = import_extra("pyarrow", "tables")
     array = array.astype(np.float64) if array.dtype.kind == "f" else array
     return arrow.table(list(map(arrow.array, array.T)), names=distinct_names([""] * array.shape[1]))
 
@@ -348,7 +349,7 @@ def _array_of_archive(path: Path, arrays: dict[str, np.ndarray]) -> np.ndarray:
 
 def _read_workbook(path: Path) -> Any:
     """The first sheet of an Excel workbook."""
-    excel, arrow = import_or_say("openpyxl", "Excel files"), import_or_say("pyarrow", "Excel files")
+    excel, arrow = import_extra("openpyxl", "Excel files"), import_extra("pyarrow", "Excel files")
     try:
         book = excel.load_workbook(path, read_only=True, data_only=True)
     except Exception as error:  # openpyxl passes on what zipfile and its XML parser say
@@ -381,7 +382,7 @@ def _read_annotated(path: Path) -> Any:
 
     A pyarrow table with the names of the cells, or X as a sparse matrix (n, d).
     """
-    h5, arrow = import_or_say("h5py", "AnnData files"), import_or_say("pyarrow", "AnnData files")
+    h5, arrow = import_extra("h5py", "AnnData files"), import_extra("pyarrow", "AnnData files")
     try:
         file = h5.File(path, "r")
     except OSError as error:
