@@ -12,7 +12,7 @@ TEST_ENV := OMP_NUM_THREADS=1 MPLBACKEND=Agg
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test unit test-slow lint types bench bench-again docs pictures train clean
+.PHONY: help demo test unit mutants test-slow lint types bench bench-again docs pictures train clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -50,6 +50,9 @@ unit: $(VENV)/.compiled
 
 test-slow: $(VENV)/.installed  ## the tests that `make test` leaves out
 	$(TEST_ENV) $(BIN)/python -m pytest -q -m slow
+
+mutants: $(VENV)/.compiled  ## changes of core files that no test notices; FILES=src/clusterwise/dp N=50 MINUTES=60
+	$(TEST_ENV) $(BIN)/python -m benchmarks.mutants $(FILES) --minutes $(or $(MINUTES),60) $(if $(N),--sample $(N))
 
 lint: $(VENV)/.installed types  ## ruff, the import contracts, mypy
 	$(BIN)/ruff check .
