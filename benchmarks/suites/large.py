@@ -113,7 +113,7 @@ def read_in_batches(method: str, n: int, d: int) -> Run:
     import pyarrow
     from pyarrow import parquet
 
-    from clusterwise.tables.files import write_tables
+    from clusterwise._files import write_tables
 
     def run(case: Case) -> Outcome:
         with contextlib.ExitStack() as stack:

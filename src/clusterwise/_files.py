@@ -1,15 +1,25 @@
-"""Files that appear whole or not at all."""
+"""Files that are written whole or not at all."""
 
 from __future__ import annotations
 
 import contextlib
+import csv
 import errno
+import io
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
-__all__ = ["require_writable", "whole_or_nothing"]
+import numpy as np
+
+from clusterwise._extras import import_extra
+from clusterwise.exceptions import InvalidDataError
+
+__all__ = ["require_table_format", "require_writable", "whole_or_nothing", "write_tables"]
+
+TABLE_FORMATS = (".csv", ".tsv", ".parquet", ".arrow", ".npy")
 
 
 def require_writable(path: Path) -> None:
@@ -44,3 +54,57 @@ def whole_or_nothing(path: str | Path) -> Iterator[Path]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def require_table_format(path: Path) -> None:
+    """Raise an error if no table can be written to a file of that name."""
+    ending = path.suffix.lower()
+    if ending not in TABLE_FORMATS:
+        ends = f"ends in {ending!r}" if ending else "has no ending"
+        raise InvalidDataError(f"{path} {ends}; results are written to one of {', '.join(TABLE_FORMATS)}.")
+
+
+def write_tables(path: str | Path, tables: Iterable[Any], n_rows: int) -> None:
+    """Write pyarrow tables of the same columns, ``n_rows`` altogether, below each other; at least one.
+
+    As csv, tsv, parquet, arrow, or their labels alone as npy; the file is there whole or not at all.
+    """
+    path = Path(path)
+    require_table_format(path)
+    with whole_or_nothing(path) as temporary:
+        if path.suffix.lower() == ".npy":
+            _write_labels(temporary, tables, n_rows)
+            return
+        iterator = iter(tables)
+        first = next(iterator)
+        with _table_writer(temporary, path.suffix.lower(), first.schema) as writer:
+            writer.write_table(first)
+            for table in iterator:
+                writer.write_table(table)
+
+
+@contextlib.contextmanager
+def _table_writer(path: Path, ending: str, schema: Any) -> Iterator[Any]:
+    """A writer of tables; floats in text keep every digit."""
+    if ending in (".parquet", ".arrow"):
+        parquet, arrow = import_extra("pyarrow.parquet", "files"), import_extra("pyarrow.ipc", "files")
+        with (parquet.ParquetWriter if ending == ".parquet" else arrow.new_file)(str(path), schema) as writer:
+            yield writer
+        return
+    text, header = import_extra("pyarrow.csv", "csv files"), io.StringIO()
+    delimiter = "\t" if ending == ".tsv" else ","
+    csv.writer(header, delimiter=delimiter, lineterminator="\n").writerow(schema.names)
+    options = text.WriteOptions(include_header=False, delimiter=delimiter)  # it would quote every name
+    with open(path, "wb") as file:
+        file.write(header.getvalue().encode("utf-8"))
+        with text.CSVWriter(file, schema, write_options=options) as writer:
+            yield writer
+
+
+def _write_labels(path: Path, tables: Iterable[Any], n_rows: int) -> None:
+    labels = np.lib.format.open_memmap(path, mode="w+", dtype=np.int32, shape=(n_rows,))
+    done = 0
+    for table in tables:
+        labels[done : done + len(table)] = table.column("label").to_numpy()
+        done += len(table)
+    labels.flush()

@@ -113,11 +113,12 @@ class NoColumnError(_Sentence, InvalidDataError):
     """All columns of a table were set aside."""
 
     set_aside: Mapping[str, str]  # why each was
+    has_texts: bool = False
     remedy: str = "name those to use with columns="
 
     def finding(self) -> str:
         reasons = [f"{name!r} {reason}" for name, reason in self.set_aside.items()]
-        if any("free text" in reason for reason in reasons):
+        if self.has_texts:
             reasons.append("texts must become numbers first, such as a TF-IDF matrix or embeddings")
         return f"no column is left to cluster by: {', '.join(reasons)}"
 

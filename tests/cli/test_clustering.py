@@ -84,6 +84,36 @@ def test_the_default_method_weighs_columns_as_in_python(run, folder):
     assert adjusted_rand_score(group, expected) > 0.9
 
 
+@pytest.mark.parametrize("ending", ["csv", "xlsx"])
+def test_a_messy_table_gives_the_labels_of_the_data_frame(run, folder, ending):
+    """Money, per cent, decimal commas and words for gaps mean the same, whoever has read them."""
+    import clusterwise as cw
+
+    rng = np.random.default_rng(2)
+    group = rng.integers(0, 3, 240)
+    money, share, weight = (
+        rng.normal(0, 1, (3, 240)) + 8 * np.array([[1, 0, 2], [0, 2, 1], [2, 1, 0]])[:, group]
+    )
+    frame = pd.DataFrame(
+        {
+            "paid": [f"${1000 * x:,.2f}" for x in money],
+            "share": [f"{x:.2f} %" if i % 20 else "n/a" for i, x in enumerate(share)],
+            "weight": [f"{x:.3f}".replace(".", ",") for x in weight],
+        }
+    )
+    if ending == "csv":
+        frame.to_csv("t.csv", index=False, sep="|")
+        read = pd.read_csv("t.csv", sep="|")
+    else:
+        pytest.importorskip("openpyxl")
+        frame.to_excel("t.xlsx", index=False)
+        read = pd.read_excel("t.xlsx")
+    result = run("cluster", f"t.{ending}", "--out", "labels.npy")
+    assert result.exit_code == 0, result.output
+    np.testing.assert_array_equal(np.load("labels.npy"), cw.Clusterer(random_state=0).fit_predict(read))
+    assert adjusted_rand_score(group, np.load("labels.npy")) == 1
+
+
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "npy"])
 def test_every_format_in_and_out(run, folder, make_weights, ending):
     points = np.random.default_rng(0).normal(size=(20, 2))

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import clusterwise as cw
-from clusterwise.tables.cells import names_columns, parse_dates, parse_numbers, title_rows
+from clusterwise.tables.cells import find_header, parse_dates, parse_numbers
 from clusterwise.tables.columns import read_columns
 from clusterwise.tables.readers import read_table, read_text
 
@@ -137,7 +137,7 @@ def test_titles_stand_above_a_table(tmp_path, ending):
     ],
 )
 def test_what_is_a_title(rows, n):
-    assert title_rows(rows) == n
+    assert find_header(rows).n_above == n
 
 
 # -- headers ----------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def test_what_is_a_title(rows, n):
     ],
 )
 def test_headers(rows, headed):
-    assert names_columns(*rows) == headed
+    assert find_header(rows).is_row == headed
 
 
 # -- dates ------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import gzip
 import io
 import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,9 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from clusterwise._files import require_table_format, write_tables
 from clusterwise.exceptions import FileFormatWarning, InvalidDataError, MissingDependencyError
-from clusterwise.tables.files import format_of, output_format_of, write_tables
-from clusterwise.tables.readers import find_layout, read_table, read_text
+from clusterwise.tables.readers import find_layout, format_of, read_table, read_text
 
 # -- text -------------------------------------------------------------------------------------------
 
@@ -330,7 +331,7 @@ def test_endings():
     with pytest.raises(InvalidDataError, match="has no ending"):
         format_of("a")
     with pytest.raises(InvalidDataError, match=r"written to one of \.csv, \.tsv, \.parquet, \.arrow, \.npy"):
-        output_format_of("a.xlsx")
+        require_table_format(Path("a.xlsx"))
 
 
 # -- results ----------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 import typer
 
-from clusterwise._files import require_writable
+from clusterwise._files import require_table_format, require_writable, write_tables
 from clusterwise.cli.large import cluster_large, open_large
 from clusterwise.cli.messages import one_line_warnings
 from clusterwise.cli.methods import choose_method, make_estimator, prepares, require_method
@@ -19,8 +19,7 @@ from clusterwise.cli.results import STDIN, result_table
 from clusterwise.cli.tables import Choice, Chosen, id_and_notes, preparation_for
 from clusterwise.cli.weights import choose_for, read_weights
 from clusterwise.exceptions import ClusterwiseError
-from clusterwise.tables.files import format_of, output_format_of, write_tables
-from clusterwise.tables.readers import read_table
+from clusterwise.tables.readers import format_of, read_table
 
 __all__ = ["cluster_file", "default_output", "summary_lines"]
 
@@ -41,7 +40,8 @@ def _check(file: Path, out: Path, report: Path | None, method: str | None, appen
         require_method(method)
     if file != STDIN and not file.is_dir():
         format_of(file)
-    if output_format_of(out) == "npy" and append:
+    require_table_format(out)
+    if out.suffix.lower() == ".npy" and append:
         raise ClusterwiseError(f"{out} holds labels alone; choose another ending for --append, such as .csv.")
     if report is not None and report.suffix.lower() not in (".html", ".htm"):
         raise ClusterwiseError(f"the report {report} must end in .html; it is an HTML page.")

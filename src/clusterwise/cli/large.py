@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import typer
 
+from clusterwise._files import write_tables
 from clusterwise.cli.methods import choose_method, make_estimator, prepares
 from clusterwise.cli.progress import progress_bar
 from clusterwise.cli.results import add_results
@@ -21,7 +22,6 @@ from clusterwise.fitting.progress import heard_by
 from clusterwise.rows import Batch, RowSource
 from clusterwise.rows.arrow import open_parquet
 from clusterwise.rows.prepared import InFeatures, PreparedSource
-from clusterwise.tables.files import write_tables
 
 __all__ = ["cluster_large", "open_large"]
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from clusterwise._names import distinct_names
 from clusterwise.exceptions import ClusterwiseError
-from clusterwise.tables.files import STDIN
+from clusterwise.tables.cells import distinct_names
+from clusterwise.tables.readers import STDIN
 
 __all__ = ["STDIN", "add_results", "result_table"]
 

@@ -59,11 +59,11 @@ def preparation_for(names: Sequence[str] | None, choice: Choice) -> TablePrepara
 
 def id_and_notes(preparation: TablePreparation, choice: Choice) -> tuple[str | None, tuple[str, ...]]:
     """The column that names the rows, and what a fitted preparation did, in words of the command line."""
-    from clusterwise.tables.choice import sentences
+    from clusterwise.tables.columns import set_aside_notes
 
     # The first column that looks like an id, if none was named.
-    like = [name for name, reason in preparation.set_aside_.items() if "like an id" in reason]
-    notes = (*sentences(preparation.set_aside_, include_option), *preparation.remarks_)
+    like = [name for name, reason in preparation.set_aside_.items() if reason.kind == "id"]
+    notes = (*set_aside_notes(preparation.set_aside_, include_option), *preparation.remarks_)
     return choice.id or next(iter(like), None), notes
 
 
@@ -85,8 +85,7 @@ def choose_features(table: Any, choice: Choice) -> Chosen:
 
 def features_as_trained(table: Any, choice: Choice, columns: Sequence[str]) -> Chosen:
     """The columns that weights were trained on, in their own units; nothing is scaled or filled in."""
-    from clusterwise.tables.choice import choose
-    from clusterwise.tables.columns import read_columns
+    from clusterwise.tables.columns import read_columns, select_columns
 
     if scipy.sparse.issparse(table):
         raise InvalidDataError("these weights take a table with named columns, not a sparse matrix.")
@@ -98,8 +97,8 @@ def features_as_trained(table: Any, choice: Choice, columns: Sequence[str]) -> C
         )
     id_name = choice.id
     if id_name is None:
-        aside = choose(read_columns(table), None, (), ())[1]
-        like = [name for name, reason in aside.items() if "like an id" in reason and name not in columns]
+        aside = select_columns(read_columns(table))[1]
+        like = [name for name, reason in aside.items() if reason.kind == "id" and name not in columns]
         id_name = like[0] if like else None
     others = [name for name in table.column_names if name not in columns and name != id_name]
     notes = [f"not used, as in training: {', '.join(map(repr, others))}."] if others else []

@@ -24,7 +24,7 @@ from clusterwise.exceptions import (
     ValuesFollowedWarning,
 )
 from clusterwise.fitting.gaps import groups_without_gap, n_far_rows, valley
-from clusterwise.tables.curves import choose_curve
+from clusterwise.tables.encoding import choose_curve
 
 __all__ = ["find_misfits", "find_misfits_of_any_shape", "rows_to_check"]
 

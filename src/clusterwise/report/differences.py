@@ -10,7 +10,7 @@ import numpy as np
 from clusterwise.plotting.palette import cluster_colour
 from clusterwise.report.contents import show_number
 from clusterwise.tables.columns import Column
-from clusterwise.tables.curves import spread_of
+from clusterwise.tables.encoding import spread_of
 
 __all__ = ["ClusterDifferences", "Difference", "compared", "differences", "telling"]
 

@@ -1,23 +1,27 @@
-"""Cells as people write them: words for gaps, numbers with signs of money, dates, titles above a header."""
+"""The meaning of cells as people write them: gaps, numbers with signs of money, dates, names of columns.
+
+Whoever has read a table (pyarrow, pandas, openpyxl): what its cells mean is found here, by the same rules.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 __all__ = [
     "GAP_WORDS",
-    "STYLES",
+    "Header",
+    "distinct_names",
+    "find_header",
     "is_gap",
-    "names_columns",
     "parse_dates",
     "parse_numbers",
-    "title_rows",
 ]
 
 GAP_WORDS = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-", "#n/a", "#na", "<na>"})
@@ -123,28 +127,65 @@ def parse_dates(words: Sequence[str]) -> np.ndarray | None:
     if len(matches) < len(words):
         return None
     parts = np.array([[int(match[i] or 0) for i in (1, 3, 4, 5, 6, 7)] for match in matches])
-    years, months, days = parts[:, 0], parts[:, 1], parts[:, 2]
     if pattern is YEAR_LAST:
-        front, middle, years = parts[:, 0], parts[:, 1], parts[:, 2]
+        front, middle = parts[:, 0], parts[:, 1]
         month_first = middle.max() > 12 or (front.max() <= 12 and matches[0][2] == "/")
-        months, days = (front, middle) if month_first else (middle, front)
-    if not ((months >= 1) & (months <= 12) & (days >= 1)).all():
+        parts[:, :3] = parts[:, [2, 0, 1] if month_first else [2, 1, 0]]
+    try:
+        stamps = ["{:04}-{:02}-{:02}T{:02}:{:02}:{:02}".format(*row) for row in parts.tolist()]
+        return np.array(stamps, dtype="datetime64[s]").astype(np.float64) / SECONDS_PER_DAY
+    except ValueError:  # the 31st of February
         return None
-    month_starts = ((years - 1970) * 12 + months - 1).astype("datetime64[M]").astype("datetime64[D]")
-    stamps = month_starts + (days - 1)
-    if not (stamps.astype("datetime64[M]").astype(np.int64) == (years - 1970) * 12 + months - 1).all():
-        return None  # the 31st of February
-    return np.asarray(stamps.astype(np.float64) + parts[:, 3:] @ [3600, 60, 1] / SECONDS_PER_DAY)
 
 
-# -- which row names the columns --------------------------------------------------------------------
+# -- names of columns, and the titles above them ------------------------------------------------------
 
 
-def _is_number(cell: Any) -> bool:
-    return any(not np.isnan(_in_style(str(cell), style)) for style in STYLES)
+@dataclass(frozen=True)
+class Header:
+    """Where a table begins, and what its columns are called."""
+
+    n_above: int  # rows of titles above the names, or above the first row if that holds values
+    names: list[str]  # distinct
+    is_row: bool  # whether a row holds the names
 
 
-def names_columns(first: Sequence[Any], second: Sequence[Any] | None) -> bool:
+def distinct_names(labels: Iterable[Any]) -> list[str]:
+    """Names of columns as strings; "a" becomes "a (2)" where it is taken, and nothing "column 3"."""
+    names: list[str] = []
+    taken: set[str] = set()
+    for place, label in enumerate(labels):
+        parts = label if isinstance(label, tuple) else (label,)  # several lines of header in pandas
+        base = ", ".join(str(part) for part in parts) or f"column {place}"
+        name, count = base, 2
+        while name in taken:
+            name, count = f"{base} ({count})", count + 1
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+def find_header(rows: Sequence[Sequence[Any]]) -> Header:
+    """The header among the first rows of a table, whoever has read them; titles may stand above it.
+
+    In titles less is filled in than in the rows below; the first of these must name the columns, or there
+    are no titles.
+    """
+    filled = [sum(not is_gap(cell) for cell in row) for row in rows]
+    start = next((place for place, count in enumerate(filled) if count > max(filled) / 2), 0)
+    titles = [row for row, count in zip(rows[:start], filled, strict=False) if count]
+    if any(is_gap(row[0]) or _is_number(row[0]) for row in titles):
+        start = 0
+    for above in (start, 0):
+        below = next((row for row, n in zip(rows[above + 1 :], filled[above + 1 :], strict=True) if n), None)
+        is_row = _names_columns(rows[above], below)
+        if is_row and below is not None:
+            break
+    cells = ("" if cell is None or cell != cell or not is_row else str(cell).strip() for cell in rows[above])
+    return Header(above, distinct_names(cells), is_row)
+
+
+def _names_columns(first: Sequence[Any], second: Sequence[Any] | None) -> bool:
     """Whether the first of two rows names the columns.
 
     It does if none of its cells is a number, if one is text above a number, or if its cells count on from
@@ -152,7 +193,7 @@ def names_columns(first: Sequence[Any], second: Sequence[Any] | None) -> bool:
     """
     present = [cell for cell in first if not is_gap(cell)]
     if not present:
-        return second is not None and not all(map(is_gap, second))
+        return second is not None
     if not any(map(_is_number, present)):
         return True
     below = [] if second is None else list(second)
@@ -162,24 +203,13 @@ def names_columns(first: Sequence[Any], second: Sequence[Any] | None) -> bool:
     return _counts_on(first) and second is not None and not _counts_on(below)
 
 
+def _is_number(cell: Any) -> bool:
+    return any(not np.isnan(_in_style(str(cell), style)) for style in STYLES)
+
+
 def _counts_on(row: Sequence[Any]) -> bool:
     cells = ["" if cell is None else str(cell).strip() for cell in row]
     cells = cells[1:] if cells and cells[0] == "" else cells  # an index without a name
     if len(cells) < 2 or not all(cell.isdecimal() for cell in cells):
         return False
     return all(int(after) - int(before) == 1 for before, after in itertools.pairwise(cells))
-
-
-def title_rows(rows: Sequence[Sequence[Any]]) -> int:
-    """How many of the first rows are titles: in them less is filled in than in the header below.
-
-    The first rows of a table, those that are empty among them. 0 if what follows names no columns.
-    """
-    filled = [sum(not is_gap(cell) for cell in row) for row in rows]
-    width = max(filled, default=0)
-    start = next((place for place, count in enumerate(filled) if count > width / 2), 0)
-    for row, count in zip(rows[:start], filled, strict=False):
-        if count and (is_gap(row[0]) or _is_number(row[0])):
-            return 0
-    below = [row for row, count in zip(rows[start:], filled[start:], strict=True) if count][:2]
-    return start if len(below) == 2 and names_columns(*below) else 0

@@ -1,27 +1,29 @@
-"""Whatever holds a table (data frame, array, lists) as a list of columns of four kinds."""
+"""The columns of whatever holds a table (data frame, array, lists), and which of them take part."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import scipy.sparse
 
-from clusterwise._names import distinct_names
-from clusterwise.exceptions import InvalidDataError
-from clusterwise.tables.cells import is_gap, parse_dates, parse_numbers, title_rows
+from clusterwise.exceptions import InvalidDataError, UnknownColumnError
+from clusterwise.tables.cells import distinct_names, find_header, is_gap, parse_dates, parse_numbers
 
 __all__ = [
     "Column",
     "Kind",
+    "Reason",
     "TableColumns",
     "read_columns",
     "require_table",
+    "select_columns",
+    "set_aside_notes",
     "with_plain_names",
 ]
 
@@ -31,6 +33,19 @@ MICROSECONDS_PER_DAY = 86_400_000_000
 # What pandas calls columns without a name: there are many where a title stands above the header.
 UNNAMED = re.compile(r"Unnamed: \d+")
 ROWS_BELOW_TITLES = 20
+# A column without values in more than this share of the rows says more about who filled it in.
+MAX_MISSING = 0.6
+# Words with more different values than this, or than this share of the rows, are names or texts.
+MAX_LEVELS = 50
+MAX_LEVELS_SHARE = 0.25
+FEW_LEVELS = 12  # this many are a category however few the rows are
+# Nearly every row has a value of its own; such values are texts if they have this many words on average.
+UNIQUE = 0.95
+WORDS_OF_TEXT = 2.5
+# Below this many rows nothing can be said from how often values occur.
+MIN_ROWS = 10
+ID_NAME = re.compile(r"(^|[\W_])(id|ids|uuid|guid|key|index|idx|rownames?|unnamed: \d+|nr|no)$", re.I)
+CAMEL_ID_NAME = re.compile(r"[a-z](Id|ID|Key|Uuid|UUID)$")
 
 
 @dataclass(frozen=True)
@@ -101,46 +116,39 @@ def read_columns(X: Any, name: str = "X", styles: Mapping[str, str] | None = Non
     styles = styles or {}
     frame = nw.from_native(with_plain_names(X), pass_through=True)
     if isinstance(frame, nw.DataFrame):
-        n_above, names = _titles(frame)
-        below = frame[n_above:] if n_above else frame
-        read = [
-            _below_titles(_frame_column(label, below[real], styles.get(label)), n_above)
-            for label, real in zip(names, frame.columns, strict=True)
-        ]
-        return _checked(TableColumns(tuple(read), len(frame), named=True), name)
-    if isinstance(X, np.ndarray) and X.dtype.names is not None:
-        read = [_array_column(label, X[label], styles.get(label)) for label in X.dtype.names]
-        return _checked(TableColumns(tuple(read), len(X), named=True), name)
-    array = _as_array(X, name)
-    labels = [f"x{place}" for place in range(array.shape[1])]
-    named = zip(labels, array.T, strict=True)
-    read = [_array_column(label, cells, styles.get(label)) for label, cells in named]
-    return _checked(TableColumns(tuple(read), len(array), named=False), name)
+        columns, n_rows, named = _frame_columns(frame, styles), len(frame), True
+    elif isinstance(X, np.ndarray) and X.dtype.names is not None:
+        columns = [_array_column(label, X[label], styles.get(label)) for label in X.dtype.names]
+        n_rows, named = len(X), True
+    else:
+        array = _as_array(X, name)
+        cells = {f"x{place}": values for place, values in enumerate(array.T)}
+        columns = [_array_column(label, values, styles.get(label)) for label, values in cells.items()]
+        n_rows, named = len(array), False
+    if n_rows == 0 or not columns:
+        what = "sample" if n_rows == 0 else "feature"
+        raise InvalidDataError(
+            f"Found array with 0 {what}(s) (shape={(n_rows, len(columns))}) while a minimum of 1 is required "
+            "by TablePreparation."
+        )
+    return TableColumns(tuple(columns), n_rows, named)
 
 
-def _titles(frame: Any) -> tuple[int, list[str]]:
-    """How many rows of a data frame are above its first row of values, and the names of its columns.
+def _frame_columns(frame: Any, styles: Mapping[str, str]) -> list[Column]:
+    """Columns of a data frame; those of a title above the header of a file count as gaps.
 
-    A title above the header of a file gives pandas columns without names, and the header as a row.
+    It gives pandas columns without names, and the header as a row.
     """
-    names = frame.columns
-    if not any(map(UNNAMED.fullmatch, names)):
-        return 0, names
-    labels = [None if UNNAMED.fullmatch(label) else label for label in names]
-    rows = [labels, *frame[:ROWS_BELOW_TITLES].rows()]
-    n_above = title_rows(rows)
-    return n_above, distinct_names(
-        "" if is_gap(cell) else str(cell) for cell in rows[n_above]
-    ) if n_above else names
-
-
-def _below_titles(column: Column, n_above: int) -> Column:
-    """The column with gaps in the rows of titles."""
-    if n_above == 0:
-        return column
-    gaps = np.full(n_above, np.nan if column.values.dtype.kind == "f" else None)
-    stray = tuple((row + n_above, word) for row, word in column.stray)
-    return replace(column, values=np.concatenate([gaps, column.values]), stray=stray)
+    labels = [None if UNNAMED.fullmatch(label) else label for label in frame.columns]
+    names, n_above = frame.columns, 0
+    if None in labels:
+        header = find_header([labels, *frame[:ROWS_BELOW_TITLES].rows()])
+        if header.n_above:
+            names, n_above = header.names, header.n_above
+    return [
+        _frame_column(name, frame[label], styles.get(name), n_above)
+        for name, label in zip(names, frame.columns, strict=True)
+    ]
 
 
 def with_plain_names(X: Any) -> Any:
@@ -179,21 +187,10 @@ def _as_array(X: Any, name: str) -> np.ndarray:
     return array
 
 
-def _checked(table: TableColumns, name: str) -> TableColumns:
-    if table.n_rows == 0 or not table.columns:
-        shape = (table.n_rows, len(table.columns))
-        what = "sample" if table.n_rows == 0 else "feature"
-        raise InvalidDataError(
-            f"Found array with 0 {what}(s) (shape={shape}) while a minimum of 1 is required by "
-            "TablePreparation."
-        )
-    return table
-
-
 # -- one column ------------------------------------------------------------------------------------
 
 
-def _frame_column(name: str, series: Any, style: str | None) -> Column:
+def _frame_column(name: str, series: Any, style: str | None, n_above: int) -> Column:
     kind = series.dtype
     if kind.is_numeric() or kind == nw.Boolean:
         return Column(name, "number", _floats(series))
@@ -205,11 +202,10 @@ def _frame_column(name: str, series: Any, style: str | None) -> Column:
     if kind == nw.Duration:
         return Column(name, "number", _floats(series.dt.total_microseconds()) / 1e6)
     if kind in (nw.Categorical, nw.Enum):
-        words = np.full(len(series), None, dtype=object)
-        words[:] = [None if cell is None or cell != cell else str(cell) for cell in series.to_list()]
-        return Column(name, "words", words, declared=True)
+        words = [None if cell is None or cell != cell else str(cell) for cell in series.to_list()]
+        return Column(name, "words", np.array(words, dtype=object), declared=True)
     if kind in (nw.String, nw.Object, nw.Unknown):
-        return _object_column(name, series.to_list(), style)
+        return _object_column(name, [None] * n_above + series.to_list()[n_above:], style)
     return Column(name, "other", np.full(len(series), None, dtype=object))
 
 
@@ -241,12 +237,8 @@ def _object_column(name: str, cells: list[Any], style: str | None) -> Column:
     if any(isinstance(cell, (list, tuple, set, dict, bytes, np.ndarray)) for cell in cells):
         return Column(name, "other", np.full(len(cells), None, dtype=object))
     present = [place for place, cell in enumerate(cells) if not is_gap(cell)]
+    words = [str(int(cell) if isinstance(cell, bool) else cell) for cell in map(cells.__getitem__, present)]
     values = np.full(len(cells), np.nan)
-    plain = _plain_numbers([cells[place] for place in present])
-    if plain is not None:
-        values[present] = plain
-        return Column(name, "number", values)
-    words = [str(cells[place]) for place in present]
     parsed = parse_numbers(words, style)
     if parsed is None or np.isnan(parsed[0]).any():
         days = parse_dates(words)
@@ -258,15 +250,133 @@ def _object_column(name: str, cells: list[Any], style: str | None) -> Column:
         stray = tuple((present[place], words[place]) for place in np.flatnonzero(np.isnan(parsed[0])))
         return Column(name, "number", values, stray=stray, style=style)
     texts = np.full(len(cells), None, dtype=object)
-    texts[present] = words
+    texts[present] = [str(cells[place]) for place in present]
     return Column(name, "words", texts)
 
 
-def _plain_numbers(cells: list[Any]) -> np.ndarray | None:
-    """Cells (m) that are all numbers, or written as Python writes them; else None."""
-    if any(isinstance(cell, str) and "_" in cell for cell in cells):
-        return None  # Python reads 12_34 as a number; in a table it is a name
-    try:
-        return np.array([float(cell) for cell in cells], dtype=np.float64)
-    except (TypeError, ValueError):
+# -- which columns take part -------------------------------------------------------------------------
+
+ReasonKind = Literal[
+    "not selected", "empty", "gaps", "constant", "id", "dates", "text", "words", "mixed", "other"
+]
+# No wish makes these take part; and numbers among words would not become numbers by it.
+FINAL = ("empty", "constant", "other")
+NO_REMEDY = (*FINAL, "mixed")
+
+
+class Reason(str):
+    """Why a column is set aside: what follows its name in a sentence, and of what kind that is."""
+
+    kind: ReasonKind
+
+    def __new__(cls, text: str, kind: ReasonKind) -> Self:
+        reason = super().__new__(cls, text)
+        reason.kind = kind
+        return reason
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Reason, (str(self), self.kind)
+
+
+def _looks_like_id(column: Column, named: bool) -> bool:
+    values = column.values[~column.missing]
+    if not named or len(values) < MIN_ROWS or not np.array_equal(values, np.round(values)):
+        return False
+    distinct = np.unique(values)
+    if len(distinct) < UNIQUE * len(values):
+        return False
+    is_range = len(distinct) == len(values) and distinct[-1] - distinct[0] == len(distinct) - 1
+    called_so = column.name.strip() == "" or ID_NAME.search(column.name) or CAMEL_ID_NAME.search(column.name)
+    return is_range or bool(called_so)
+
+
+def _reason(column: Column, named: bool) -> Reason | None:
+    """Why a column does not take part unless asked for; None if it does."""
+    missing = column.missing
+    present = column.values[~missing]
+    if column.kind == "other":
+        return Reason("holds neither numbers nor words", "other")
+    if len(present) == 0:
+        return Reason("is empty", "empty")
+    if missing.mean() > MAX_MISSING:
+        return Reason(f"is empty in {100 * missing.mean():.0f} % of the rows", "gaps")
+    if column.kind == "date":
+        return Reason("holds dates", "dates")
+    if column.kind == "number":
+        if present.min() == present.max():
+            return Reason("has the same value in every row", "constant")
+        return Reason("numbers the rows, like an id", "id") if _looks_like_id(column, named) else None
+    return _reason_of_words(present, column.declared)
+
+
+def _reason_of_words(words: np.ndarray, declared: bool) -> Reason | None:
+    """The same for words (n,); ``declared`` says that their type is a category."""
+    n_levels = len(set(words))
+    if n_levels == 1:
+        return Reason("has the same value in every row", "constant")
+    is_category, is_unique = declared or n_levels <= FEW_LEVELS, n_levels > UNIQUE * len(words)
+    if is_unique and not is_category and np.mean([len(word.split()) for word in words]) >= WORDS_OF_TEXT:
+        return Reason("holds free text", "text")
+    if is_unique and (not is_category or len(words) >= MIN_ROWS):
+        return Reason("has a different value in nearly every row, like an id", "id")
+    if is_category or n_levels <= min(MAX_LEVELS, MAX_LEVELS_SHARE * len(words)):
         return None
+    others = [word for word in words if parse_numbers([word]) is None]
+    if len(others) < len(words) / 2:
+        return Reason(
+            f"has {n_levels:,} different words, most of them numbers; to use these, empty the cells like "
+            f"{others[0][:40]!r}",
+            "mixed",
+        )
+    return Reason(f"has {n_levels:,} different words", "words")
+
+
+def _places(table: TableColumns, wanted: Iterable[str], parameter: str) -> list[int]:
+    """Places of columns by their names, or counted from 0."""
+    names = [column.name for column in table.columns]
+    place_of = {str(place): place for place in range(len(names))} | {
+        name: place for place, name in reversed(list(enumerate(names)))
+    }
+    for name in map(str, wanted):
+        if name not in place_of:
+            raise UnknownColumnError(parameter=parameter, column=name, known=names)
+    return [place_of[name] for name in map(str, wanted)]
+
+
+def select_columns(
+    table: TableColumns,
+    columns: Sequence[str] | None = None,
+    drop: Collection[str] = (),
+    include: Collection[str] = (),
+) -> tuple[list[int], dict[str, Reason]]:
+    """Places of the columns that take part, and for each other one by its name why it does not.
+
+    ``columns`` are all that may take part, and do whatever they look like; ``include`` only adds to
+    those that take part by themselves.
+    """
+    allowed = list(range(len(table.columns))) if columns is None else _places(table, columns, "columns")
+    selected = set(allowed) - set(_places(table, sorted(drop), "drop"))
+    forced = selected & {*_places(table, sorted(include), "include"), *([] if columns is None else allowed)}
+    used: set[int] = set()
+    set_aside: dict[str, Reason] = {}
+    for place, column in enumerate(table.columns):
+        found = (
+            _reason(column, table.named) if place in selected else Reason("was not selected", "not selected")
+        )
+        if found is None or (place in forced and found.kind not in FINAL):
+            used.add(place)
+        else:
+            set_aside[column.name] = found
+    return [place for place in allowed if place in used], set_aside  # in the order that was asked for
+
+
+def set_aside_notes(
+    set_aside: Mapping[str, Reason], include: Callable[[str], str] | None = "include=[{!r}]".format
+) -> list[str]:
+    """One line for each column that was set aside, with the way to ``include`` it where there is one."""
+    lines = []
+    for name, reason in set_aside.items():
+        if reason.kind != "not selected":
+            remedy = "" if include is None or reason.kind in NO_REMEDY else f"; use it with {include(name)}"
+            lines.append(f"column {name!r} is set aside: it {reason}{remedy}.")
+    return lines

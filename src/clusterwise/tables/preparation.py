@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Literal
@@ -15,16 +15,19 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from clusterwise.exceptions import FeatureCountError, InvalidDataError, NoColumnError
-from clusterwise.tables.choice import choose, sentences
-from clusterwise.tables.columns import Column, TableColumns, read_columns
-from clusterwise.tables.encoding import Encoding, fit_encoding
-from clusterwise.tables.levels import Levels, RowNoise
+from clusterwise.tables.columns import (
+    Column,
+    Reason,
+    TableColumns,
+    read_columns,
+    select_columns,
+    set_aside_notes,
+)
+from clusterwise.tables.encoding import Encoding, Levels, RowNoise, fit_encoding
 from clusterwise.tables.reduction import (
     Reduction,
-    fit_embedding,
     fit_imputer,
-    fit_projection,
-    fit_sparse,
+    fit_reduction,
     looks_like_embedding,
     redundancy_weights,
 )
@@ -39,11 +42,15 @@ LACKING_MUCH = 0.5
 class _Encoded:
     """How the columns in use become features: by encodings, then without gaps, weighed."""
 
-    places: tuple[int, ...]  # of the columns in use
     encodings: tuple[Encoding, ...]
     noise: RowNoise
     imputer: KNNImputer | None
     weights: np.ndarray  # (f,)
+
+    def __call__(self, columns: Sequence[Column]) -> np.ndarray:
+        """Features (n, f) of columns of n rows."""
+        features = _without_gaps(_encode(columns, self.encodings, self.noise), self.imputer)
+        return features * self.weights
 
 
 class TablePreparation(TransformerMixin, BaseEstimator):
@@ -146,37 +153,35 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         """Learn from X, (n, d), and return its features (n, f); ``y`` is ignored."""
         self._encoded: _Encoded | None = None
         self._reduction: Reduction | None = None
-        self.set_aside_: dict[str, str] = {}
+        self.set_aside_: dict[str, Reason] = {}
         self.remarks_: list[str] = []
         self.rows_lacking_much_ = np.empty(0, dtype=np.int64)
         if scipy.sparse.issparse(X):
             return self._fit_sparse(X)
         table = read_columns(X)
         self._learn_names(table)
-        places, self.set_aside_ = choose(table, self.columns, self.drop, self.include)
-        if not places:
-            places = self._all_alike(table)
-        columns = [table.columns[place] for place in places]
+        self._places, self.set_aside_ = select_columns(table, self.columns, self.drop, self.include)
+        if not self._places:
+            self._places = self._any_constant(table)
+        columns = [table.columns[place] for place in self._places]
         self.used_ = [column.name for column in columns]
-        for column in columns:
-            _require_finite(column, table)
+        _require_finite(columns, table.named)
         points = TableColumns(tuple(columns), table.n_rows, table.named).numbers()
-        if points is not None and not np.isnan(points).any() and looks_like_embedding(points):
-            self._places = places
-            self._reduction = fit_embedding(points, self.n_components, self.random_state)
-            self.remarks_.append(
-                f"{len(places)} columns look like an embedding: rows are brought to unit length and "
-                f"projected onto {self._reduction.n_features} principal components."
-            )
-            return self._reduction.apply(points)
-        return self._fit_columns(table, places)
+        if points is None or np.isnan(points).any() or not looks_like_embedding(points):
+            return self._fit_columns(columns)
+        self._reduction = fit_reduction(points, self.n_components, self.random_state, normalized=True)
+        self.remarks_.append(
+            f"{len(columns)} columns look like an embedding: rows are brought to unit length and "
+            f"projected onto {self._reduction.n_features} principal components."
+        )
+        return self._reduction.apply(points)
 
     def _fit_sparse(self, X: Any) -> np.ndarray:
         self.n_features_in_ = X.shape[1]
         if X.shape[0] < 2:
             raise InvalidDataError("X is a sparse matrix with 1 row; at least 2 are needed.")
         rows = X.tocsr().astype(np.float64)
-        self._reduction = fit_sparse(rows, self.n_components, self.random_state)
+        self._reduction = fit_reduction(rows, self.n_components, self.random_state, normalized=True)
         self.used_ = [f"x{place}" for place in range(X.shape[1])]
         self.remarks_.append(
             f"the sparse matrix is projected onto {self._reduction.n_features} singular vectors; rows are "
@@ -184,63 +189,54 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         )
         return self._reduction.apply(rows)
 
-    def _fit_columns(self, table: TableColumns, places: Sequence[int]) -> np.ndarray:
-        columns = [table.columns[place] for place in places]
-        missing = np.column_stack([column.missing for column in columns])
-        self.rows_lacking_much_ = np.flatnonzero(missing.mean(axis=1) > LACKING_MUCH)
+    def _fit_columns(self, columns: Sequence[Column]) -> np.ndarray:
         encodings = tuple(fit_encoding(column, self.dates) for column in columns)
         n_inputs = sum(1 if isinstance(encoding, Levels) else len(encoding.names) for encoding in encodings)
         noise = RowNoise.of(n_inputs, sum(encoding.n_noise for encoding in encodings))
         features = _encode(columns, encodings, noise)
-        imputer = None
-        if np.isnan(features).any():
-            imputer = fit_imputer(features, self.random_state)
-            features = _without_gaps(features, imputer)
+        imputer = fit_imputer(features, self.random_state) if np.isnan(features).any() else None
+        features = _without_gaps(features, imputer)
         weights = redundancy_weights(features)
-        self._encoded = _Encoded(tuple(places), encodings, noise, imputer, weights)
+        self._encoded = _Encoded(encodings, noise, imputer, weights)
         features *= weights
         self._names_out = [
             f"{column.name}{part}"
             for column, encoding in zip(columns, encodings, strict=True)
             for part in encoding.names
         ]
-        self._remark_columns(columns, missing, weights)
+        missing = np.column_stack([column.missing for column in columns])
+        self.rows_lacking_much_ = np.flatnonzero(missing.mean(axis=1) > LACKING_MUCH)
+        self.remarks_ += self._remarks(columns, int(missing.sum()), weights)
         if features.shape[1] <= self.max_features:
             return features
-        self._reduction = fit_projection(features, self.max_features, self.random_state)
+        self._reduction = fit_reduction(features, self.max_features, self.random_state, normalized=False)
         self.remarks_.append(
             f"{features.shape[1]} features are projected onto {self._reduction.n_features} principal "
             "components."
         )
         return self._reduction.apply(features)
 
-    def _remark_columns(self, columns: Sequence[Column], missing: np.ndarray, weights: np.ndarray) -> None:
+    def _remarks(self, columns: Sequence[Column], n_missing: int, weights: np.ndarray) -> Iterator[str]:
+        """Yield what was done about words among numbers, gaps and redundant columns."""
         for column in columns:
             if column.stray:
-                row, word = column.stray[0]
-                self.remarks_.append(
-                    f"words in column {column.name!r} count as missing values: {len(column.stray):,} "
-                    f"cell{'s' * (len(column.stray) > 1)} (row {row}: {word[:40]!r})."
-                )
-        n_missing = int(missing.sum())
+                (row, word), n = column.stray[0], len(column.stray)
+                cells = f"{n:,} cell{'s' * (n > 1)} (row {row}: {word[:40]!r})"
+                yield f"words in column {column.name!r} count as missing values: {cells}."
         if n_missing:
-            plural = "s" * (n_missing != 1)
-            verb = "is" if n_missing == 1 else "are"
-            self.remarks_.append(
-                f"{n_missing:,} missing value{plural} {verb} filled in from the most similar rows."
-            )
-        lacking = self.rows_lacking_much_
-        if len(lacking):
-            shown = ", ".join(map(str, lacking[:5])) + (", ..." if len(lacking) > 5 else "")
-            rows, labels = ("row", "its label means") if len(lacking) == 1 else ("rows", "their labels mean")
-            self.remarks_.append(
-                f"{len(lacking):,} {rows} without a value in more than half of the columns ({shown}): "
+            values = "1 missing value is" if n_missing == 1 else f"{n_missing:,} missing values are"
+            yield f"{values} filled in from the most similar rows."
+        if n_rows := len(self.rows_lacking_much_):
+            first = ", ".join(map(str, self.rows_lacking_much_[:5])) + ", ..." * (n_rows > 5)
+            rows, labels = ("row", "its label means") if n_rows == 1 else ("rows", "their labels mean")
+            yield (
+                f"{n_rows:,} {rows} without a value in more than half of the columns ({first}): "
                 f"{labels} little."
             )
         shared = [name for name, weight in zip(self._names_out, weights, strict=True) if weight < 1]
         if shared:
-            names = ", ".join(map(repr, shared[:6])) + (", ..." if len(shared) > 6 else "")
-            self.remarks_.append(f"columns that say the same as another count less: {names}.")
+            names = ", ".join(map(repr, shared[:6])) + ", ..." * (len(shared) > 6)
+            yield f"columns that say the same as another count less: {names}."
 
     def _learn_names(self, table: TableColumns) -> None:
         self.n_features_in_ = len(table.columns)
@@ -251,16 +247,18 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
-    def _all_alike(self, table: TableColumns) -> list[int]:
+    def _any_constant(self, table: TableColumns) -> list[int]:
         """What to use where every column was set aside: a constant, if all rows are the same anyway."""
-        same = [
-            place
-            for place, column in enumerate(table.columns)
-            if column.kind == "number" and "same value" in self.set_aside_.get(column.name, "")
+        constant = [
+            column.kind == "number" and self.set_aside_[column.name].kind == "constant"
+            for column in table.columns
         ]
-        if not same or len(same) < len(table.columns):
-            raise NoColumnError(set_aside=self.set_aside_)
-        return same[:1]
+        if not all(constant):
+            raise NoColumnError(
+                set_aside=self.set_aside_,
+                has_texts=any(reason.kind == "text" for reason in self.set_aside_.values()),
+            )
+        return [0]
 
     def transform(self, X: Any) -> np.ndarray:
         """Features (n, f) of rows X, (n, d), each row on its own, with the columns of ``fit``."""
@@ -269,27 +267,19 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             self._require_width(X.shape[1])
             return self._reduction.apply(X.tocsr().astype(np.float64))
         table = self._in_order_of_fit(read_columns(X, styles=self._styles))
-        for place in self._encoded.places if self._encoded is not None else range(len(table.columns)):
-            _require_finite(table.columns[place], table)
-        if self._encoded is None:
-            reduction: Reduction = self._reduction  # type: ignore[assignment]  # one of the two there is
-            points = TableColumns(
-                tuple(table.columns[p] for p in self._places), table.n_rows, table.named
-            ).numbers()
+        columns = [table.columns[place] for place in self._places]
+        _require_finite(columns, table.named)
+        if self._encoded is not None:
+            for column, encoding in zip(columns, self._encoded.encodings, strict=True):
+                _require_kind(column, encoding)
+            features = self._encoded(columns)
+        else:
+            points = TableColumns(tuple(columns), table.n_rows, table.named).numbers()
             if points is None or np.isnan(points).any():
                 raise InvalidDataError(
                     "X contains NaN or text, and the data of fit had neither; fill the gaps in."
                 )
-            return reduction.apply(points)
-        encoded = self._encoded
-        columns = [table.columns[place] for place in encoded.places]
-        for column, encoding in zip(columns, encoded.encodings, strict=True):
-            _require_kind(column, encoding)
-        features = _encode(columns, encoded.encodings, encoded.noise)
-        if np.isnan(features).any():
-            # A column without gaps in fit may have some now.
-            features = _without_gaps(features, encoded.imputer)
-        features *= encoded.weights
+            features = points
         return features if self._reduction is None else self._reduction.apply(features)
 
     def _in_order_of_fit(self, table: TableColumns) -> TableColumns:
@@ -324,7 +314,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     def notes_(self) -> list[str]:
         """What was done, one sentence each."""
         check_is_fitted(self)
-        return [*sentences(self.set_aside_), *self.remarks_]
+        return [*set_aside_notes(self.set_aside_), *self.remarks_]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -356,22 +346,19 @@ def _without_gaps(features: np.ndarray, imputer: KNNImputer | None) -> np.ndarra
     return np.nan_to_num(features, copy=False)
 
 
-def _require_finite(column: Column, table: TableColumns) -> None:
-    if column.kind not in ("number", "date"):
-        return
-    rows = np.flatnonzero(np.isinf(column.values))
-    if len(rows):
-        name = repr(column.name) if table.named else column.name.removeprefix("x")
-        raise InvalidDataError(
-            f"Input X contains infinity at row {rows[0]} column {name}; replace it by a number, or by NaN "
-            "for a gap."
-        )
+def _require_finite(columns: Sequence[Column], named: bool) -> None:
+    for column in columns:
+        if column.kind in ("number", "date") and np.isinf(column.values).any():
+            row = int(np.flatnonzero(np.isinf(column.values))[0])
+            name = repr(column.name) if named else column.name.removeprefix("x")
+            raise InvalidDataError(
+                f"Input X contains infinity at row {row} column {name}; replace it by a number, or by NaN "
+                "for a gap."
+            )
 
 
 def _require_kind(column: Column, encoding: Encoding) -> None:
-    if isinstance(encoding, Levels) or column.kind == "number" or column.missing.all():
-        return
-    if column.kind == "date":
+    if isinstance(encoding, Levels) or column.kind in ("number", "date") or column.missing.all():
         return
     row = int(np.flatnonzero(~column.missing)[0])
     raise InvalidDataError(

@@ -1,4 +1,4 @@
-"""Tables from the files that users bring, as pyarrow tables.
+"""The table of a file, whatever format it is in, as a pyarrow table.
 
 pyarrow, openpyxl and h5py read. What is ours is to find out how a text was written: its encoding, its
 separator, and in which line the table begins. What its cells mean is found out later, as for data frames: see
@@ -25,19 +25,49 @@ import numpy as np
 import scipy.sparse
 
 from clusterwise._extras import import_extra
-from clusterwise._names import distinct_names
 from clusterwise.exceptions import FirstSheetWarning, GuessedEncodingWarning, InvalidDataError
-from clusterwise.tables.cells import GAP_WORDS, names_columns, parse_numbers, title_rows
-from clusterwise.tables.files import COMPRESSIONS, STDIN, format_of
+from clusterwise.tables.cells import GAP_WORDS, Header, distinct_names, find_header, parse_numbers
 
-__all__ = ["find_layout", "read_table", "read_text"]
+__all__ = ["STDIN", "format_of", "read_table", "read_text"]
 
+STDIN = Path("-")
+FORMATS = {
+    ".csv": "csv",
+    ".txt": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".npy": "npy",
+    ".npz": "npz",
+    ".xlsx": "xlsx",
+    ".h5ad": "h5ad",
+}
+# Endings of compressed text, with what pyarrow calls them; zip archives are opened otherwise.
+COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".zip": "zip"}
 NO_ROWS = "it must hold at least one row of numbers"
 SEPARATORS = (",", ";", "\t", "|")
 LINES_TO_SNIFF = 50
 MAX_BLOCK = 1 << 28  # bytes that pyarrow guesses the types of columns from
 NULLS = sorted({form for word in GAP_WORDS for form in (word, word.upper(), word.title())} | {" ", "NaN"})
-BYTE_ORDER_MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+
+
+def format_of(path: str | Path) -> str:
+    """The format that the ending of a file name stands for; compressed text may have a second one."""
+    path = Path(path)
+    ending = path.suffix.lower()
+    if ending in COMPRESSIONS:
+        inner = FORMATS.get(Path(path.stem).suffix.lower(), "csv")
+        if inner not in ("csv", "tsv"):
+            raise InvalidDataError(f"{path} is compressed; unpack it first, only text is read compressed.")
+        return inner
+    if ending not in FORMATS:
+        ends = f"ends in {ending!r}" if ending else "has no ending"
+        packed = ", ".join(COMPRESSIONS)
+        raise InvalidDataError(f"{path} {ends}; use one of {', '.join(FORMATS)}, or text with {packed}.")
+    return FORMATS[ending]
 
 
 def read_table(path: str | Path) -> Any:
@@ -90,10 +120,8 @@ class Layout:
     """How a text was written."""
 
     separator: str
-    n_above: int  # lines before the header, or before the first row if there is none
-    names: list[str]
-    headed: bool
-    decimal: str = "."
+    header: Header  # its rows are lines
+    decimal: str
 
 
 def read_text(data: bytes, name: str, separator: str | None = None) -> Any:
@@ -104,45 +132,47 @@ def read_text(data: bytes, name: str, separator: str | None = None) -> Any:
         data = data.replace(b"\r", b"\n")
     lines = list(itertools.islice(io.BytesIO(data), LINES_TO_SNIFF))
     layout = find_layout([line.decode("utf-8") for line in lines], name, separator)
-    above = sum(map(len, lines[: layout.n_above]))
+    data = data[sum(map(len, lines[: layout.header.n_above])) :]
     separator = layout.separator
     if separator == " ":  # any number of them
-        data, above = re.sub(rb"[ \t]+", b"\t", re.sub(rb"(?m)^[ \t]+|[ \t]+(?=\r?$)", b"", data[above:])), 0
+        data = re.sub(rb"[ \t]+", b"\t", re.sub(rb"(?m)^[ \t]+|[ \t]+(?=\r?$)", b"", data))
         separator = "\t"
     wrong: list[Any] = []
 
-    def note(row: Any) -> str:
+    def skip(row: Any) -> str:
         wrong.append(row)
         return "skip"
 
     read = reader.ReadOptions(
         use_threads=False,
-        column_names=layout.names,
-        skip_rows_after_names=int(layout.headed),
+        column_names=layout.header.names,
+        skip_rows_after_names=int(layout.header.is_row),
         block_size=min(MAX_BLOCK, max(1 << 20, len(data))),
     )
-    parse = reader.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=note)
+    parse = reader.ParseOptions(
+        delimiter=separator,
+        newlines_in_values=True,
+        invalid_row_handler=skip,
+    )
     convert = reader.ConvertOptions(
         check_utf8=False, null_values=NULLS, strings_can_be_null=True, decimal_point=layout.decimal
     )
     try:
-        table = reader.read_csv(arrow.BufferReader(arrow.py_buffer(data)[above:]), read, parse, convert)
+        table = reader.read_csv(arrow.BufferReader(data), read, parse, convert)
     except arrow.ArrowInvalid as error:
         reason = str(error).splitlines()[0][:200]
         raise InvalidDataError(f"{name} is not valid csv ({reason}); save it again as csv.") from error
     if wrong:
-        raise _ragged(data[above:].decode("utf-8"), name, separator, layout, wrong[0])
+        raise _ragged(data.decode("utf-8"), name, separator, layout.header.n_above, wrong[0])
     if table.num_rows == 0:
         raise InvalidDataError(f"{name} holds a header and no rows; {NO_ROWS}.")
     return table
 
 
-def _ragged(text: str, name: str, separator: str, layout: Layout, row: Any) -> InvalidDataError:
+def _ragged(text: str, name: str, separator: str, n_above: int, row: Any) -> InvalidDataError:
     """The error for a row with another number of cells than there are columns."""
     rows = csv.reader(io.StringIO(text), delimiter=separator)
-    for cells in rows:
-        if cells and len(cells) != row.expected_columns:
-            break
+    next(cells for cells in rows if cells and len(cells) != row.expected_columns)
     remedy = "give every line the same number"
     if row.expected_columns == 1 and row.actual_columns > 1:
         remedy = "delete what stands above the names of the columns"
@@ -150,22 +180,21 @@ def _ragged(text: str, name: str, separator: str, layout: Layout, row: Any) -> I
         remedy = "close or delete the quotation mark that is left open"
     count = f"{row.actual_columns} cell{'s' * (row.actual_columns != 1)}"
     return InvalidDataError(
-        f"line {rows.line_num + layout.n_above} of {name} has {count} where the first has "
-        f"{row.expected_columns}; {remedy}."
+        f"line {rows.line_num + n_above} of {name} has {count} where the first has {row.expected_columns}; "
+        f"{remedy}."
     )
 
 
 def _as_utf8(data: bytes, name: str) -> bytes:
     """Text in UTF-8 without a byte order mark; one byte for each letter is found, and a warning says so."""
-    for mark, encoding in BYTE_ORDER_MARKS.items():
-        if data.startswith(mark):
-            try:
-                return data[3:] if encoding == "utf-8-sig" else data.decode(encoding).encode("utf-8")
-            except UnicodeDecodeError as error:
-                raise InvalidDataError(f"{name} is damaged UTF-16 text; save it as UTF-8.") from error
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        try:
+            return data.decode("utf-16").encode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InvalidDataError(f"{name} is damaged UTF-16 text; save it as UTF-8.") from error
     if 4 * data[:1000].count(0) > len(data[:1000]):  # Latin letters in UTF-16: every second byte is zero
-        encoding = "utf-16-le" if data[1:1000:2].count(0) > data[:1000:2].count(0) else "utf-16-be"
-        text = data.decode(encoding, errors="replace")
+        is_little = data[1:1000:2].count(0) > data[:1000:2].count(0)
+        text = data.decode("utf-16-le" if is_little else "utf-16-be", errors="replace")
         if not {"\0", "\ufffd"} & set(text):
             return text.encode("utf-8")
     if b"\0" in data:
@@ -174,16 +203,16 @@ def _as_utf8(data: bytes, name: str) -> bytes:
         )
     try:
         data.decode("utf-8")
+        return data.removeprefix(b"\xef\xbb\xbf")
     except UnicodeDecodeError as error:
-        # Windows has letters, the sign of the euro among them, where Latin-1 has signs that no table holds.
-        text, encoding = data.decode("latin-1"), "Latin-1"
-        if any("\x80" <= sign < "\xa0" for sign in set(text)):
-            with contextlib.suppress(UnicodeDecodeError):
-                text, encoding = data.decode("cp1252"), "Windows-1252"
         line = data.count(b"\n", 0, error.start) + 1
-        warnings.warn(GuessedEncodingWarning(file=name, line=line, encoding=encoding), stacklevel=2)
-        return text.encode("utf-8")
-    return data
+    # Windows has letters, the sign of the euro among them, where Latin-1 has signs that no table holds.
+    text, encoding = data.decode("latin-1"), "Latin-1"
+    if any("\x80" <= sign < "\xa0" for sign in set(text)):
+        with contextlib.suppress(UnicodeDecodeError):
+            text, encoding = data.decode("cp1252"), "Windows-1252"
+    warnings.warn(GuessedEncodingWarning(file=name, line=line, encoding=encoding), stacklevel=2)
+    return text.encode("utf-8")
 
 
 def find_layout(lines: Sequence[str], name: str = "the text", separator: str | None = None) -> Layout:
@@ -199,14 +228,16 @@ def find_layout(lines: Sequence[str], name: str = "the text", separator: str | N
         raise InvalidDataError(f"{name} is empty; {NO_ROWS}.")
     separator = separator or _find_separator(lines[start:])
     rows = _rows_of(lines[start:], separator)
-    comment = _rows_of([lines[start - 1].lstrip("# ")], separator)[0] if start else []
-    if start and lines[start - 1].startswith("#") and len(comment) == len(rows[0]) > 1:
-        return Layout(separator, start, distinct_names(comment), False, _decimal(rows, separator))
-    n_titles = title_rows(rows)
-    rows = [row for row in rows[n_titles:] if any(map(str.strip, row))]
-    headed = names_columns(rows[0], rows[1] if len(rows) > 1 else None)
-    names = distinct_names(cell.strip() if headed else "" for cell in rows[0])
-    return Layout(separator, start + n_titles, names, headed, _decimal(rows, separator))
+    header = find_header(rows)
+    header = Header(start + header.n_above, header.names, header.is_row)
+    if start and lines[start - 1].startswith("#"):
+        comment = _rows_of([lines[start - 1].lstrip("# ")], separator)[0]
+        if len(comment) == len(rows[0]) > 1:
+            header = Header(start, distinct_names(comment), False)
+    cells = [cell.strip() for row in rows for cell in row]
+    commas = sum(re.fullmatch(r"[+-]?\d*,\d+", cell) is not None for cell in cells)
+    points = sum(re.fullmatch(r"[+-]?\d*[.]\d+", cell) is not None for cell in cells)
+    return Layout(separator, header, "," if commas > points and separator != "," else ".")
 
 
 def _rows_of(lines: Sequence[str], separator: str) -> list[list[str]]:
@@ -214,14 +245,6 @@ def _rows_of(lines: Sequence[str], separator: str) -> list[list[str]]:
         return [line.split() for line in lines]
     csv.field_size_limit(sys.maxsize)
     return list(csv.reader(lines, delimiter=separator))
-
-
-def _decimal(rows: Sequence[Sequence[str]], separator: str) -> str:
-    """The sign before decimals that more cells have."""
-    cells = [cell.strip() for row in rows for cell in row]
-    commas = sum(re.fullmatch(r"[+-]?\d*,\d+", cell) is not None for cell in cells)
-    points = sum(re.fullmatch(r"[+-]?\d*[.]\d+", cell) is not None for cell in cells)
-    return "," if commas > points and separator != "," else "."
 
 
 def _find_separator(lines: Sequence[str]) -> str:
@@ -235,22 +258,15 @@ def _find_separator(lines: Sequence[str]) -> str:
     for separator in SEPARATORS:
         count, n_lines = Counter(line.count(separator) for line in lines).most_common(1)[0]
         regular[separator] = (n_lines if count else 0, count)
-    for separator in (";", "\t"):
-        if regular[separator][0] > 0.8 * len(lines):
+        if separator in ";\t" and regular[separator][0] > 0.8 * len(lines):
             return separator
     best = max(SEPARATORS, key=lambda separator: regular[separator])
     rows = [line.split() for line in lines]
-    spaced = len({len(row) for row in rows}) == 1 and len(rows[0]) > 1
-    if (
-        regular[best][0] < len(lines)
-        and spaced
-        and all(parse_numbers([cell]) is not None for row in rows[1:] or rows for cell in row)
-    ):
-        return " "
-    return best
-
-
-# -- compressed text, and files that say what they are ------------------------------------------------
+    is_even = len({len(row) for row in rows}) == 1 < len(rows[0])
+    if regular[best][0] == len(lines) or not is_even:
+        return best
+    cells = [cell for row in rows[1:] or rows for cell in row]
+    return " " if all(parse_numbers([cell]) is not None for cell in cells) else best
 
 
 def _unpacked(path: Path) -> bytes:
@@ -271,11 +287,7 @@ def _unpacked(path: Path) -> bytes:
 
 def _only_table(path: Path, names: Sequence[str]) -> str:
     """The only file in a zip archive, besides what operating systems add."""
-    names = [
-        name
-        for name in names
-        if not name.endswith("/") and not name.startswith("__MACOSX/") and not Path(name).name.startswith(".")
-    ]
+    names = [name for name in names if not re.search(r"/$|^__MACOSX/|(^|/)\.[^/]*$", name)]
     if len(names) != 1:
         raise InvalidDataError(
             f"{path} holds {len(names)} files ({', '.join(names[:3])}); pack the table alone."
@@ -283,6 +295,9 @@ def _only_table(path: Path, names: Sequence[str]) -> str:
     if format_of(names[0]) not in ("csv", "tsv"):
         raise InvalidDataError(f"{path} holds {names[0]}; unpack it first.")
     return names[0]
+
+
+# -- files that say what they are ---------------------------------------------------------------------
 
 
 def _read_arrow(path: Path, format: str) -> Any:
@@ -308,10 +323,9 @@ def _read_numpy(path: Path) -> Any:
             array = np.load(file, allow_pickle=False)
             if not isinstance(array, np.ndarray):
                 if {"format", "shape", "data"} <= set(array.files):
-                    matrix = scipy.sparse.load_npz(path).tocsr().astype(np.float64)
-                    _require_shape(path, matrix)
-                    return matrix
-                array = _array_of_archive(path, {name: array[name] for name in array.files})
+                    array = scipy.sparse.load_npz(path).tocsr().astype(np.float64)
+                else:
+                    array = _array_of_archive(path, {name: array[name] for name in array.files})
     except InvalidDataError:
         raise
     except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
@@ -320,26 +334,23 @@ def _read_numpy(path: Path) -> Any:
         ) from error
     if array.dtype.kind not in "biuf":
         raise InvalidDataError(f"{path} holds {array.dtype}, not numbers; save a 2-D array of numbers.")
-    _require_shape(path, array)
-    arrow = import_extra("pyarrow", "tables")
-    array = array.astype(np.float64) if array.dtype.kind == "f" else array
-    return arrow.table(list(map(arrow.array, array.T)), names=distinct_names([""] * array.shape[1]))
-
-
-def _require_shape(path: Path, array: Any) -> None:
     if len(array.shape) != 2:
         raise InvalidDataError(
             f"{path} holds an array of shape {array.shape}; save a 2-D array with one row per point."
         )
     if 0 in array.shape:
         raise InvalidDataError(f"{path} is empty (shape {array.shape}); {NO_ROWS}.")
+    if scipy.sparse.issparse(array):
+        return array
+    arrow = import_extra("pyarrow", "tables")
+    array = array.astype(np.float64) if array.dtype.kind == "f" else array
+    return arrow.table(list(map(arrow.array, array.T)), names=distinct_names([""] * array.shape[1]))
 
 
 def _array_of_archive(path: Path, arrays: dict[str, np.ndarray]) -> np.ndarray:
     """The array called X, or the only one that is a table."""
-    if "X" in arrays:
-        return arrays["X"]
-    tables = [array for array in arrays.values() if array.ndim == 2]
+    tables = [array for name, array in arrays.items() if name == "X"]
+    tables = tables or [array for array in arrays.values() if array.ndim == 2]
     if len(tables) != 1:
         raise InvalidDataError(
             f"{path} holds {len(tables)} tables ({', '.join(list(arrays)[:5])}); call the one to use X."
@@ -361,13 +372,12 @@ def _read_workbook(path: Path) -> Any:
     book.close()
     if not rows:
         raise InvalidDataError(f"{path} is empty; its first sheet must hold at least one row of numbers.")
-    rows = rows[title_rows(rows[:LINES_TO_SNIFF]) :]
-    headed = names_columns(rows[0], rows[1] if len(rows) > 1 else None)
-    if headed and len(rows) == 1:
+    header = find_header(rows[:LINES_TO_SNIFF])
+    rows = rows[header.n_above + header.is_row :]
+    if not rows:
         raise InvalidDataError(f"{path} holds a header and no rows; its first sheet must hold rows below it.")
-    names = distinct_names("" if cell is None or not headed else str(cell).strip() for cell in rows[0])
-    columns = list(zip(*rows[headed:], strict=True))
-    return arrow.table([_workbook_column(arrow, cells) for cells in columns], names=names)
+    columns = [_workbook_column(arrow, cells) for cells in zip(*rows, strict=True)]
+    return arrow.table(columns, names=header.names)
 
 
 def _workbook_column(arrow: Any, cells: Sequence[Any]) -> Any:
@@ -391,12 +401,17 @@ def _read_annotated(path: Path) -> Any:
         embeddings = {name: item for name, item in file.get("obsm", {}).items() if hasattr(item, "shape")}
         if not embeddings:
             return _annotated_x(path, file)
-        name = "X_pca" if "X_pca" in embeddings else sorted(embeddings)[0]
+        name = "X_pca" if "X_pca" in embeddings else min(embeddings)
         values = np.asarray(embeddings[name], dtype=np.float64)
-        label = name.removeprefix("X_")
-        columns = {f"{label}{place}": values[:, place] for place in range(values.shape[1])}
-        names = _cell_names(file)
-        return arrow.table({"cell": names, **columns} if len(names) == len(values) else columns)
+        columns = {f"{name.removeprefix('X_')}{place}": column for place, column in enumerate(values.T)}
+        rows: Any = file.get("obs", {})
+        index: Any = rows.get(rows.attrs.get("_index", "_index")) if hasattr(rows, "attrs") else None
+        if hasattr(index, "shape") and len(index) == len(values):
+            columns = {
+                "cell": [cell.decode() if isinstance(cell, bytes) else cell for cell in index],
+                **columns,
+            }
+        return arrow.table(columns)
 
 
 def _annotated_x(path: Path, file: Any) -> Any:
@@ -409,13 +424,3 @@ def _annotated_x(path: Path, file: Any) -> Any:
     by_columns = str(x.attrs.get("encoding-type")) == "csc_matrix"
     kind = scipy.sparse.csc_array if by_columns else scipy.sparse.csr_array
     return kind(parts, shape=tuple(x.attrs["shape"])).tocsr()
-
-
-def _cell_names(file: Any) -> list[str]:
-    rows = file.get("obs")
-    if rows is None or not hasattr(rows, "attrs"):
-        return []
-    index = rows.get(rows.attrs.get("_index", "_index")) if hasattr(rows, "get") else None
-    if index is None or not hasattr(index, "shape"):
-        return []
-    return [name.decode() if isinstance(name, bytes) else str(name) for name in index[()]]

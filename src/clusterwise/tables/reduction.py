@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.impute import KNNImputer
 from sklearn.preprocessing import normalize
@@ -14,10 +15,8 @@ from clusterwise.exceptions import InvalidDataError
 
 __all__ = [
     "Reduction",
-    "fit_embedding",
     "fit_imputer",
-    "fit_projection",
-    "fit_sparse",
+    "fit_reduction",
     "looks_like_embedding",
     "redundancy_weights",
 ]
@@ -90,11 +89,6 @@ class Reduction:
         return np.asarray(self.projection.transform(rows)) / self.scale
 
 
-def _fit(projection: Any, rows: Any, normalized: bool) -> Reduction:
-    scale = float(projection.fit_transform(rows).std(axis=0).max())
-    return Reduction(projection, normalized, scale if scale > 0 else 1.0)
-
-
 def looks_like_embedding(points: np.ndarray) -> bool:
     """Whether points (n, d) are many dense columns of similar scales with rows of nearly equal length."""
     n, d = points.shape
@@ -111,21 +105,19 @@ def looks_like_embedding(points: np.ndarray) -> bool:
     )
 
 
-def fit_embedding(points: np.ndarray, n_components: int, seed: int) -> Reduction:
-    """Principal components of points (n, d) brought to unit length."""
-    return _fit(PCA(min(n_components, *points.shape), random_state=seed), normalize(points), True)
+def fit_reduction(rows: Any, n_components: int, seed: int, *, normalized: bool) -> Reduction:
+    """Principal components of rows (n, d), brought to unit length first if ``normalized``.
 
-
-def fit_sparse(rows: Any, n_components: int, seed: int) -> Reduction:
-    """Latent semantic analysis: singular vectors of a sparse matrix (n, d) whose rows have unit length."""
-    if not np.isfinite(rows.data).all():
-        raise InvalidDataError("X contains NaN or infinity in a sparse matrix; replace them first.")
-    if rows.shape[1] == 1:
-        raise InvalidDataError("X is a sparse matrix with one column; pass X.toarray().")
-    n_components = max(1, min(n_components, rows.shape[0] - 1, rows.shape[1] - 1))
-    return _fit(TruncatedSVD(n_components, random_state=seed), normalize(rows), True)
-
-
-def fit_projection(features: np.ndarray, n_components: int, seed: int) -> Reduction:
-    """Principal components of features (n, f) as they are."""
-    return _fit(PCA(min(n_components, *features.shape), random_state=seed), features, False)
+    Those of a sparse matrix are its singular vectors: latent semantic analysis.
+    """
+    if scipy.sparse.issparse(rows):
+        if not np.isfinite(rows.data).all():
+            raise InvalidDataError("X contains NaN or infinity in a sparse matrix; replace them first.")
+        if rows.shape[1] == 1:
+            raise InvalidDataError("X is a sparse matrix with one column; pass X.toarray().")
+        n_components = max(1, min(n_components, rows.shape[0] - 1, rows.shape[1] - 1))
+        projection = TruncatedSVD(n_components, random_state=seed)
+    else:
+        projection = PCA(min(n_components, *rows.shape), random_state=seed)
+    components = projection.fit_transform(normalize(rows) if normalized else rows)
+    return Reduction(projection, normalized, float(components.std(axis=0).max()) or 1.0)

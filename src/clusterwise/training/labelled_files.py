@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from clusterwise.exceptions import InvalidDataError, RecipeError
-from clusterwise.tables.choice import choose, sentences
-from clusterwise.tables.columns import read_columns
+from clusterwise.tables.columns import read_columns, select_columns, set_aside_notes
 from clusterwise.tables.readers import read_table
 from clusterwise.training.labelled import LabelledSource
 from clusterwise.training.recipe import Recipe
@@ -67,10 +66,10 @@ def table_with_labels(
         if name is not None and name not in by_name:
             raise InvalidDataError(f"there is no column {name!r} for the {what}; there are {known}.")
     special = {label_column, group_column, *drop}
-    used, aside = choose(columns, None, [name for name in special if name is not None], ())
+    used, aside = select_columns(columns, drop=[name for name in special if name is not None])
     words = [place for place in used if columns.columns[place].kind != "number"]
     numbers = [columns.columns[place] for place in used if place not in words]
-    notes = sentences(aside, include=None)
+    notes = set_aside_notes(aside, include=None)
     notes += [
         f"column {columns.columns[place].name!r} is set aside: it holds no numbers; turn it into numbers to "
         "use it."
