@@ -71,14 +71,25 @@ def troubled() -> Run:
             if case.seed == 3:
                 while True:  # busy, so that the limit of CPU time is reached
                     sum(range(100_000))
-            if case.seed == 4:
-                time.sleep(0.1)
             if case.seed == 5:
                 os._exit(7)
         print("noise on standard output")
         return Outcome(np.zeros(len(case.points), dtype=int))
 
     return run
+
+
+def hanging() -> Run:
+    def run(case: Case) -> Outcome:
+        if len(case.points) > 64:  # not while it is warmed up
+            time.sleep(3600)
+        return Outcome(np.zeros(len(case.points), dtype=int))
+
+    return run
+
+
+def telling_its_process() -> Run:
+    return lambda case: Outcome(np.zeros(len(case.points), dtype=int), more=lambda true: {"pid": os.getpid()})
 
 
 def unbuildable() -> Run:

@@ -24,7 +24,7 @@ from benchmarks.ours import (
     with_search,
 )  # fmt: skip
 from benchmarks.suite import BenchmarkError, Case, Method
-from benchmarks.suites.mixtures import ABLATIONS, AS_PRINTED, BASE, METHODS, NETWORKS, ORDERS, TABLE
+from benchmarks.suites.mixtures import AS_PRINTED, METHODS, NETWORKS, ORDERS, TABLE
 
 
 def build_of(method: Method) -> partial[Any]:
@@ -37,15 +37,13 @@ def options_of(name: str) -> dict[str, Any]:
     return build_of(METHODS[name]).keywords
 
 
-WITH_NETWORKS = [name for name, method in METHODS.items() if method.group == "networks"]
-
-
-@pytest.mark.parametrize("name", WITH_NETWORKS)
-def test_the_estimator_takes_these_options(name: str) -> None:
-    kind, weights, _ = build_of(METHODS[name]).args
-    made = getattr(cw, kind)(weights=find_weights(weights), **options_of(name))
-    made._validate_params()  # raises where scikit-learn would refuse them in ``fit``
-    assert made.get_params().items() >= options_of(name).items()
+def test_the_estimators_take_these_options() -> None:
+    for name, method in METHODS.items():
+        if method.group == "networks":
+            kind, weights, _ = build_of(method).args
+            made = getattr(cw, kind)(weights=find_weights(weights), **options_of(name))
+            made._validate_params()  # raises where scikit-learn would refuse them in ``fit``
+            assert made.get_params().items() >= options_of(name).items()
 
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
@@ -60,25 +58,8 @@ def test_rows_of_a_family_differ_in_one_thing(family: Family) -> None:
     assert [OURS[row(name)].kind for row in rows] == ["ours", "ours", "control", "control"]
     # A user who names no weights gets the same ones.
     assert getattr(cw, family.estimator)(**family.options)._default_weights() == family.weights
-
-
-def test_the_table_has_the_same_rows_for_all_and_the_network_alone_first() -> None:
-    for family in FAMILIES.values():
-        places = [NETWORKS.index(row(family.name)) for row in (alone, untrained, with_search)]
-        assert places == sorted(places)
-    assert TABLE.count("GaussianSearch") == 1
-    assert len(set(TABLE)) == len(TABLE)
-
-
-@pytest.mark.parametrize("name", ABLATIONS)
-def test_an_ablation_changes_one_thing(name: str) -> None:
-    base, changed = options_of(BASE), options_of(name)
-    differences = {key: value for key, value in changed.items() if value != base[key]}
-    assert differences == {key: value for key, value in ABLATIONS[name].items() if value != base[key]}
-    assert len(differences) == {BASE: 0, "AMCP*, Sinkhorn, balanced": 2}.get(name, 1)
-    assert changed.keys() == base.keys()
-    assert ("*" in name) == changed["update"]
-    assert changed["refine"] is None
+    places = [NETWORKS.index(row(name)) for row in (alone, untrained, with_search)]
+    assert places == sorted(places) and len(set(TABLE)) == len(TABLE)
 
 
 def test_other_loops_are_the_networks_own() -> None:
@@ -89,28 +70,27 @@ def test_other_loops_are_the_networks_own() -> None:
     assert options_of(AS_PRINTED)["stop"] == "empty"
 
 
-def three_blobs() -> Case:
+@pytest.fixture(scope="module")
+def blobs() -> Case:
     rng = np.random.default_rng(3)
     points = rng.normal(size=(150, 2)) + np.repeat([[0, 0], [9, 0], [0, 9]], 50, axis=0)
     return Case(points, 5)
 
 
 @pytest.mark.parametrize("refine", ["search", None])
-def test_outcomes_are_the_estimators(refine: str | None) -> None:
-    case = three_blobs()
-    outcome = estimator("AMCP", "amcp-2d", refine=refine)(case)
-    model = cw.AMCP(refine=refine, random_state=5).fit(case.points)
+def test_outcomes_are_the_estimators(refine: str | None, blobs: Case) -> None:
+    outcome = estimator("AMCP", "amcp-2d", refine=refine)(blobs)
+    model = cw.AMCP(refine=refine, random_state=5).fit(blobs.points)
     np.testing.assert_array_equal(outcome.labels, model.labels_)
     assert outcome.log_likelihood is not None
-    assert outcome.log_likelihood() == pytest.approx(model.score(case.points))
+    assert outcome.log_likelihood() == pytest.approx(model.score(blobs.points))
 
 
 @pytest.mark.filterwarnings("ignore::clusterwise.exceptions.MisfitWarning")
-def test_an_untrained_network_is_another_one() -> None:
-    case, weights = three_blobs(), "amcp-2d"
-    trained, control = (estimator("AMCP", weights, is_it, refine=None)(case) for is_it in (True, False))
+def test_an_untrained_network_is_another_one(blobs: Case) -> None:
+    trained, control = (estimator("AMCP", "amcp-2d", is_it, refine=None)(blobs) for is_it in (True, False))
     assert not np.array_equal(trained.labels, control.labels)
-    assert weights_identity(weights) + ", untrained" == weights_identity(weights, trained=False)
+    assert weights_identity("amcp-2d") + ", untrained" == weights_identity("amcp-2d", trained=False)
 
 
 def test_weights_for_comparisons_are_beside_the_benchmarks(
@@ -122,10 +102,3 @@ def test_weights_for_comparisons_are_beside_the_benchmarks(
     monkeypatch.setattr(ours, "WEIGHTS", tmp_path)
     with pytest.raises(BenchmarkError, match="train them"):
         find_weights("ncp-2d-mog")
-
-
-def test_the_search_needs_no_network() -> None:
-    outcome = OURS["GaussianSearch"].build()(three_blobs())
-    assert len(np.unique(outcome.labels)) == 3
-    assert outcome.log_likelihood is not None
-    assert np.isfinite(outcome.log_likelihood())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
@@ -38,11 +36,6 @@ def test_the_same_seed_gives_the_same_labels(name: str, mixture: Case) -> None:
         assert agreement < 0.1
     elif not name.startswith(("Leiden", "Louvain")):  # which divides what is dense
         assert agreement > 0.5
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_methods_travel_to_their_processes(name: str) -> None:
-    assert pickle.loads(pickle.dumps(METHODS[name])).name == name
 
 
 def test_only_references_see_the_truth(mixture: Case) -> None:

@@ -1,29 +1,19 @@
-"""What a method's process is told, without starting one: starting is tested with whole runs."""
+"""What a method's process is told; that failures in it become rows is tested with whole runs."""
 
 from __future__ import annotations
 
-import importlib
 import os
-import time
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 
 from benchmarks import processes
-from benchmarks.processes import (
-    Processes,
-    ThisProcess,
-    limited_threads,
-    measure,
-    peak_memory_mb,
-)
+from benchmarks.processes import Processes, ThisProcess, limited_threads, measure, peak_memory_mb
 from benchmarks.suite import Case, Method, Outcome, Run
 
 
 def test_only_those_who_may_see_the_truth(planted: ModuleType) -> None:
-    case = planted.few(0)
     seen: list[bool] = []
 
     def build() -> Run:
@@ -34,7 +24,8 @@ def test_only_those_who_may_see_the_truth(planted: ModuleType) -> None:
         return run
 
     for sees_truth in (False, True):
-        assert ThisProcess().run(Method("spy", build, sees_truth=sees_truth), case, 1.0).status == "ok"
+        method = Method("spy", build, sees_truth=sees_truth)
+        assert ThisProcess().run(method, planted.few(0), 1.0).status == "ok"
     assert seen == [False, True]
 
 
@@ -42,8 +33,7 @@ def test_a_method_that_cannot_travel_says_so_at_once(planted: ModuleType) -> Non
     running = Processes()
     method = Method("here only", lambda: lambda case: Outcome(case.references[0]))
     first = running.run(method, planted.few(0), 1.0)
-    assert first.status.startswith("error: ")
-    assert "lambda" in first.status
+    assert first.status.startswith("error: ") and "lambda" in first.status
     assert running.run(method, planted.few(1), 1.0) is first
 
 
@@ -79,41 +69,18 @@ def test_threads_are_the_same_for_all_libraries(monkeypatch: pytest.MonkeyPatch)
     assert "MKL_NUM_THREADS" not in os.environ
 
 
-def hanging() -> Run:
-    def run(case: Case) -> Outcome:
-        if len(case.points) > 64:
-            time.sleep(3600)
-        return Outcome(np.zeros(len(case.points), dtype=int))
-
-    return run
-
-
-def test_a_process_that_does_nothing_is_ended_by_the_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_own_processes_and_the_wall_clock(planted: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fresh method has a process for each data set; one that does nothing is ended."""
     monkeypatch.setattr(processes, "PATIENCE", 1.0)
-    monkeypatch.syspath_prepend(Path(__file__).parent)
     running = Processes()
-    method = Method("hanging", importlib.import_module("test_processes").hanging)
-    try:
-        reply = running.run(method, Case(np.zeros((100, 2))), 1.0)
-    finally:
-        running.close()
-    assert (reply.status, reply.cpu_seconds) == ("timeout", 1.0)
-
-
-def telling_its_process() -> Run:
-    return lambda case: Outcome(np.zeros(len(case.points), dtype=int), more=lambda true: {"pid": os.getpid()})
-
-
-def test_a_fresh_method_has_a_process_for_each_data_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(Path(__file__).parent)
-    running = Processes()
-    build = importlib.import_module("test_processes").telling_its_process
     try:
         for fresh in (True, False):
-            method = Method(f"fresh {fresh}", build, fresh=fresh)
+            method = Method(f"fresh {fresh}", planted.telling_its_process, fresh=fresh)
             replies = [running.run(method, Case(np.zeros((3, 2))), 60.0) for _ in range(2)]
             assert [reply.status for reply in replies] == ["ok", "ok"]
             assert (replies[0].more["pid"] != replies[1].more["pid"]) == fresh
+        reply = running.run(Method("hanging", planted.hanging), Case(np.zeros((100, 2))), 1.0)
+        assert (reply.status, reply.cpu_seconds) == ("timeout", 1.0)
     finally:
         running.close()
 

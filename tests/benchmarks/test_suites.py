@@ -34,18 +34,13 @@ def test_names_fit_together(name: str, quick: bool) -> None:
 
 
 @pytest.mark.parametrize("name", suite_names())
-def test_methods_travel_to_their_processes(name: str) -> None:
-    for method in SUITES[name, True].methods:
-        assert pickle.loads(pickle.dumps(method)).name == method.name
-
-
-@pytest.mark.parametrize("name", suite_names())
-def test_a_quick_run_is_smaller(name: str) -> None:
-    def size(suite: Suite) -> int:
-        return sum(data.n_sets for data in suite.data)
-
+def test_methods_travel_a_quick_run_is_smaller_and_the_page_is_introduced(name: str) -> None:
     full, quick = SUITES[name, False], SUITES[name, True]
-    assert size(quick) <= size(full)
+    for method in quick.methods:
+        assert pickle.loads(pickle.dumps(method)).name == method.name
+    assert sum(data.n_sets for data in quick.data) <= sum(data.n_sets for data in full.data)
+    title, words = introduction(name)
+    assert title != name and len(words) > 100 and "{" not in words
 
 
 def planted_rows(suite: Suite) -> Rows:
@@ -84,11 +79,3 @@ def test_pages_are_made_from_any_rows(name: str, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(pictures)
     for picture in pictures:
         assert (tmp_path / picture).read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize("name", suite_names())
-def test_every_suite_is_introduced(name: str) -> None:
-    title, words = introduction(name)
-    assert title != name
-    assert len(words) > 100
-    assert "{" not in words

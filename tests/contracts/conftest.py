@@ -48,6 +48,7 @@ class Variant:
     estimator: str
     network: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    rare: bool = False  # its code is that of the others: asked for by name, and for its posterior
 
     @property
     def alone(self) -> bool:
@@ -62,21 +63,21 @@ class Variant:
 
 VARIANTS = {
     "AMCP": Variant("AMCP", "tiny-amcp"),
-    "AMCP, em, drawn": Variant("AMCP", "tiny-amcp", {"refine": "em", "n_draws": 3}),
+    "AMCP, em, drawn": Variant("AMCP", "tiny-amcp", {"refine": "em", "n_draws": 3}, rare=True),
     "AMCP alone": Variant("AMCP", "tiny-amcp", {"refine": None, "update": False}),
     "CHiGac": Variant("CHiGac", "tiny-chigac"),
-    "CHiGac, drawn": Variant("CHiGac", "tiny-chigac", {"n_draws": 3, "stop": "empty"}),
+    "CHiGac, drawn": Variant("CHiGac", "tiny-chigac", {"n_draws": 3, "stop": "empty"}, rare=True),
     "DAC": Variant("DAC", "tiny-minimum-loss"),
-    "DAC alone": Variant("DAC", "tiny-minimum-loss", {"refine": None}),
+    "DAC alone": Variant("DAC", "tiny-minimum-loss", {"refine": None}, rare=True),
     "DAC, anchored, em": Variant(
         "DAC", "tiny-anchored", {"filtering": "anchored", "refine": "em", "revise": False}
     ),
     "DAC, anchored, alone": Variant("DAC", "tiny-anchored", {"filtering": "anchored", "refine": None}),
     "DAC, flows": Variant("DAC", "tiny-flow", {"refine": None}),
     "ACTST": Variant("ACTST", "tiny-act-st"),
-    "ACTST alone": Variant("ACTST", "tiny-act-st", {"refine": None}),
+    "ACTST alone": Variant("ACTST", "tiny-act-st", {"refine": None}, rare=True),
     "NCP": Variant("NCP", "tiny-ncp", {"n_orders": 10}),
-    "NCP alone": Variant("NCP", "tiny-ncp", {"n_orders": 10, "refine": None}),
+    "NCP alone": Variant("NCP", "tiny-ncp", {"n_orders": 10, "refine": None}, rare=True),
     "GaussianSearch": Variant("GaussianSearch"),
     "Clusterer": Variant("Clusterer", None, {"preparation": None}),
     "DPMixture": Variant("DPMixture", None, {"n_warm_up": 15, "n_draws": 8, "n_chains": 1}),
@@ -126,13 +127,15 @@ def _maker_of_each(are_asked: Callable[[str, Variant], bool]) -> Any:
     return make
 
 
-make = _maker_of_each(lambda name, variant: True)
+make = _maker_of_each(lambda name, variant: not variant.rare)
 make_each = _maker_of_each(lambda name, variant: name == variant.estimator)  # one of each class
-make_amortized = _maker_of_each(lambda name, variant: variant.network is not None)
+make_amortized = _maker_of_each(lambda name, variant: variant.network is not None and not variant.rare)
 make_network = _maker_of_each(lambda name, variant: variant.network is not None and name in ESTIMATORS)
-make_faithful = _maker_of_each(lambda name, variant: not variant.alone)  # predict repeats the labels
+make_faithful = _maker_of_each(
+    lambda name, variant: not (variant.alone or variant.rare)
+)  # predict repeats the labels
 # Chains take other paths where numbers differ in their last digit.
-make_without_chains = _maker_of_each(lambda name, variant: variant.estimator != "DPMixture")
+make_without_chains = _maker_of_each(lambda name, variant: name != "DPMixture" and not variant.rare)
 make_with_posterior = _maker_of_each(lambda name, variant: variant.has_posterior)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -80,16 +79,15 @@ def test_sparse_tables_in_every_layout(layout: str) -> None:
     assert est.predict_proba(X.asformat(layout)).shape == (60, est.n_clusters_)
 
 
-def _chain(error: BaseException | None) -> list[type[BaseException]]:
-    return [] if error is None else [type(error), *_chain(error.__cause__ or error.__context__)]
+def _chain(error: BaseException | None) -> list[BaseException]:
+    return [] if error is None else [error, *_chain(error.__cause__ or error.__context__)]
 
 
-@pytest.mark.parametrize("estimator", [AMCP()])
-def test_without_projection_only_the_number_of_features_stands_in_the_way(estimator: Any) -> None:
+def test_without_projection_only_the_number_of_features_stands_in_the_way() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        results = check_estimator(estimator, on_skip=None, on_fail=None)
+        results = check_estimator(AMCP(weights="tiny-amcp.safetensors"), on_skip=None, on_fail=None)
     failures = {r["check_name"]: _chain(r["exception"]) for r in results if r["status"] == "failed"}
     assert {r["status"] for r in results} >= {"passed", "failed"}
-    unexpected = {name: chain for name, chain in failures.items() if FeatureCountError not in chain}
-    assert not unexpected
+    for name, chain in failures.items():
+        assert any(isinstance(error, FeatureCountError) for error in chain), name

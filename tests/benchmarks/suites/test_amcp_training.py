@@ -6,7 +6,6 @@ from itertools import pairwise
 
 import pytest
 
-from benchmarks.suite import find_suite
 from benchmarks.suites.amcp_training import ENTRIES, FULL, trained, weights_of
 from benchmarks.suites.mixtures import ABLATION_SETS
 
@@ -38,8 +37,3 @@ def test_entries_can_be_trained(name: str) -> None:
     config = weights_of(2, tuple(sorted(options.items()))).model.config
     assert all(getattr(config, key) == value for key, value in options.items())
     assert weights_of.cache_info().misses == n_trained  # the clock does not see the training
-
-
-def test_all_entries_are_in_the_suite() -> None:
-    names = [method.name for method in find_suite("amcp-training", quick=True).methods]
-    assert names == ["oracle", *ENTRIES]

@@ -29,17 +29,15 @@ def cells_of(parts: list[str], title: str, method: str, place: int = 0) -> list[
 
 
 def test_failures_count_as_the_worst_and_skipped_data_sets_not_at_all() -> None:
-    rows = Rows(
-        [
-            row("fcps/a", "GMM + BIC"),
-            row("fcps/b", "GMM + BIC", "timeout"),
-            row("wut/c", "GMM + BIC", ari=0.5, error=4),
-            row("fcps/a", "MeanShift", ari=0.4),
-            row("fcps/b", "MeanShift", "skipped: more than 2,000 rows"),
-            row("fcps/a", "Ward (true k)", ari=0.25),
-        ]
-    )
-    parts = report(rows, Path("tables.md"))
+    rows = [
+        row("fcps/a", "GMM + BIC"),
+        row("fcps/b", "GMM + BIC", "timeout"),
+        row("wut/c", "GMM + BIC", ari=0.5, error=4),
+        row("fcps/a", "MeanShift", ari=0.4),
+        row("fcps/b", "MeanShift", "skipped: more than 2,000 rows"),
+        row("fcps/a", "Ward (true k)", ari=0.25),
+    ]
+    parts = report(Rows(rows), Path("tables.md"))
     ari = "Adjusted Rand index"
     assert cells_of(parts, ari, "GMM + BIC") == ["0.500 ± 0.500", "0.500", "0.500 ± 0.289"]
     assert cells_of(parts, ari, "MeanShift") == ["0.400", "–", "0.400"]
@@ -56,11 +54,8 @@ def test_without_the_data_directory_scikit_learns_sets_remain(
 ) -> None:
     monkeypatch.setenv(data.DIRECTORY, str(tmp_path))
     found = data_sets(quick=False)
-    assert {battery_of(one.name) for one in found} == {"scikit-learn"}
-    assert len(found) == 6
-    for one in found:
-        case = one.draw(0)
-        np.testing.assert_array_equal(case.points, one.draw(0).points)
+    assert [battery_of(one.name) for one in found] == ["scikit-learn"] * 6
+    for case in (one.draw(0) for one in found):
         np.testing.assert_allclose(case.points.mean(axis=0), 0.0, atol=1e-9)
         assert len(case.points) == len(case.references[0])
 
@@ -73,21 +68,12 @@ def test_only_the_block_with_k_given_sees_the_truth() -> None:
 
 @pytest.mark.skipif(not files_in("suite/fcps"), reason="needs the data directory (CLUSTERWISE_DATA)")
 def test_data_are_small_enough_and_from_every_battery() -> None:
-    every, quick = data_sets(quick=False), data_sets(quick=True)
-    assert (
-        {battery_of(one.name) for one in every} == {battery_of(one.name) for one in quick} == set(BATTERIES)
-    )
-    assert {one.name for one in quick} == QUICK <= {one.name for one in every}
+    every, quick = data_sets(quick=False), {one.name: one for one in data_sets(quick=True)}
+    assert {battery_of(one.name) for one in every} == set(map(battery_of, quick)) == set(BATTERIES)
+    assert quick.keys() == QUICK <= {one.name for one in every}
     assert "sipu/birch1" not in {one.name for one in every}
-    for one in quick:
-        case = one.draw(0)
-        assert len(case.points) <= 200
-        assert np.isfinite(case.points).all()
+    for case in (one.draw(0) for one in quick.values()):
+        assert len(case.points) <= 200 and np.isfinite(case.points).all()
         assert all(labels.shape == (len(case.points),) for labels in case.references)
     # Two partitions, the second of which marks noise.
-    assert [
-        int(labels.min()) for labels in next(d for d in quick if d.name == "fcps/target").draw(0).references
-    ] == [
-        0,
-        -1,
-    ]
+    assert [int(labels.min()) for labels in quick["fcps/target"].draw(0).references] == [0, -1]
