@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 
-from clusterwise.dp.hyper import HyperParameters, HyperPrior, LogNormal
-from clusterwise.dp.restaurant import log_partition_probability
-from clusterwise.dp.state import State, state_of_labels
-from clusterwise.gaussian.niw import NormalInverseWishart
+from clusterwise.dp.blocks import ChainRows, LocalBlocks, samples_of
+from clusterwise.dp.state import HyperParameters, HyperPrior, LogNormal, State, log_partition_probability
+from clusterwise.gaussian.niw import NormalInverseWishart, statistics_of
 from clusterwise.gaussian.sorted_rows import Rows
 from clusterwise.partition import canonical_labels
 
@@ -35,11 +35,38 @@ def log_joint(
     return total
 
 
+def state_of_labels(
+    points: np.ndarray, labels: np.ndarray, hyper: HyperParameters, hyper_prior: HyperPrior
+) -> State:
+    """The state with labels (n,) of points (n, d)."""
+    values, labels = np.unique(labels, return_inverse=True)
+    return State(labels, statistics_of(Rows(points), labels, len(values), hyper.prior(hyper_prior)), hyper)
+
+
+def rows_of(
+    points: np.ndarray, labels: np.ndarray, lengths: Sequence[int] = (), sample: np.ndarray | None = None
+) -> ChainRows:
+    """Points with labels (n,), in blocks of these lengths, of which some (m,) are in the sample."""
+    lengths = lengths or [len(points)]
+    sample = np.arange(len(points)) if sample is None else sample
+    parts = [slice(first, end) for first, end in pairwise(np.cumsum([0, *lengths]).tolist())]
+    blocks = LocalBlocks([Rows(points[part]) for part in parts], samples_of(sample, lengths))
+    for block, part in zip(blocks.states, parts, strict=True):
+        block.codes[:] = 2 * np.asarray(labels)[part]
+    return ChainRows(blocks, Rows(points[sample]))
+
+
+def codes_of(rows: ChainRows) -> np.ndarray:
+    """Codes of all rows, with what the blocks have yet to be told."""
+    codes = np.concatenate([block.codes for block in rows.blocks.states])
+    return codes if rows.new_codes is None else rows.new_codes[codes]
+
+
 class ExactPosterior:
     """Probabilities of all partitions of the points (n, d), n small, with fixed hyper-parameters."""
 
     def __init__(self, points: np.ndarray, hyper: HyperParameters, hyper_prior: HyperPrior) -> None:
-        self.rows, self.hyper, self.hyper_prior = Rows(points), hyper, hyper_prior
+        self.points, self.hyper, self.hyper_prior = points, hyper, hyper_prior
         self.prior = hyper.prior(hyper_prior)
         self.partitions = list(partitions(len(points)))
         self.index = {labels: i for i, labels in enumerate(self.partitions)}
@@ -53,11 +80,11 @@ class ExactPosterior:
         return self.state(labels)
 
     def state(self, labels: tuple[int, ...]) -> State:
-        return state_of_labels(self.rows, np.array(labels), self.hyper, self.hyper_prior)
+        return state_of_labels(self.points, np.array(labels), self.hyper, self.hyper_prior)
 
-    def number(self, state: State) -> int:
-        """Index of the state's partition."""
-        return self.index[tuple(canonical_labels(state.labels).tolist())]
+    def number(self, labels: np.ndarray) -> int:
+        """Index of a partition."""
+        return self.index[tuple(canonical_labels(labels).tolist())]
 
     def total_variation(self, visits: np.ndarray) -> float:
         """Distance between the posterior and the relative frequencies of visits (partitions,)."""

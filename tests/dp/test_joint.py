@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from exact import state_of_labels
 
+from clusterwise.dp.blocks import ChainRows
 from clusterwise.dp.chain import step
-from clusterwise.dp.hyper import HyperParameters, HyperPrior, LogNormal
-from clusterwise.dp.restaurant import GammaPrior
-from clusterwise.dp.state import State, state_of_labels
+from clusterwise.dp.state import GammaPrior, HyperParameters, HyperPrior, LogNormal, State
 from clusterwise.gaussian.sorted_rows import Rows
 from clusterwise.priors.mixtures import crp_labels
 
@@ -74,13 +74,12 @@ def test_joint_distribution_is_unchanged(sampler, covariance_type):
     for _ in range(700):
         hyper = draw_hyper(rng, prior)
         labels = crp_labels(rng, np.array([hyper.alpha]), N_POINTS)[0]
-        empty = Rows(np.zeros((N_POINTS, N_FEATURES)))
-        state = state_of_labels(empty, labels, hyper, prior)
+        state = state_of_labels(np.zeros((N_POINTS, N_FEATURES)), labels, hyper, prior)
         points = draw_points(rng, state, prior)
         before.append(summary(state, points))
         for _ in range(2):
-            rows = Rows(points)
-            state = state_of_labels(rows, state.labels, state.hyper, prior)
+            state = state_of_labels(points, state.labels, state.hyper, prior)
+            rows = ChainRows.in_memory(Rows(points), state.labels)
             state = step(rng, rows, state, prior, sampler, 3)
             points = draw_points(rng, replace(state, statistics=state.statistics), prior)
         after.append(summary(state, points))

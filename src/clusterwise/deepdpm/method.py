@@ -48,9 +48,8 @@ from clusterwise.deepdpm.net_training import (
 )
 from clusterwise.deepdpm.nets import ClusteringNet, NetWeights, to_tensor
 from clusterwise.deepdpm.split_merge import merge_clusters, split_clusters
-from clusterwise.dp.state import statistics_of
 from clusterwise.gaussian.clusters import Clusters
-from clusterwise.gaussian.niw import NormalInverseWishart
+from clusterwise.gaussian.niw import NormalInverseWishart, statistics_of
 from clusterwise.gaussian.sorted_rows import Rows, by_first_appearance
 
 __all__ = ["fit_mixture", "outputs_in_use", "weighted_rows"]

@@ -17,8 +17,7 @@ import torch
 from scipy.special import log_softmax
 
 from clusterwise.deepdpm.nets import ClusteringNet, NetWeights, SubclusteringNets, to_tensor
-from clusterwise.dp.state import statistics_of
-from clusterwise.gaussian.niw import NormalInverseWishart
+from clusterwise.gaussian.niw import NormalInverseWishart, statistics_of
 from clusterwise.gaussian.sorted_rows import Rows
 
 __all__ = [

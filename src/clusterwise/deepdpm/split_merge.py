@@ -22,8 +22,8 @@ from clusterwise.deepdpm.net_training import (
     draw_points,
 )
 from clusterwise.deepdpm.nets import to_tensor
-from clusterwise.dp.state import statistics_of
 from clusterwise.gaussian.moves import HastingsRatio, choose_merges, choose_splits, neighbouring_pairs
+from clusterwise.gaussian.niw import statistics_of
 
 __all__ = ["k_after_moves", "merge_clusters", "split_clusters"]
 

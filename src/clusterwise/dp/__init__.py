@@ -1,6 +1,6 @@
-"""Dirichlet-process mixtures of Gaussians: the samplers, on the sufficient statistics of ``components``.
+"""Dirichlet-process mixtures of Gaussians: the samplers, on the sufficient statistics of ``gaussian``.
 
-``restaurant`` is the prior over partitions, ``hyper`` the hyper-parameters and their own prior. ``gibbs`` is
-Neal's algorithm 3; ``sweep``, ``anchored`` and ``subclusters`` are the moves of the split-merge sampler;
-``chain`` runs either of them and ``convergence`` judges the chains.
+``chain`` is the method: it warms up by ``subclusters``, then draws by the moves of ``exact_moves`` and
+judges the chains. ``state`` is where a chain is, with the hyper-parameters and their prior; ``blocks`` how it
+reaches its rows, in memory or elsewhere.
 """

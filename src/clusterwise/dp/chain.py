@@ -1,31 +1,55 @@
-"""One Markov chain over partitions: warm up, then draw."""
+"""Markov chains over partitions: warm up, draw, and see whether the chains agree.
+
+Convergence is judged by split R-hat and effective sample size (Gelman et al., BDA3, 11.4) of a few numbers,
+and by how alike the drawn partitions are.
+"""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
+from sklearn.metrics import adjusted_rand_score
 
-from clusterwise.dp.anchored import draw_anchors, split_or_merge
-from clusterwise.dp.gibbs import gibbs_sweep
-from clusterwise.dp.hyper import HyperPrior, first_guess, update
-from clusterwise.dp.partitioned import BlockMoves
-from clusterwise.dp.state import State, state_of_labels
-from clusterwise.dp.subclusters import Halves, halve, warm_up_step
-from clusterwise.dp.sweep import sweep
-from clusterwise.gaussian.sorted_rows import Rows
+from clusterwise.dp.blocks import ChainRows
+from clusterwise.dp.exact_moves import gibbs_sweep, split_or_merge, sweep
+from clusterwise.dp.state import HyperPrior, State, draw_hyper
+from clusterwise.dp.subclusters import warm_up
 
-__all__ = ["Chain", "Sampler", "Trace", "run_chain", "step", "update_hyper"]
+__all__ = [
+    "Agreement",
+    "Chain",
+    "Convergence",
+    "Sampler",
+    "Trace",
+    "agreement",
+    "are_enough",
+    "effective_sample_size",
+    "r_hat",
+    "run_chain",
+    "step",
+    "summarize",
+    "traces_of",
+]
 
 Sampler = Literal["split-merge", "gibbs"]
 # Split and merge proposals of one step: as many as there are clusters, within these bounds.
 PROPOSALS = (8, 24)
-# Draws of each hyper-parameter in a step. Next to a look at all rows of many blocks they cost nothing. After
-# the search they are far from where they belong, and the log posterior would go on rising through all draws.
-HYPER_STEPS, HYPER_STEPS_OF_BLOCKS, HYPER_STEPS_AFTER_SEARCH = 1, 8, 40
+# Draws of each hyper-parameter in a step: next to a look at all rows of many blocks they cost nothing.
+HYPER_STEPS, HYPER_STEPS_OF_BLOCKS = 1, 8
+# Chains are poor beyond these.
+MAX_R_HAT, MIN_SAMPLES = 1.2, 10.0
+# Chains that are so far need no more draws.
+R_HAT_OF_ENOUGH, SAMPLES_OF_ENOUGH = 1.1, 40.0
+# Chains have found different clusterings if these are less alike than draws of one chain by this much (ARI),
+# and so little alike that a fit with another seed would say something else.
+DIFFERENT, UNLIKE = 0.05, 0.8
+# They have found the same one if draws are alike, and of different chains hardly less than of one.
+ALIKE, SAME = 0.9, 0.02
+DRAWS_COMPARED, ROWS_COMPARED = 6, 5000
 
 
 @dataclass
@@ -44,10 +68,6 @@ class Trace:
         self.alpha.append(state.hyper.alpha)
         self.largest_share.append(float(state.counts.max() / state.counts.sum()))
 
-    def as_dict(self) -> dict[str, np.ndarray]:
-        """All quantities by name, (draws,) each."""
-        return {name: np.asarray(values, dtype=np.float64) for name, values in vars(self).items()}
-
 
 @dataclass(frozen=True)
 class Chain:
@@ -59,68 +79,15 @@ class Chain:
     n_proposals: int  # splits and merges tried in every step
     interrupted: bool = False
 
-
-def update_hyper(
-    rng: np.random.Generator, state: State, hyper_prior: HyperPrior, n_steps: int = HYPER_STEPS
-) -> State:
-    """Draw the hyper-parameters given the partition, ``n_steps`` of each."""
-    for _ in range(n_steps):
-        state = replace(state, hyper=update(rng, state.hyper, hyper_prior, state.statistics))
-    return state
-
-
-def step(
-    rng: np.random.Generator,
-    rows: Rows | BlockMoves,
-    state: State,
-    hyper_prior: HyperPrior,
-    sampler: Sampler,
-    n_proposals: int = PROPOSALS[0],
-) -> State:
-    """One draw of the exact chain."""
-    prior = state.hyper.prior(hyper_prior)
-    if isinstance(rows, BlockMoves):
-        state = rows.step(rng, state, prior, n_proposals)
-        return update_hyper(rng, state, hyper_prior, HYPER_STEPS_OF_BLOCKS)
-    if sampler == "gibbs":
-        state = gibbs_sweep(rng, rows, state, prior)
-    else:
-        state = sweep(rng, rows, state, prior)
-        if len(rows) > 1:
-            for _ in range(n_proposals):
-                state = split_or_merge(rng, rows, state, prior, draw_anchors(rng, rows))
-    return update_hyper(rng, state, hyper_prior)
-
-
-def _warm_up(
-    rng: np.random.Generator,
-    rows: Rows,
-    hyper_prior: HyperPrior,
-    n_steps: int,
-    report: Callable[[int], object],
-) -> State:
-    """From one cluster to about as many as there are, by sub-clusters."""
-    hyper_prior = hyper_prior.while_searching()
-    one_cluster = np.zeros(len(rows), dtype=np.int64)
-    state = state_of_labels(rows, one_cluster, first_guess(hyper_prior), hyper_prior)
-    prior = state.hyper.prior(hyper_prior)
-    fresh = np.ones(1, dtype=bool)
-    sides = np.zeros(len(rows), dtype=bool)
-    sides = halve(rng, rows, state.labels, prior, fresh, sides)
-    parts = state_of_labels(rows, sides.astype(np.int64), state.hyper, hyper_prior).statistics
-    if len(parts) == 1:  # all rows are the same
-        return state
-    halves = Halves(sides, parts[None], np.zeros(1, dtype=np.int64))
-    for _ in range(n_steps):
-        state, halves = warm_up_step(rng, rows, state, halves, state.hyper.prior(hyper_prior))
-        state = update_hyper(rng, state, hyper_prior)
-        report(state.n_clusters)
-    return state
+    @property
+    def partitions(self) -> np.ndarray:
+        """Labels (draws, m) of the rows of the sample in the draws that were kept."""
+        return np.stack([state.labels for state in self.kept])
 
 
 def run_chain(
     rng: np.random.Generator,
-    rows: Rows | BlockMoves,
+    rows: ChainRows,
     hyper_prior: HyperPrior,
     sampler: Sampler,
     n_warm_up: int,
@@ -129,18 +96,15 @@ def run_chain(
     report: Callable[[int], object] = lambda _: None,
     before: Chain | None = None,
 ) -> Chain:
-    """Warm up, half by sub-clusters and half by the chain itself, then draw; ``report`` hears of every step.
+    """The chain after ``n_draws``; half of the steps before the first draw are by sub-clusters.
 
-    ``rows`` may be in blocks, for "split-merge" only. With ``before`` the chain goes on from where that one
-    ended, and its draws are counted in. Interrupted by the keyboard, it returns what it has, if anything.
+    ``report`` is called with the number of clusters after every step. With ``before`` the chain goes on from
+    where that one ended, and its draws are counted in. Interrupted by the keyboard, it returns what it has,
+    if anything.
     """
     if before is None:
         n_first = n_warm_up // 2
-        if isinstance(rows, BlockMoves):
-            state = rows.warm_up(rng, hyper_prior, n_first, report, update_hyper)
-            state = update_hyper(rng, state, hyper_prior, HYPER_STEPS_AFTER_SEARCH)
-        else:
-            state = _warm_up(rng, rows, hyper_prior, n_first, report)
+        state = warm_up(rng, rows, hyper_prior, n_first, report)
         n_proposals = int(np.clip(state.n_clusters, *PROPOSALS))
         trace, kept, start = Trace(), [], n_first - n_warm_up
     else:
@@ -160,3 +124,167 @@ def run_chain(
             raise
         interrupted = True
     return Chain(trace, tuple(kept), state, n_proposals, interrupted)
+
+
+def step(
+    rng: np.random.Generator,
+    rows: ChainRows,
+    state: State,
+    hyper_prior: HyperPrior,
+    sampler: Sampler,
+    n_proposals: int = PROPOSALS[0],
+) -> State:
+    """One draw of the exact chain; "gibbs" needs all rows at hand."""
+    prior = state.hyper.prior(hyper_prior)
+    if sampler == "gibbs":
+        state = gibbs_sweep(rng, rows.sample, state, prior)
+    else:
+        state = sweep(rng, rows, state, prior)
+        for _ in range(n_proposals):
+            state = split_or_merge(rng, rows, state, prior)
+    n_hyper_steps = HYPER_STEPS if rows.all_at_hand else HYPER_STEPS_OF_BLOCKS
+    return draw_hyper(rng, state, hyper_prior, n_hyper_steps)
+
+
+# -- do the chains agree? ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """R-hat and effective sample size by quantity."""
+
+    r_hat: dict[str, float]
+    effective_sample_size: dict[str, float]
+
+    @property
+    def worst_r_hat(self) -> float:
+        """The largest R-hat."""
+        return max(self.r_hat.values())
+
+    @property
+    def min_samples(self) -> float:
+        """The smallest effective sample size."""
+        return min(self.effective_sample_size.values())
+
+    @property
+    def is_poor(self) -> bool:
+        """Whether the summaries of the chains should not be trusted."""
+        return self.worst_r_hat > MAX_R_HAT or self.min_samples < MIN_SAMPLES
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether more draws would hardly change anything."""
+        return self.worst_r_hat < R_HAT_OF_ENOUGH and self.min_samples >= SAMPLES_OF_ENOUGH
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How alike drawn partitions are, by the adjusted Rand index: of one chain, and of different ones."""
+
+    within: float
+    between: float
+
+    @property
+    def is_poor(self) -> bool:
+        """Whether the chains have found different clusterings."""
+        return self.between < min(self.within - DIFFERENT, UNLIKE)
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether all chains draw variants of one clustering, so that more draws would not change it."""
+        return self.within >= ALIKE and self.between >= self.within - SAME
+
+
+def are_enough(chains: Sequence[Chain]) -> bool:
+    """Whether more draws would hardly change the answer."""
+    return (
+        summarize(traces_of(chains)).is_enough or agreement([chain.partitions for chain in chains]).is_enough
+    )
+
+
+def traces_of(chains: Sequence[Chain]) -> dict[str, np.ndarray]:
+    """Traces (chains, draws) by name; as many draws as the shortest has."""
+    n_draws = min(len(chain.trace.n_clusters) for chain in chains)
+    traces = [vars(chain.trace) for chain in chains]
+    return {
+        name: np.array([trace[name][:n_draws] for trace in traces], dtype=np.float64) for name in traces[0]
+    }
+
+
+def summarize(traces: dict[str, np.ndarray]) -> Convergence:
+    """Convergence of traces (chains, draws) of several quantities."""
+    return Convergence(
+        {name: r_hat(draws) for name, draws in traces.items()},
+        {name: effective_sample_size(draws) for name, draws in traces.items()},
+    )
+
+
+def agreement(chains: Sequence[np.ndarray]) -> Agreement:
+    """Agreement of partitions (S, n) of each chain; of a single chain, of its first and second half."""
+    if len(chains) == 1:
+        half = len(chains[0]) // 2
+        chains = [chains[0][:half], chains[0][half:]] if half > 0 else [*chains, *chains]
+    n = chains[0].shape[1]
+    rows = np.linspace(0, n - 1, min(n, ROWS_COMPARED)).astype(np.int64)
+    some = [_spread(draws, DRAWS_COMPARED)[:, rows] for draws in chains]
+    within = [adjusted_rand_score(a, b) for of_one in some for i, a in enumerate(of_one) for b in of_one[:i]]
+    between = [
+        adjusted_rand_score(a, b)
+        for i, one in enumerate(some)
+        for other in some[:i]
+        for a, b in zip(one, other, strict=False)
+    ]
+    return Agreement(float(np.mean(within)) if within else 1.0, float(np.mean(between)) if between else 1.0)
+
+
+def _spread(draws: np.ndarray, count: int) -> np.ndarray:
+    """At most this many draws, evenly spread."""
+    return draws[np.linspace(0, len(draws) - 1, min(count, len(draws))).round().astype(np.int64)]
+
+
+def _split_chains(draws: np.ndarray) -> np.ndarray:
+    """Cut each of m chains (m, n) into halves, (2m, n // 2)."""
+    half = draws.shape[1] // 2
+    return np.concatenate([draws[:, :half], draws[:, draws.shape[1] - half :]])
+
+
+def r_hat(draws: np.ndarray) -> float:
+    """Potential scale reduction of m chains of n draws each, (m, n), every chain cut in two.
+
+    1 if all halves agree, 1 also for a quantity that never moves, infinity if it rests at different values.
+
+    Examples
+    --------
+    >>> r_hat(np.array([[1.0, 2.0, 1.0, 2.0], [2.0, 1.0, 2.0, 1.0]])) < 1.1
+    True
+    >>> r_hat(np.array([[1.0, 1.0, 1.0, 1.0], [2.0, 2.0, 2.0, 2.0]]))
+    inf
+    """
+    chains = _split_chains(draws)
+    n = chains.shape[1]
+    if n < 2:
+        return float("inf")
+    within = chains.var(axis=1, ddof=1).mean()
+    between = chains.mean(axis=1).var(ddof=1)
+    if within <= 0:
+        return 1.0 if between <= 0 else float("inf")
+    return float(np.sqrt((n - 1) / n + between / within))
+
+
+def effective_sample_size(draws: np.ndarray) -> float:
+    """Number of independent draws that m chains (m, n) are worth, by Geyer's initial positive sequence."""
+    chains = _split_chains(draws)
+    m, n = chains.shape
+    if n < 2:
+        return 0.0
+    centred = chains - chains.mean(axis=1, keepdims=True)
+    spectrum = np.fft.rfft(centred, 2 * n, axis=1)
+    covariance = np.fft.irfft(np.square(np.abs(spectrum)), axis=1)[:, :n].mean(axis=0) / n
+    within = covariance[0] * n / (n - 1)
+    pooled = covariance[0] + chains.mean(axis=1).var(ddof=1)
+    if pooled <= 0:
+        return float(m * n)  # it never moves: one draw says it all
+    correlation = 1 - (within - covariance) / pooled
+    pairs = correlation[: n // 2 * 2].reshape(-1, 2).sum(axis=1)
+    positive = np.minimum.accumulate(pairs[: int(np.argmax(pairs < 0)) if (pairs < 0).any() else len(pairs)])
+    return float(min(m * n, m * n / max(2 * positive.sum() - 1, 1 / np.log10(max(m * n, 10)))))

@@ -14,11 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from clusterwise._threads import one_thread
 from clusterwise.affine import AffineMap, fit_column_map, fit_feature_map
-from clusterwise.dp.chain import Chain, Sampler, run_chain
-from clusterwise.dp.convergence import Agreement, agreement, summarize
-from clusterwise.dp.hyper import HyperParameters, HyperPrior, LogNormal
-from clusterwise.dp.partitioned import BlockMoves, Sample
-from clusterwise.dp.state import statistics_of
+from clusterwise.dp.blocks import ChainRows
+from clusterwise.dp.chain import Chain, Sampler, agreement, are_enough, run_chain, summarize, traces_of
+from clusterwise.dp.state import HyperPrior, LogNormal, average
 from clusterwise.exceptions import ChainsDisagreeWarning, ClusterwiseError, InterruptedWarning
 from clusterwise.fitting.all_rows import BatchFeatures, clusters_of_all_rows
 from clusterwise.fitting.base import BaseClusterer
@@ -33,7 +31,7 @@ from clusterwise.fitting.validation import (
     require_positive,
 )
 from clusterwise.gaussian.clusters import Clusters, clusters_in_use, outlier_scores_of
-from clusterwise.gaussian.niw import CovarianceType, NormalInverseWishart
+from clusterwise.gaussian.niw import CovarianceType, NormalInverseWishart, statistics_of
 from clusterwise.gaussian.sorted_rows import Rows, in_input_order
 from clusterwise.posterior import PartitionPosterior
 from clusterwise.rows import Batch, RowSource, as_source
@@ -47,7 +45,7 @@ PARTITIONS_KEPT = 200
 ROWS_OF_SAMPLE = 10_000
 # Chains are looked at after this many draws; fewer than these say little about how far they are.
 DRAWS_PER_ROUND = 25
-LEAST_DRAWS = 50
+MIN_DRAWS = 50
 FEW_DRAWS = 10
 # Wider tables are projected; columns whose ranges differ by less than this factor keep their scales.
 MAX_FEATURES = 32
@@ -207,7 +205,9 @@ class DPMixture(BaseClusterer):
         self._seed = self._draw_seed()
         hyper_prior = self._hyper_prior(table)
         with one_thread():
-            self._chains = self._run([table.rows] * self.n_chains, len(table.rows), hyper_prior, before)
+            labels = [None if chain is None else chain.last.labels for chain in before]
+            rows = [ChainRows.in_memory(table.rows, given) for given in labels]
+            self._chains = self._run(rows, hyper_prior, before)
             self._store(table, hyper_prior)
         self._warn()
         if self.verbose:
@@ -232,10 +232,9 @@ class DPMixture(BaseClusterer):
             table = self._table(points)
             hyper_prior, space = self._hyper_prior(table), table.space
             features, rows = BatchFeatures(read, space), Rows(space.apply(points))
-            held = source.hold(features, sample.rows)
-            of_sample = Sample(rows, held.block_of, held.place_of)
-            moves = [BlockMoves(held.blocks.fork(), of_sample, n) for _ in range(self.n_chains)]
-            self._chains = self._run(moves, len(rows), hyper_prior, [None] * self.n_chains)
+            blocks = source.hold(features, sample.rows)
+            of_chains = [ChainRows(blocks.fork(), rows) for _ in range(self.n_chains)]
+            self._chains = self._run(of_chains, hyper_prior, [None] * self.n_chains)
             prior, labels, k = self._store_chains(hyper_prior, len(rows))
             statistics = statistics_of(rows, labels, k, prior) * (n / len(rows))
             clusters = clusters_of_all_rows(source, features, Clusters(prior, statistics))
@@ -310,16 +309,15 @@ class DPMixture(BaseClusterer):
 
     def _run(
         self,
-        rows: Sequence[Rows | BlockMoves],
-        n_labels: int,
+        rows: Sequence[ChainRows],
         hyper_prior: HyperPrior,
         before: list[Chain | None],
     ) -> list[Chain]:
-        """Draw in rounds, all chains in turn, until they are settled or have ``n_draws`` each.
+        """Draw in rounds, all chains in turn, until these are enough or each chain has ``n_draws``.
 
-        ``rows`` has those of each chain; a partition that is kept has ``n_labels`` labels.
+        ``rows`` has those of each chain.
         """
-        n_kept = min(PARTITIONS_KEPT, max(2, LABELS_KEPT // n_labels))
+        n_kept = min(PARTITIONS_KEPT, max(2, LABELS_KEPT // len(rows[0].sample)))
         keep_every = max(1, -(-self.n_chains * self.n_draws // n_kept))
         keep_every = min(keep_every, self.n_draws)
         # Chains that go on were asked for more draws.
@@ -351,25 +349,26 @@ class DPMixture(BaseClusterer):
             begun = [chain for chain in chains if chain is not None]
             if not begun:
                 raise KeyboardInterrupt
-            if self._interrupted or (LEAST_DRAWS <= start + count < self.n_draws and _are_settled(begun)):
+            if self._interrupted or (MIN_DRAWS <= start + count < self.n_draws and are_enough(begun)):
                 break
         return begun
 
     def _store_chains(self, hyper_prior: HyperPrior, n: int) -> tuple[NormalInverseWishart, np.ndarray, int]:
         """Keep what chains say of n rows: the prior in use, labels of a consensus, its number of clusters."""
-        self._hyper_prior_used = hyper_prior
-        kept = [state for chain in self._chains for state in chain.kept]
-        self.trace_ = _traces(self._chains)
+        self.trace_ = traces_of(self._chains)
         self.convergence_ = summarize(self.trace_)
         self.alpha_ = float(self.trace_["alpha"].mean())
         ks, shares = np.unique(self.trace_["n_clusters"], return_counts=True)
         self._k_posterior = {int(k): float(share) for k, share in zip(ks, shares / shares.sum(), strict=True)}
-        self._partitions = np.stack([state.labels for state in kept]).astype(np.int32)
-        self.agreement_ = _agreement(self._chains)
-        compared = min(PARTITIONS_COMPARED, len(kept), max(2, LABELS_COMPARED // n))
-        chosen = np.linspace(0, len(kept) - 1, compared).round().astype(np.int64)
+        partitions = [chain.partitions for chain in self._chains]
+        self._partitions = np.concatenate(partitions).astype(np.int32)
+        self.agreement_ = agreement(partitions)
+        n_kept = len(self._partitions)
+        compared = min(PARTITIONS_COMPARED, n_kept, max(2, LABELS_COMPARED // n))
+        chosen = np.linspace(0, n_kept - 1, compared).round().astype(np.int64)
         consensus = PartitionPosterior(self._partitions[chosen].astype(np.int64)).consensus()
-        prior = _average([state.hyper for state in kept]).prior(hyper_prior)
+        hyper = average([state.hyper for chain in self._chains for state in chain.kept])
+        prior = hyper.prior(hyper_prior)
         return prior, consensus.labels, consensus.n_clusters
 
     def _store(self, table: SortedRows, hyper_prior: HyperPrior) -> None:
@@ -428,26 +427,3 @@ class DPMixture(BaseClusterer):
         require_positive(n_samples)
         chosen = np.linspace(0, len(self._partitions) - 1, n_samples).round().astype(np.int64)
         return PartitionPosterior(in_input_order(self._partitions[chosen].T, self._order).T.astype(np.int64))
-
-
-def _are_settled(chains: list[Chain]) -> bool:
-    """Whether more draws would hardly change the answer."""
-    return summarize(_traces(chains)).is_settled or _agreement(chains).is_settled
-
-
-def _agreement(chains: list[Chain]) -> Agreement:
-    return agreement([np.stack([state.labels for state in chain.kept]) for chain in chains])
-
-
-def _traces(chains: list[Chain]) -> dict[str, np.ndarray]:
-    """What was written down of all chains, (chains, draws) each; as many draws as the shortest has."""
-    n_draws = min(len(chain.trace.n_clusters) for chain in chains)
-    traces = [chain.trace.as_dict() for chain in chains]
-    return {name: np.stack([trace[name][:n_draws] for trace in traces]) for name in traces[0]}
-
-
-def _average(draws: list[HyperParameters]) -> HyperParameters:
-    """Geometric means of the hyper-parameters."""
-    mean = [np.exp(np.mean([np.log(getattr(h, name)) for h in draws], axis=0)) for name in vars(draws[0])]
-    alpha, kappa, degrees, variance = mean
-    return HyperParameters(float(alpha), float(kappa), float(degrees), variance)

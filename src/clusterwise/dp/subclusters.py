@@ -1,74 +1,250 @@
 """Warming up by sub-clusters: every cluster is always ready to fall into two, all of them at once.
 
-After Chang & Fisher (2013), the "DPM sampler" of DeepDPM's tables: each cluster has two sub-clusters with
-labels of their own; all labels and sub-labels are drawn in parallel, and now and then every cluster may split
-into its sub-clusters and every pair of neighbours may merge, by the ratio H of ``moves.HastingsRatio``
-without the probability of the proposal. That is quick and finds the clusters from a single one, but it
-favours few clusters; so it only finds the place where the exact moves start.
+After Chang & Fisher (2013), the "DPM sampler" of DeepDPM's tables: each cluster has two sub-clusters; all
+labels and sides are drawn in parallel, and then every cluster may split into its sub-clusters and every pair
+of neighbours may merge, by ``HastingsRatio`` without the probability of the proposal. That is quick and finds
+the clusters from a single one, but it favours few clusters; so it only finds the place where the exact moves
+start.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit
 
-from clusterwise.dp.state import State, draw_categories
-from clusterwise.gaussian.moves import HastingsRatio, neighbouring_pairs, two_parts
+from clusterwise.dp.blocks import Block, ChainRows
+from clusterwise.dp.exact_moves import draw_categories, draw_seed
+from clusterwise.dp.state import HyperPrior, State, draw_hyper, medians
+from clusterwise.gaussian.moves import (
+    HastingsRatio,
+    choose_merges,
+    choose_splits,
+    names_after,
+    neighbouring_pairs,
+    two_parts,
+)
 from clusterwise.gaussian.niw import NormalInverseWishart, sum_by_label
 from clusterwise.gaussian.sorted_rows import Rows
 
-__all__ = ["Halves", "Mergers", "Splits", "best_cut", "halve", "mergers_of", "splits_of", "warm_up_step"]
+__all__ = ["warm_up"]
 
 # Cuts of a cluster that sub-clusters may start from, the points that they are tried on, and their EM steps.
 RANDOM_CUTS, FLAT_CUTS, CUT_POINTS, CUT_STEPS = 3, 2, 500, 6
-# Sub-clusters get this many sweeps to settle before a split is tried, and are drawn anew after twice as many.
+# Sub-clusters get this many sweeps to adapt before a split is tried, and are drawn anew after twice as many.
 PATIENCE = 4
 
 
 @dataclass(frozen=True)
 class Halves:
-    """The sub-clusters: sides (n,) of all points, statistics (K, 2, p), and ages of the pairs (K,)."""
+    """The sub-clusters of K clusters."""
 
-    sides: np.ndarray
-    statistics: np.ndarray
-    ages: np.ndarray
+    sides: np.ndarray  # (m,) bool, of the rows of the sample
+    sums: np.ndarray  # (K, 2, p) sufficient statistics
+    ages: np.ndarray  # (K,) sweeps since a cluster was cut
 
 
-def halve(
+def warm_up(
     rng: np.random.Generator,
+    rows: ChainRows,
+    hyper_prior: HyperPrior,
+    n_steps: int,
+    report: Callable[[int], object],
+) -> State:
+    """The state after ``n_steps`` from one cluster to about as many as there are."""
+    hyper_prior = hyper_prior.while_searching()
+    hyper = medians(hyper_prior)
+    prior = hyper.prior(hyper_prior)
+    m, p = len(rows.sample), prior.n_statistics
+    state = State(np.zeros(m, dtype=np.int64), np.zeros((1, p)), hyper)
+    halves = Halves(np.zeros(m, dtype=bool), np.zeros((1, 2, p)), np.zeros(1, dtype=np.int64))
+    even = np.zeros((1, p))  # one cluster, and either side is as likely
+    state, halves = _draw(rng, rows, state, halves, even, even, prior)
+    halves = _cut(rng, rows, state, halves, np.ones(1, dtype=bool), prior)
+    if halves.sums[:, :, 0].min() < 0.5:  # all rows are the same
+        return state
+    for _ in range(n_steps):
+        state, halves = warm_up_step(rng, rows, state, halves, state.hyper.prior(hyper_prior))
+        state = draw_hyper(rng, state, hyper_prior)
+        report(state.n_clusters)
+    return state
+
+
+def warm_up_step(
+    rng: np.random.Generator, rows: ChainRows, state: State, halves: Halves, prior: NormalInverseWishart
+) -> tuple[State, Halves]:
+    """Draw labels and sides, then split and merge where the ratio says so."""
+    k, p = state.n_clusters, prior.n_statistics
+    eta = prior.draw(rng, state.statistics)
+    eta[:, 0] += np.log(rng.standard_gamma(state.counts) + 1e-300)
+    of_halves = halves.sums.reshape(2 * k, p)
+    # expected rather than drawn: two halves of few points should not be torn apart by chance
+    eta_halves = prior.expected(of_halves)
+    eta_halves[:, 0] += np.log(np.maximum(of_halves[:, 0], 0.0) + 0.5)
+    odds = eta_halves[1::2] - eta_halves[::2]
+    state, halves = _draw(rng, rows, state, halves, eta, odds, prior)
+    state, halves = _split(rng, rows, state, halves, prior)
+    return _merge(rng, rows, state, halves, prior)
+
+
+# -- labels and sides ----------------------------------------------------------------------------
+
+
+def _draw(
+    rng: np.random.Generator,
+    rows: ChainRows,
+    state: State,
+    halves: Halves,
+    eta: np.ndarray,
+    odds: np.ndarray,
+    prior: NormalInverseWishart,
+) -> tuple[State, Halves]:
+    """Draw labels by natural parameters ``eta`` (K, p), and sides by log odds (K, p)."""
+    results = rows.run(draw_codes, draw_seed(rng), prior, eta, odds)
+    sums = np.sum([one for one, _ in results], axis=0).reshape(len(eta), 2, -1)
+    codes = np.concatenate([one for _, one in results])
+    in_use = sums[:, :, 0].sum(axis=1) > 0.5
+    names, sums = np.maximum(in_use.cumsum() - 1, 0), sums[in_use]
+    rows.rename_clusters(names)
+    state = replace(state, labels=names[codes >> 1], statistics=sums.sum(axis=1))
+    return state, Halves(codes % 2 == 1, sums, halves.ages[in_use] + 1)
+
+
+def draw_codes(
+    block: Block,
     rows: Rows,
-    labels: np.ndarray,
+    rng: np.random.Generator,
+    prior: NormalInverseWishart,
+    eta: np.ndarray,
+    odds: np.ndarray,
+) -> tuple[Block, tuple[np.ndarray, np.ndarray]]:
+    """On a block: draw labels and sides; returns sums (2 K, p) by code, and the codes of the sample."""
+    k = len(eta)
+    codes, sums = np.empty(len(rows), dtype=np.int32), np.zeros((2 * k, prior.n_statistics))
+    for part, points in rows.chunks(prior.n_statistics + k):
+        terms = prior.terms(points)
+        labels = draw_categories(rng, terms @ eta.T)
+        drawn = 2 * labels + (rng.random(len(labels)) < expit(np.einsum("np,np->n", terms, odds[labels])))
+        codes[part] = drawn
+        sums += sum_by_label(terms, drawn, 2 * k)
+    return replace(block, codes=codes), (sums, codes[block.sample])
+
+
+def _cut(
+    rng: np.random.Generator,
+    rows: ChainRows,
+    state: State,
+    halves: Halves,
+    fresh: np.ndarray,
+    prior: NormalInverseWishart,
+) -> Halves:
+    """Cut the clusters in ``fresh`` (K,) bool anew."""
+    odds = np.zeros((len(fresh), prior.n_statistics))
+    for cluster in np.flatnonzero(fresh):
+        members = np.flatnonzero(state.labels == cluster)
+        if len(members) > 1:
+            odds[cluster] = best_cut(rng, rows.sample, members, float(state.counts[cluster]), prior)
+    results = rows.run(cut, draw_seed(rng), prior, fresh, odds)
+    upper = np.sum([one for one, _ in results], axis=0)
+    sums = np.stack([state.statistics - upper, upper], axis=1)
+    sums[~fresh] = halves.sums[~fresh]
+    sides = np.concatenate([codes for _, codes in results]) % 2 == 1
+    return Halves(sides, sums, np.where(fresh, 0, halves.ages))
+
+
+def cut(
+    block: Block,
+    rows: Rows,
+    rng: np.random.Generator,
     prior: NormalInverseWishart,
     fresh: np.ndarray,
-    sides: np.ndarray,
-) -> np.ndarray:
-    """Cut the clusters in ``fresh`` (K,) bool anew; returns all sides (n,).
+    odds: np.ndarray,
+) -> tuple[Block, tuple[np.ndarray, np.ndarray]]:
+    """On a block: cut the clusters in ``fresh`` (K,) bool anew, by log odds (K, p).
 
-    Of several cuts of some of a cluster's points, each improved by a few EM steps, the one with the largest
-    H is taken: a random plane hardly ever separates two groups that differ in one feature of many.
+    Returns sums (K, p) of their second sides, and the codes of the sample.
     """
-    sides = sides.copy()
-    for cluster in np.flatnonzero(fresh):
-        members = np.flatnonzero(labels == cluster)
-        best = best_cut(rng, rows, members, len(members), prior)
-        for part, points in rows.chunks_of(members, prior.n_statistics):
-            sides[members[part]] = prior.terms(points) @ best > 0
-    return sides
+    codes, labels, upper = block.codes.copy(), block.labels, np.zeros(odds.shape)
+    members = np.flatnonzero(fresh[labels])
+    for part, points in rows.chunks_of(members, prior.n_statistics):
+        terms, of_part = prior.terms(points), labels[members[part]].astype(np.int64)
+        side = np.einsum("np,np->n", terms, odds[of_part]) > 0
+        codes[members[part]] = 2 * of_part + side
+        upper += sum_by_label(terms[side], of_part[side], len(fresh))
+    return replace(block, codes=codes), (upper, codes[block.sample])
+
+
+# -- splits and merges ---------------------------------------------------------------------------
+
+
+def _split(
+    rng: np.random.Generator, rows: ChainRows, state: State, halves: Halves, prior: NormalInverseWishart
+) -> tuple[State, Halves]:
+    """Split clusters whose sub-clusters are better; cut them anew, and those whose sub-clusters are not."""
+    k, ages = state.n_clusters, halves.ages
+    chosen = choose_splits(halves.sums, HastingsRatio(state.statistics, prior, state.hyper.alpha, rng)).moves
+    parents = chosen[ages[chosen] >= PATIENCE]
+    new_codes = np.arange(2 * k)
+    new_codes[2 * parents + 1] = 2 * np.arange(k, k + len(parents))
+    rows.rename(new_codes)
+    labels = new_codes[2 * state.labels + halves.sides] >> 1
+    statistics = np.concatenate([state.statistics, halves.sums[parents, 1]])
+    statistics[parents] = halves.sums[parents, 0]
+    state = replace(state, labels=labels, statistics=statistics)
+    fresh = np.append(ages >= 2 * PATIENCE, np.ones(len(parents), dtype=bool))
+    fresh[parents] = True
+    if not fresh.any():
+        return state, halves
+    sums = np.concatenate([halves.sums, halves.sums[parents]])  # of those that are not cut anew
+    return state, _cut(
+        rng, rows, state, Halves(halves.sides, sums, np.append(ages, ages[parents])), fresh, prior
+    )
+
+
+def _merge(
+    rng: np.random.Generator, rows: ChainRows, state: State, halves: Halves, prior: NormalInverseWishart
+) -> tuple[State, Halves]:
+    """Merge neighbours; what has just been merged is ready to split again."""
+    k = state.n_clusters
+    test = HastingsRatio(state.statistics, prior, state.hyper.alpha, rng)
+    pairs = choose_merges(neighbouring_pairs(state.statistics, prior), test).moves
+    if len(pairs) == 0:
+        return state, halves
+    names, remain = names_after(pairs, k)
+    kept, gone = pairs.T
+    new_codes = np.repeat(2 * names, 2) + np.tile([0, 1], k)
+    new_codes[[2 * kept, 2 * kept + 1]] = 2 * names[kept]
+    new_codes[[2 * gone, 2 * gone + 1]] = 2 * names[kept] + 1
+    rows.rename(new_codes)
+    codes = new_codes[2 * state.labels + halves.sides]
+    sums, ages = halves.sums.copy(), halves.ages.copy()
+    sums[kept, 0], sums[kept, 1], ages[kept] = state.statistics[kept], state.statistics[gone], 0
+    state = replace(state, labels=codes >> 1, statistics=sums[remain].sum(axis=1))
+    return state, Halves(codes % 2 == 1, sums[remain], ages[remain])
+
+
+# -- where sub-clusters start --------------------------------------------------------------------
 
 
 def best_cut(
     rng: np.random.Generator, rows: Rows, members: np.ndarray, n_members: float, prior: NormalInverseWishart
 ) -> np.ndarray:
-    """Log odds (p,) of the second side of a cluster's best cut, from rows that stand for ``n_members``."""
+    """Log odds (p,) of the second side of a cluster's best cut, from rows that stand for ``n_members``.
+
+    Of several cuts of some of the rows, each improved by a few EM steps, the one with the largest ratio is
+    taken: a random plane hardly ever separates two groups that differ in one feature of many.
+    """
     some = members[:: -(-len(members) // CUT_POINTS)]
     points = rows.take(some)
-    lifted = prior.terms(points)
+    terms = prior.terms(points)
     weights = np.full(len(some), n_members / len(some))
-    odds = two_parts(lifted, weights, _first_cuts(rng, points), prior, CUT_STEPS)
-    best: np.ndarray = odds[_log_odds_of_cuts(lifted, weights, odds, prior).argmax()]
+    odds = two_parts(terms, weights, _first_cuts(rng, points), prior, CUT_STEPS)
+    weighted = terms * weights[:, None]
+    upper = (odds @ terms.T > 0) @ weighted
+    parts = np.stack([weighted.sum(axis=0) - upper, upper], axis=1)
+    best: np.ndarray = odds[HastingsRatio(parts[0], prior, 1.0).of_splits(parts).argmax()]
     return best
 
 
@@ -87,163 +263,3 @@ def _first_cuts(rng: np.random.Generator, points: np.ndarray) -> np.ndarray:
     kurtosis[variances < 1e-12] = np.inf
     cuts += [scores[:, column] > 0 for column in np.argsort(kurtosis)[:FLAT_CUTS]]
     return np.stack(cuts)
-
-
-def _log_odds_of_cuts(
-    lifted: np.ndarray, weights: np.ndarray, odds: np.ndarray, prior: NormalInverseWishart
-) -> np.ndarray:
-    """Log H of cuts (m,) by log odds (m, p) of points with T(x) ``lifted``; -inf where one side is empty."""
-    weighted = lifted * weights[:, None]
-    upper = (odds @ lifted.T > 0) @ weighted
-    parts = np.stack([weighted.sum(axis=0) - upper, upper], axis=1)
-    log_odds = np.full(len(odds), -np.inf)
-    both = parts[:, :, 0].min(axis=1) > 0.5
-    if both.any():
-        log_odds[both] = HastingsRatio(parts[0], prior, 1.0).of_splits(parts[both])
-    return log_odds
-
-
-def warm_up_step(
-    rng: np.random.Generator, rows: Rows, state: State, halves: Halves, prior: NormalInverseWishart
-) -> tuple[State, Halves]:
-    """Draw labels and sides, then split and merge where H says so."""
-    state, halves = _parallel_sweep(rng, rows, state, halves, prior)
-    state, halves = _split(rng, rows, state, halves, prior)
-    return _merge(rng, state, halves, prior)
-
-
-def _parallel_sweep(
-    rng: np.random.Generator, rows: Rows, state: State, halves: Halves, prior: NormalInverseWishart
-) -> tuple[State, Halves]:
-    k, p = state.n_clusters, prior.n_statistics
-    eta = prior.draw(rng, state.statistics)
-    eta[:, 0] += np.log(rng.standard_gamma(state.counts) + 1e-300)
-    of_halves = halves.statistics.reshape(2 * k, p)
-    # expected rather than drawn: two halves of few points should not be torn apart by chance
-    eta_halves = prior.expected(of_halves)
-    eta_halves[:, 0] += np.log(of_halves[:, 0] + 0.5)
-    odds = eta_halves[1::2] - eta_halves[::2]
-    labels, sides = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=bool)
-    statistics = np.zeros((2 * k, p))
-    for part, points in rows.chunks(p + k):
-        lifted = prior.terms(points)
-        drawn = draw_categories(rng, lifted @ eta.T)
-        log_odds = np.einsum("np,np->n", lifted, odds[drawn])
-        side = rng.random(len(drawn)) < expit(log_odds)
-        labels[part], sides[part] = drawn, side
-        statistics += sum_by_label(lifted, 2 * drawn + side, 2 * k)
-    by_cluster = statistics.reshape(k, 2, p)
-    in_use = by_cluster[:, :, 0].sum(axis=1) > 0.5
-    labels = (in_use.cumsum() - 1)[labels]
-    by_cluster = by_cluster[in_use]
-    return (
-        replace(state, labels=labels, statistics=by_cluster.sum(axis=1)),
-        Halves(sides, by_cluster, halves.ages[in_use] + 1),
-    )
-
-
-class Splits(NamedTuple):
-    """Which of K clusters fall into their halves."""
-
-    new_label: np.ndarray  # (K, 2) by label and side
-    parents: np.ndarray  # the clusters that do, in the order of the new ones
-    fresh: np.ndarray  # (K',) which clusters are to be cut anew
-
-
-def splits_of(
-    rng: np.random.Generator,
-    halves: np.ndarray,
-    ages: np.ndarray,
-    alpha: float,
-    prior: NormalInverseWishart,
-) -> Splits:
-    """Choose splits of clusters whose halves have the statistics (K, 2, p) and these ages (K,)."""
-    k = len(halves)
-    ready = (ages >= PATIENCE) & (halves[:, :, 0].min(axis=1) > 0.5)
-    accepted = ready & (np.log(rng.random(k)) < HastingsRatio(halves[:, 0], prior, alpha).of_splits(halves))
-    new_label = np.arange(2 * k).reshape(k, 2)
-    new_label[:, 0] = np.arange(k)
-    new_label[:, 1] = np.where(accepted, k + accepted.cumsum() - 1, np.arange(k))
-    parents = np.flatnonzero(accepted)
-    # Clusters that have just been made, and those whose halves led nowhere, are cut anew.
-    stale = accepted | (ages >= 2 * PATIENCE)
-    return Splits(new_label, parents, np.concatenate([stale, np.ones(len(parents), dtype=bool)]))
-
-
-class Mergers(NamedTuple):
-    """Which of K clusters join others."""
-
-    gone: np.ndarray  # those that do
-    kept: np.ndarray  # whom they join
-    new_label: np.ndarray  # (K,)
-
-
-def mergers_of(
-    rng: np.random.Generator, statistics: np.ndarray, alpha: float, prior: NormalInverseWishart
-) -> Mergers | None:
-    """Choose mergers of clusters with statistics (K, p); None if there are none."""
-    k = len(statistics)
-    if k == 1:
-        return None
-    pairs = neighbouring_pairs(statistics, prior)
-    log_odds = HastingsRatio(statistics, prior, alpha).of_merges(pairs)
-    accepted = np.log(rng.random(len(pairs))) < log_odds
-    partner: dict[int, int] = {}
-    for a, b in pairs[accepted]:
-        if a not in partner and b not in partner:  # never three at once
-            partner[int(a)], partner[int(b)] = int(b), int(a)
-    gone = np.array(sorted(b for b, a in partner.items() if a < b), dtype=np.int64)
-    if len(gone) == 0:
-        return None
-    kept = np.array([partner[int(b)] for b in gone])
-    remain = np.ones(k, dtype=bool)
-    remain[gone] = False
-    new_label = np.arange(k)
-    new_label[gone] = kept
-    return Mergers(gone, kept, (remain.cumsum() - 1)[new_label])
-
-
-def _split(
-    rng: np.random.Generator, rows: Rows, state: State, halves: Halves, prior: NormalInverseWishart
-) -> tuple[State, Halves]:
-    k = state.n_clusters
-    new_label, parents, fresh = splits_of(rng, halves.statistics, halves.ages, state.hyper.alpha, prior)
-    labels = new_label[state.labels, halves.sides.astype(np.int64)]
-    statistics = np.concatenate([state.statistics, halves.statistics[parents, 1]])
-    statistics[parents] = halves.statistics[parents, 0]
-    state = replace(state, labels=labels, statistics=statistics)
-    if not fresh.any():
-        return state, halves
-    sides = halve(rng, rows, labels, prior, fresh, halves.sides)
-    by_cluster = np.zeros((len(fresh), 2, prior.n_statistics))
-    by_cluster[:k] = halves.statistics
-    for cluster in np.flatnonzero(fresh):
-        members = np.flatnonzero(labels == cluster)
-        upper = np.zeros(prior.n_statistics)
-        for part, points in rows.chunks_of(members[sides[members]], prior.n_statistics):
-            del part
-            upper += prior.terms(points).sum(axis=0)
-        by_cluster[cluster] = statistics[cluster] - upper, upper
-    ages = np.where(fresh, 0, np.concatenate([halves.ages, np.zeros(len(parents), dtype=np.int64)]))
-    return state, Halves(sides, by_cluster, ages)
-
-
-def _merge(
-    rng: np.random.Generator, state: State, halves: Halves, prior: NormalInverseWishart
-) -> tuple[State, Halves]:
-    merger = mergers_of(rng, state.statistics, state.hyper.alpha, prior)
-    if merger is None:
-        return state, halves
-    gone, kept, new_label = merger
-    sides, by_cluster = halves.sides.copy(), halves.statistics.copy()
-    merged = np.isin(state.labels, np.concatenate([gone, kept]))
-    sides[merged] = np.isin(state.labels[merged], gone)  # what has just been merged is ready to split again
-    statistics = state.statistics.copy()
-    by_cluster[kept, 0], by_cluster[kept, 1] = statistics[kept], statistics[gone]
-    statistics[kept] += statistics[gone]
-    ages = halves.ages.copy()
-    ages[kept] = 0
-    remain = np.ones(state.n_clusters, dtype=bool)
-    remain[gone] = False
-    state = replace(state, labels=new_label[state.labels], statistics=statistics[remain])
-    return state, Halves(sides, by_cluster[remain], ages[remain])

@@ -123,7 +123,7 @@ class HastingsRatio(AcceptanceTest):
         H = alpha Gamma(n_1) f(X_1) Gamma(n_2) f(X_2) / (Gamma(n) f(X))
 
     for a split into parts of n_1 and n_2 points, its inverse for a merge. The probability of the proposal is
-    left out, as by Chang & Fisher (2013) and in DeepDPM; ``dp.split_merge`` has it.
+    left out, as by Chang & Fisher (2013) and in DeepDPM; ``dp.exact_moves`` has it.
     """
 
     statistics: np.ndarray  # (K, p)

@@ -28,6 +28,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from clusterwise._compiled import compiled
+from clusterwise.gaussian.sorted_rows import Rows
 
 __all__ = [
     "LOG_2PI",
@@ -36,6 +37,7 @@ __all__ = [
     "CovarianceType",
     "NormalInverseWishart",
     "Posterior",
+    "statistics_of",
     "student_log_density",
     "sum_by_label",
     "variance_factor",
@@ -163,6 +165,14 @@ class NormalInverseWishart(ABC):
         counts = np.maximum(statistics[:, :1], 1e-300)
         centres: np.ndarray = statistics[:, 1 : 1 + self.n_features] / counts
         return centres
+
+
+def statistics_of(rows: Rows, labels: np.ndarray, n_clusters: int, prior: NormalInverseWishart) -> np.ndarray:
+    """Sufficient statistics (K, p) of rows with labels (n,), added up over chunks."""
+    total = np.zeros((n_clusters, prior.n_statistics))
+    for part, points in rows.chunks(prior.n_statistics):
+        total += prior.statistics(points, labels[part], n_clusters)
+    return total
 
 
 def variance_factor(posterior: Posterior, degrees: np.ndarray) -> np.ndarray:

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 import joblib
 import numpy as np
 
-from clusterwise.dp.blocks import Held, LocalBlocks, places_of
+from clusterwise.dp.blocks import Blocks, LocalBlocks, samples_of
+from clusterwise.gaussian.sorted_rows import Rows
 
 __all__ = ["Batch", "LocalSource", "RowSource", "rows_at_once", "spooled"]
 
@@ -68,7 +69,7 @@ class RowSource(ABC):
         """What a task says of every row, (n,) or (n, n_columns), as this kind of source holds arrays."""
 
     @abstractmethod
-    def hold(self, features: Callable[[Batch], np.ndarray], sample: np.ndarray) -> Held:
+    def hold(self, features: Callable[[Batch], np.ndarray], sample: np.ndarray) -> Blocks:
         """Features (n, f) of all rows, made once and kept where samplers work on them.
 
         ``sample`` has the ascending numbers of some rows that are to be found again.
@@ -87,7 +88,7 @@ class LocalSource(RowSource):
             done += len(part)
         return result
 
-    def hold(self, features: Callable[[Batch], np.ndarray], sample: np.ndarray) -> Held:
+    def hold(self, features: Callable[[Batch], np.ndarray], sample: np.ndarray) -> Blocks:
         """See ``RowSource``; in a temporary file, with one block for each place."""
         return spooled(self.map(_WithPlace(features)), sample)
 
@@ -125,7 +126,7 @@ class _WithPlace:
         return batch.place, self.task(batch)
 
 
-def spooled(parts: Iterable[tuple[str, np.ndarray]], sample: np.ndarray) -> Held:
+def spooled(parts: Iterable[tuple[str, np.ndarray]], sample: np.ndarray) -> Blocks:
     """Write features (m, f) of consecutive batches to a temporary file; one block for each place."""
     lengths: list[int] = []
     last, n_features = None, 1
@@ -139,8 +140,6 @@ def spooled(parts: Iterable[tuple[str, np.ndarray]], sample: np.ndarray) -> Held
         file.flush()
         # The map keeps the file until the last block has gone.
         points = np.memmap(file, dtype=np.float64, mode="r", shape=(sum(lengths), n_features))
-    block_of, place_of = places_of(sample, lengths)
-    samples = [place_of[block_of == block] for block in range(len(lengths))]
     edges = np.concatenate([[0], np.cumsum(lengths)])
-    blocks = [points[first:end] for first, end in pairwise(edges)]
-    return Held(LocalBlocks(blocks, samples), block_of, place_of)
+    blocks = [Rows(points[first:end]) for first, end in pairwise(edges)]
+    return LocalBlocks(blocks, samples_of(sample, lengths))

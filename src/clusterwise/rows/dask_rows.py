@@ -11,8 +11,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from clusterwise._threads import one_thread
-from clusterwise.dp.blocks import Block, Blocks, Held, arguments_of, generator_of, places_of, start
+from clusterwise.dp.blocks import Block, Blocks, Operation, operate, samples_of, start
 from clusterwise.exceptions import ClusterwiseError, InvalidDataError, MissingDependencyError
+from clusterwise.gaussian.sorted_rows import Rows
 from clusterwise.rows.base import Batch, RowSource, rows_at_once, spooled
 from clusterwise.rows.dask_parquet import ParquetPart, parquet_parts
 from clusterwise.rows.rows import slice_rows
@@ -134,7 +135,7 @@ class DaskSource(RowSource):
         ]
         return dask.array.concatenate(blocks, axis=0, allow_unknown_chunksizes=True)
 
-    def hold(self, features: Callable[[Batch], np.ndarray], sample: np.ndarray) -> Held:
+    def hold(self, features: Callable[[Batch], np.ndarray], sample: np.ndarray) -> Blocks:
         """See ``RowSource``; on the workers, or without a cluster in a temporary file."""
         assert self.n_rows >= 0
         assert self.lengths is not None
@@ -143,9 +144,7 @@ class DaskSource(RowSource):
             if client is None:
                 names = [f"partition {index}" for index in range(len(calls))]
                 return spooled(zip(names, _computed(calls), strict=True), sample)
-            block_of, place_of = places_of(sample, self.lengths)
-            samples = [place_of[block_of == block] for block in range(len(calls))]
-            return Held(DaskBlocks(client, client.compute(calls), self.lengths, samples), block_of, place_of)
+            return DaskBlocks(client, client.compute(calls), self.lengths, samples_of(sample, self.lengths))
 
     @contextmanager
     def _clear_errors(self) -> Iterator[None]:
@@ -182,17 +181,23 @@ class DaskBlocks(Blocks):
         self, client: Any, points: list[Any], lengths: Sequence[int], samples: Sequence[np.ndarray]
     ) -> None:
         self.client, self.points, self.lengths, self.samples = client, points, lengths, samples
-        self.n_blocks = len(points)
+        self.n_rows = sum(lengths)
         self.done = client.map(_start, lengths, list(samples), pure=False)  # blocks, each with a result
 
-    def run(self, operation: Callable[..., Any], seed: int | None, *arguments: Any) -> list[Any]:
+    def run(
+        self,
+        operation: Operation,
+        seed: int,
+        new_codes: np.ndarray | None,
+        *arguments: Any,
+        of_each: Sequence[Any] | None = None,
+    ) -> list[Any]:
         """See ``Blocks``."""
         results = []
-        for index in range(self.n_blocks):
-            given = arguments_of(arguments, index)
-            both = self.client.submit(
-                _operate, operation, self.done[index], self.points[index], seed, index, given, pure=False
-            )
+        for index, points in enumerate(self.points):
+            given = arguments if of_each is None else (*arguments, of_each[index])
+            told = ((seed, index), new_codes, given)
+            both = self.client.submit(_operate, operation, self.done[index], points, *told, pure=False)
             self.done[index] = both
             results.append(self.client.submit(getitem, both, 1, pure=False))
         with _clear_errors():
@@ -209,16 +214,16 @@ def _start(n_rows: int, sample: np.ndarray) -> tuple[Block, None]:
 
 
 def _operate(
-    operation: Callable[..., Any],
+    operation: Operation,
     before: tuple[Block, Any],
     points: np.ndarray,
-    seed: int | None,
-    index: int,
-    given: list[Any],
-) -> Any:
+    key: tuple[int, int],
+    new_codes: np.ndarray | None,
+    arguments: tuple[Any, ...],
+) -> tuple[Block, Any]:
     """Run on a worker: an operation on one block."""
     with one_thread(), memory_kept():
-        return operation(before[0], points, generator_of(seed, index), *given)
+        return operate(operation, before[0], Rows(points), key, new_codes, arguments)
 
 
 def _computed(calls: list[Any]) -> Iterator[Any]:

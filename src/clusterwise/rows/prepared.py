@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from clusterwise.dp.blocks import Held
+from clusterwise.dp.blocks import Blocks
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.rows.base import Batch, RowSource
 
@@ -56,6 +56,6 @@ class PreparedSource(RowSource):
         """See ``RowSource``."""
         return self.table.gather(InFeatures(task, self.transform), dtype, n_columns)
 
-    def hold(self, features: Callable[[Batch], np.ndarray], sample: np.ndarray) -> Held:
+    def hold(self, features: Callable[[Batch], np.ndarray], sample: np.ndarray) -> Blocks:
         """See ``RowSource``."""
         return self.table.hold(InFeatures(features, self.transform), sample)

@@ -5,7 +5,7 @@ import pytest
 from exact import partitions
 from scipy import integrate, stats
 
-from clusterwise.dp.restaurant import GammaPrior, draw_alpha, log_partition_probability
+from clusterwise.dp.state import GammaPrior, draw_alpha, log_partition_probability
 
 
 @pytest.mark.parametrize("alpha", [0.1, 1.0, 7.0])
