@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from clusterwise.plotting.palette import QUIET, cluster_colours
+from clusterwise.plotting.plane import QUIET, cluster_colours
 from clusterwise.priors.broad import NOISE, BroadPrior, LabelledTable
 
 PICTURE = Path(__file__).with_suffix(".png")

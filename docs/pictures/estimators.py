@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 import clusterwise as cw
 from clusterwise._threads import one_thread
 from clusterwise.exceptions import FeatureCountError
-from clusterwise.plotting.palette import QUIET, cluster_colours
+from clusterwise.plotting.plane import QUIET, cluster_colours
 
 PICTURE = Path(__file__).with_suffix(".png")
 N = 600

@@ -21,7 +21,7 @@ import clusterwise as cw
 from benchmarks.data import MissingDataError, data_directory
 from benchmarks.labelled_weights import labelled_rows, weights_of
 from clusterwise.papers.encoded_space import EncodedSpace
-from clusterwise.plotting.palette import cluster_colours
+from clusterwise.plotting.plane import cluster_colours
 
 PICTURE = Path(__file__).with_suffix(".png")
 N_ROWS = 600

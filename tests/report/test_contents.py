@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score, confusion_matrix
 
 from clusterwise.report import contents
-from clusterwise.report.differences import compared, telling
+from clusterwise.report.contents import compare_clusters, distinctive_columns
 from clusterwise.tables.columns import Column, read_columns
 
 
@@ -151,9 +151,9 @@ def test_shown_columns_are_those_that_tell_most():
     X = rng.normal(size=(100, 9))
     X[:, [7, 4]] += 5 * labels[:, None]
     columns = read_columns(X).columns
-    assert telling(compared(columns, labels), 9, 2) == [4, 7]
-    assert telling(compared(columns, labels), 9, 20) == list(range(9))
-    assert telling(compared(columns, np.zeros(100, int)), 9, 3) == [0, 1, 2]
+    assert distinctive_columns(compare_clusters(columns, labels), 9, 2) == [4, 7]
+    assert distinctive_columns(compare_clusters(columns, labels), 9, 20) == list(range(9))
+    assert distinctive_columns(compare_clusters(columns, np.zeros(100, int)), 9, 3) == [0, 1, 2]
 
 
 def test_every_cluster_has_its_best_column_among_those_shown():
@@ -161,5 +161,5 @@ def test_every_cluster_has_its_best_column_among_those_shown():
     X = np.random.default_rng(0).normal(size=(120, 8))
     X[:, :4] += 30 * (labels == 1)[:, None]  # tell one cluster from the others, very clearly
     X[:, 6] += 4 * (labels == 0)
-    found = compared(read_columns(X).columns, labels)
-    assert 6 in telling(found, 8, 3)
+    found = compare_clusters(read_columns(X).columns, labels)
+    assert 6 in distinctive_columns(found, 8, 3)

@@ -14,7 +14,7 @@ import pytest
 
 from clusterwise import Clusterer
 from clusterwise.exceptions import HeavyTailsWarning, InvalidDataError, MissingDependencyError
-from clusterwise.report import pictures, write_report
+from clusterwise.report import page, write_report
 
 
 class Page(HTMLParser):
@@ -185,7 +185,7 @@ def test_failure_leaves_the_old_page(make_fitted, tmp_path, monkeypatch):
     def fail(*_):
         raise RuntimeError("no picture")
 
-    monkeypatch.setattr(pictures, "steps_picture", fail)
+    monkeypatch.setattr(page, "steps_picture", fail)
     with pytest.raises(RuntimeError):
         write_report(estimator, X, path)
     assert path.read_text() == "old"
@@ -203,7 +203,7 @@ def test_without_jinja2_the_extra_is_named(make_fitted, tmp_path, monkeypatch):
 @pytest.mark.filterwarnings("ignore::clusterwise.exceptions.MisfitWarning")
 def test_axes_are_in_the_units_of_their_names(tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr(pictures, "clusters_picture", lambda estimator, *what: drawn.append(what) or "")
+    monkeypatch.setattr(page, "clusters_picture", lambda estimator, *what: drawn.append(what) or "")
     rng = np.random.default_rng(0)
     prices = np.concatenate([rng.normal(10, 1, 150), rng.normal(30, 1, 150)])
     frame = pd.DataFrame({"price": prices})
@@ -218,7 +218,7 @@ def test_axes_are_in_the_units_of_their_names(tmp_path, monkeypatch):
 
 def test_columns_that_were_clustered_as_they_are_keep_their_names(make_fitted, tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr(pictures, "clusters_picture", lambda estimator, *what: drawn.append(what) or "")
+    monkeypatch.setattr(page, "clusters_picture", lambda estimator, *what: drawn.append(what) or "")
     estimator, X = make_fitted(2)  # Gaussian clusters, with ellipses
     page_of(estimator, X, tmp_path, table=pd.DataFrame(X, columns=["a", "b"]))
     page_of(estimator, X, tmp_path, table=pd.DataFrame(1 + 2 * X, columns=["a", "b"]))

@@ -1,4 +1,4 @@
-"""Points of any dimension on the plane that is drawn, and axes to draw them on."""
+"""What all pictures share: the plane that points are drawn on, its axes, and the colours of clusters."""
 
 from __future__ import annotations
 
@@ -14,13 +14,71 @@ from clusterwise.exceptions import InvalidDataError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["open_axes", "points_of_fit", "project", "thin_out"]
+__all__ = [
+    "BASE",
+    "QUIET",
+    "cluster_colour",
+    "cluster_colours",
+    "cluster_marker",
+    "import_matplotlib",
+    "open_axes",
+    "points_of_fit",
+    "project",
+    "thin_out",
+]
+
+# -- colours ----------------------------------------------------------------------------------------
+
+# Okabe & Ito's colours without black and yellow, which are lost among axes and on white.
+BASE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
+MARKERS = ("o", "^", "s", "D")
+QUIET = "#C8CCD0"  # what is there but not the subject
+
+
+def _mix(colour: str, other: str, share: float) -> str:
+    """Mix ``share`` of another colour in; both as #RRGGBB."""
+    channels = zip(bytes.fromhex(colour[1:]), bytes.fromhex(other[1:]), strict=True)
+    return "#" + "".join(f"{round((1 - share) * a + share * b):02X}" for a, b in channels)
+
+
+# Colour-blind readers see lightness best: the base colours come again darker, then lighter.
+PALETTE = (
+    *BASE,
+    *(_mix(colour, "#000000", 0.45) for colour in BASE),
+    *(_mix(colour, "#FFFFFF", 0.4) for colour in BASE),
+)
+
+
+def cluster_colour(label: int) -> str:
+    """Return the colour of one cluster; after 18 they come again, with another marker."""
+    return PALETTE[label % len(PALETTE)]
+
+
+def cluster_marker(label: int) -> str:
+    """Return the marker of one cluster: circles first, other shapes when the colours come again."""
+    return MARKERS[label // len(PALETTE) % len(MARKERS)]
+
+
+def cluster_colours(n_clusters: int) -> list[str]:
+    """Return a colour #RRGGBB for each of ``n_clusters`` clusters."""
+    return [cluster_colour(label) for label in range(n_clusters)]
+
+
+# -- axes and points --------------------------------------------------------------------------------
+
+# A column whose values differ by less than this share of them is constant: the rest is rounding.
+ROUNDING = 1e-12
+
+
+def import_matplotlib(module: str) -> Any:
+    """A module of matplotlib, such as "ticker"."""
+    return import_extra(f"matplotlib.{module}", "pictures")
 
 
 def open_axes(ax: Axes | None, width: float, height: float) -> Axes:
     """The given axes, or those of a new figure; without a frame above and to the right."""
     if ax is None:
-        pyplot = import_extra("matplotlib.pyplot", "pictures")
+        pyplot = import_matplotlib("pyplot")
         _, ax = pyplot.subplots(figsize=(width, height), layout="constrained")
     assert ax is not None
     ax.spines[["top", "right"]].set_visible(False)
@@ -40,6 +98,7 @@ def project(
         names = list(column_names) if column_names is not None else [f"feature {j}" for j in range(d)]
         return points @ np.eye(d, 2), (names[0], names[1] if d == 2 else "")
     centred = points - (points / len(points)).sum(axis=0)
+    centred[:, np.abs(centred).max(axis=0) <= ROUNDING * np.abs(points).max(axis=0)] = 0.0
     unit = np.abs(centred).max() or 1.0  # squares of huge values would overflow
     centred /= unit
     if per_feature:

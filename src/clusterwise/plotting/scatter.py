@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from clusterwise._extras import import_extra
-from clusterwise.plotting.palette import cluster_colour, cluster_marker
-from clusterwise.plotting.plane import open_axes, points_of_fit, project, thin_out
+from clusterwise.plotting.plane import (
+    cluster_colours,
+    cluster_marker,
+    import_matplotlib,
+    open_axes,
+    points_of_fit,
+    project,
+    thin_out,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,7 +69,7 @@ class ClusterDisplay:
         column_names: Sequence[str] | None = None,
         max_points: int = 20_000,
     ) -> Self:
-        """Draw a fitted estimator over the data of its ``fit``.
+        """A drawing of a fitted estimator over the data of its ``fit``.
 
         Data of more than two features are drawn on their first two principal components, after the
         estimator's scaling; of tables that it prepared by itself, the features that it made of them. The
@@ -102,8 +108,13 @@ class ClusterDisplay:
         )
         return display.plot(ax=ax, max_points=max_points)
 
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters K."""
+        return int(self.labels.max()) + 1
+
     def plot(self, ax: Axes | None = None, *, max_points: int = 20_000) -> Self:
-        """Draw on the given axes, or on those of a new figure."""
+        """This display, drawn on the given axes, or on those of a new figure."""
         ax = open_axes(ax, 7, 5.5)
         rows = thin_out(self.labels, max_points)
         self._draw_points(ax, rows)
@@ -115,10 +126,10 @@ class ClusterDisplay:
         self._number_clusters(ax, middles)
         inside = _is_inside(self.points)
         inside[middles] = True  # no cluster is left out
-        _tidy_axes(ax, self.points[inside], self.axis_names)
+        low, high = self.points[inside].min(axis=0), self.points[inside].max(axis=0)
+        _tidy_axes(ax, low, high, self.axis_names)
         notes = []
         if n_far := int((~inside).sum()):
-            low, high = self.points[inside].min(axis=0), self.points[inside].max(axis=0)
             (left, bottom), (right, top) = low - 0.05 * (high - low), high + 0.05 * (high - low)
             ax.set(xlim=(left, right), ylim=(bottom, top))
             notes.append(f"{n_far:,} point{'s lie' if n_far > 1 else ' lies'} far outside")
@@ -133,8 +144,8 @@ class ClusterDisplay:
         # Points of uncertain membership are smaller and fainter.
         sure = np.ones(len(rows)) if self.probabilities is None else self.probabilities[rows]
         sizes, opacities = np.clip(12_000 / len(rows), 2.0, 22.0) * (0.4 + 0.6 * sure), 0.2 + 0.6 * sure
-        colours = np.array([cluster_colour(label) for label in range(int(self.labels.max()) + 1)])
-        markers = np.array([cluster_marker(label) for label in range(len(colours))])
+        colours = np.array(cluster_colours(self.n_clusters))
+        markers = np.array([cluster_marker(label) for label in range(self.n_clusters)])
         # All clusters of one marker at once, in random order: no cluster lies on top of the others.
         shuffled = np.random.default_rng(0).permutation(len(rows))
         for marker in dict.fromkeys(markers.tolist()):
@@ -145,7 +156,7 @@ class ClusterDisplay:
             ax.scatter(x, y, s=sizes[chosen], c=c, alpha=opacities[chosen], **style)
 
     def _draw_ellipses(self, ax: Axes) -> None:
-        patches = import_extra("matplotlib.patches", "pictures")
+        patches = import_matplotlib("patches")
         style = {"fill": False, "edgecolor": "#202428", "linewidth": 0.8, "alpha": 0.7}
         for mean, covariance in zip(*self.gaussians or ((), ()), strict=True):
             variances, directions = np.linalg.eigh(covariance)
@@ -156,18 +167,18 @@ class ClusterDisplay:
 
     def _middles(self) -> np.ndarray:
         """The row (K,) of each cluster nearest to the median of its points."""
-        middles = []
-        for label in range(int(self.labels.max()) + 1):
+        middles = np.empty(self.n_clusters, dtype=np.int64)
+        for label in range(self.n_clusters):
             rows = np.flatnonzero(self.labels == label)
             points = self.points[rows]
             with np.errstate(over="ignore"):
-                middles.append(rows[np.abs(points - np.median(points, axis=0)).sum(axis=1).argmin()])
-        return np.array(middles)
+                middles[label] = rows[np.abs(points - np.median(points, axis=0)).sum(axis=1).argmin()]
+        return middles
 
     def _number_clusters(self, ax: Axes, middles: np.ndarray) -> None:
         """Write each cluster's number in its middle, or above a single row; no legend to look up."""
-        effects = import_extra("matplotlib.patheffects", "pictures")
-        sizes = np.bincount(self.labels, minlength=len(middles))
+        effects = import_matplotlib("patheffects")
+        sizes = np.bincount(self.labels)
         style: Any = {"ha": "center", "va": "center", "fontweight": "bold", "color": "#101214"}
         style |= {"fontsize": 11 if len(middles) <= 12 else 8, "textcoords": "offset points"}
         style["path_effects"] = [effects.withStroke(linewidth=2.5, foreground="white")]
@@ -189,19 +200,17 @@ def _gaussians_of(points: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, n
 
     Points far outside do not count.
     """
-    means, covariances = np.empty((0, 2)), np.empty((0, 2, 2))
     inside = _is_inside(points)
-    for label in range(int(labels.max()) + 1):
-        members = points[inside & (labels == label)]
-        if len(members) >= 3 and np.ptp(members, axis=0).any():
-            centred = (members - members.mean(axis=0)) / np.sqrt(len(members))
-            means = np.vstack([means, members.mean(axis=0)])
-            covariances = np.concatenate([covariances, (centred.T @ centred)[None]])
-    return means, covariances
+    clusters = [points[inside & (labels == label)] for label in range(int(labels.max()) + 1)]
+    clusters = [members for members in clusters if len(members) >= 3 and np.ptp(members, axis=0).any()]
+    means = np.array([members.mean(axis=0) for members in clusters]).reshape(-1, 2)
+    covariances = [np.cov(members.T, bias=True) for members in clusters]
+    return means, np.array(covariances).reshape(-1, 2, 2)
 
 
-def _tidy_axes(ax: Axes, points: np.ndarray, names: tuple[str, str]) -> None:
-    ticker = import_extra("matplotlib.ticker", "pictures")
+def _tidy_axes(ax: Axes, low: np.ndarray, high: np.ndarray, names: tuple[str, str]) -> None:
+    """Few ticks without offsets, and the names (2) of axes that show points from low (2,) to high (2,)."""
+    ticker = import_matplotlib("ticker")
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(ticker.MaxNLocator(nbins=5))
         formatter = ticker.ScalarFormatter(useOffset=False)
@@ -209,7 +218,6 @@ def _tidy_axes(ax: Axes, points: np.ndarray, names: tuple[str, str]) -> None:
         axis.set_major_formatter(formatter)
     ax.set_xlabel(names[0], parse_math=False)  # "cost ($) of sales ($)" is no formula
     ax.set_ylabel(names[1], parse_math=False)
-    low, high = points.min(axis=0), points.max(axis=0)
     width, height = np.maximum(high / 2 - low / 2, np.finfo(float).tiny)
     # Comparable units: do not distort distances. (matplotlib's equal aspect fails for extreme spans.)
     if 1 / 3 < width / height < 3 and 1e-30 < width < 1e30:

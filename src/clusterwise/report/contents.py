@@ -1,4 +1,4 @@
-"""What a report says, as plain values that the template prints: no HTML and no pictures here."""
+"""Text and figures of a report, as plain values that the template prints: no HTML and no pictures here."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
 from clusterwise.metrics import matched_accuracy
-from clusterwise.plotting.palette import cluster_colour
+from clusterwise.plotting.plane import cluster_colour
 from clusterwise.tables.columns import Column
+from clusterwise.tables.encoding import spread_of
 
 __all__ = [
-    "Agreement",
-    "ClusterRow",
-    "PointRow",
     "about_k",
     "agreement_with",
     "cluster_rows",
+    "compare_clusters",
+    "distinctive_columns",
     "headline",
+    "largest_differences",
     "other_k",
     "outlying_rows",
     "show_number",
@@ -31,18 +32,29 @@ __all__ = [
 
 MAX_COLUMNS = 6  # wider tables are not read
 MAX_CLASSES = 30
-LONGEST_WORD = 28
+MAX_WORD = 28  # letters
 NOTHING = "–"
 # Fewer rows than this say little about how many clusters there are.
 FEW_ROWS = 20
 # Other numbers of clusters that are less probable are not named.
-LEAST_NAMED = 0.05
+MIN_NAMED = 0.05
 CERTAIN = 0.9
 OUTLYING = 0.5
+# How many differences of a cluster from the other rows are shown; which are too small, in spreads of the column;
+# one between shares counts like so many spreads.
+MAX_DIFFERENCES = 4
+MIN_DIFFERENCE = 0.25
+SPREADS_PER_SHARE = 3.0
+# Medians have no more digits than matter: a hundredth of the spread or so.
+SPREADS_PER_DIGIT = 10.0
+N_BINS = 24
+HEIGHT = 30  # of histograms, in pixels
+
+# -- values -----------------------------------------------------------------------------------------
 
 
 def show_number(value: float, spread: float | None = None) -> str:
-    """Write a number with about four digits that tell something.
+    """A number with about four digits that tell something.
 
     ``spread`` is that of the values in the same column, which then all get the same digits after the point:
     431900.27 among values that differ by thousands needs few, 0.5 among values that differ by
@@ -63,6 +75,41 @@ def show_number(value: float, spread: float | None = None) -> str:
     digits = 0 if step == 0 else max(0, 3 - math.floor(math.log10(step)))
     text = f"{value:,.{digits}f}"
     return text.removeprefix("-") if float(text.replace(",", "")) == 0 else text
+
+
+def _show_value(column: Column, value: Any) -> str:
+    """One value of a column, a number with digits that suit the column's spread."""
+    if column.kind == "words":
+        text = NOTHING if value is None else str(value)
+        return text if len(text) <= MAX_WORD else f"{text[: MAX_WORD - 1]}…"
+    present = column.values[np.isfinite(column.values)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        low, high = np.quantile(present, [0.01, 0.99]) if len(present) else (0.0, 0.0)
+        return show_number(float(value), float(high - low) or float(np.ptp(present)) if len(present) else 0.0)
+
+
+def _typical(column: Column, members: np.ndarray) -> str:
+    """The mean of the rows ``members`` (n,), or their most frequent category with its share."""
+    values = column.values[members & ~column.missing]
+    if len(values) == 0:
+        return NOTHING
+    if column.kind == "words":
+        levels, counts = np.unique(values, return_counts=True)
+        share = counts.max() / len(values)
+        return f"{_show_value(column, levels[counts.argmax()])} ({_percent(share)})"
+    return _show_value(column, (values / len(values)).sum())
+
+
+def _percent(share: float) -> str:
+    return "under 1 %" if share < 0.01 else f"{100 * share:.0f} %"
+
+
+def _sizes(estimator: Any) -> np.ndarray:
+    """Number of rows of each cluster, (K,)."""
+    return np.bincount(np.asarray(estimator.labels_), minlength=int(estimator.n_clusters_))
+
+
+# -- rows of tables ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -93,53 +140,12 @@ class PointRow:
     second_probability: float
 
 
-@dataclass(frozen=True)
-class Agreement:
-    """How the clusters agree with classes that are known."""
-
-    ari: float
-    accuracy: float
-    classes: tuple[str, ...]
-    counts: tuple[tuple[int, ...], ...] | None  # (classes, clusters); None where the table would be too large
-
-
-def _shown_value(column: Column, value: Any) -> str:
-    """Write one value of a column, a number with digits that suit the column's spread."""
-    if column.kind == "words":
-        text = NOTHING if value is None else str(value)
-        return text if len(text) <= LONGEST_WORD else f"{text[: LONGEST_WORD - 1]}…"
-    with np.errstate(over="ignore", invalid="ignore"):
-        return show_number(float(value), _range_of(column.values))
-
-
-def _typical(column: Column, members: np.ndarray) -> str:
-    """The mean of the rows ``members`` (n,), or their most frequent category with its share."""
-    values = column.values[members & ~column.missing]
-    if len(values) == 0:
-        return NOTHING
-    if column.kind == "words":
-        levels, counts = np.unique(values, return_counts=True)
-        share = counts.max() / len(values)
-        return f"{_shown_value(column, levels[counts.argmax()])} ({_percent(share)})"
-    return _shown_value(column, (values / len(values)).sum())
-
-
-def _range_of(values: np.ndarray) -> float:
-    """How far values (n,) reach without the few that lie farthest out; gaps do not count."""
-    present = values[np.isfinite(values)]
-    if len(present) == 0:
-        return 0.0
-    low, high = np.quantile(present, [0.01, 0.99])
-    return float(high - low) or float(np.ptp(present))
-
-
 def cluster_rows(estimator: Any, columns: Sequence[Column]) -> list[ClusterRow]:
-    """Describe each cluster by its size, its certainty and what is typical of it in some columns."""
+    """For each cluster its size, its certainty and what is typical of it in some columns."""
     labels, probabilities = np.asarray(estimator.labels_), np.asarray(estimator.probabilities_)
     rows = []
-    for label in range(int(estimator.n_clusters_)):
+    for label, size in enumerate(_sizes(estimator).tolist()):
         members = labels == label
-        size = int(members.sum())
         rows.append(
             ClusterRow(
                 label=label,
@@ -161,7 +167,7 @@ def _point_row(estimator: Any, columns: Sequence[Column], row: int) -> PointRow:
     second = int(np.argsort(-membership, kind="stable")[min(1, len(membership) - 1)])
     return PointRow(
         row=row,
-        values=tuple(_shown_value(column, column.values[row]) for column in columns),
+        values=tuple(_show_value(column, column.values[row]) for column in columns),
         label=label,
         colour=cluster_colour(label),
         probability=float(estimator.probabilities_[row]),
@@ -173,26 +179,36 @@ def _point_row(estimator: Any, columns: Sequence[Column], row: int) -> PointRow:
 
 
 def uncertain_rows(estimator: Any, columns: Sequence[Column], count: int = 10) -> list[PointRow]:
-    """Return the rows whose label is least sure, the least sure first; none that is as good as certain."""
+    """The rows whose label is least sure, the least sure first; none that is as good as certain."""
     probabilities = np.asarray(estimator.probabilities_)
     order = np.argsort(probabilities, kind="stable")[:count]
     return [_point_row(estimator, columns, int(row)) for row in order if probabilities[row] < CERTAIN]
 
 
 def outlying_rows(estimator: Any, columns: Sequence[Column], count: int = 10) -> list[PointRow]:
-    """Return the rows with the highest outlier scores, the highest first; none of an ordinary score."""
+    """The rows with the highest outlier scores, the highest first; none of an ordinary score."""
     scores = np.asarray(estimator.outlier_scores_)
     order = np.argsort(-scores, kind="stable")[:count]
     return [_point_row(estimator, columns, int(row)) for row in order if scores[row] >= OUTLYING]
 
 
+@dataclass(frozen=True)
+class Agreement:
+    """How the clusters agree with classes that are known."""
+
+    ari: float
+    accuracy: float
+    classes: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...] | None  # (classes, clusters); None where the table would be too large
+
+
 def agreement_with(y: Any, labels: np.ndarray) -> Agreement:
-    """Compare clusters with known classes (n,)."""
+    """How clusters agree with known classes (n,)."""
     known = np.asarray(y)
     names, classes = np.unique(known, return_inverse=True)
-    counts = None
-    if max(len(names), int(labels.max()) + 1) <= MAX_CLASSES:
-        table = np.zeros((len(names), int(labels.max()) + 1), dtype=int)
+    counts, n_clusters = None, int(labels.max()) + 1
+    if max(len(names), n_clusters) <= MAX_CLASSES:
+        table = np.zeros((len(names), n_clusters), dtype=int)
         np.add.at(table, (classes, labels), 1)
         counts = tuple(tuple(row) for row in table.tolist())
     return Agreement(
@@ -203,8 +219,11 @@ def agreement_with(y: Any, labels: np.ndarray) -> Agreement:
     )
 
 
+# -- sentences --------------------------------------------------------------------------------------
+
+
 def about_k(estimator: Any, k_posterior: Mapping[int, float]) -> str:
-    """Say whether P(K) favours the number of clusters that was taken."""
+    """A sentence on whether P(K) favours the number of clusters that was taken."""
     likeliest = max(k_posterior, key=lambda k: k_posterior[k])
     taken = int(estimator.n_clusters_)
     line = "The probability of each number of clusters; the number used in this report is in colour."
@@ -215,8 +234,8 @@ def about_k(estimator: Any, k_posterior: Mapping[int, float]) -> str:
 
 
 def summary(estimator: Any, k_posterior: Mapping[int, float] | None) -> str:
-    """Say in a few sentences what was found and how sure it is."""
-    sizes = np.bincount(np.asarray(estimator.labels_), minlength=int(estimator.n_clusters_))
+    """A few sentences about what was found and how sure it is."""
+    sizes = _sizes(estimator)
     n_clusters, n_rows = len(sizes), int(sizes.sum())
     if n_clusters == 1:
         text = f"The {n_rows:,} rows form one cluster: no division into several was better."
@@ -260,7 +279,7 @@ def _about_certainty(estimator: Any, n_clusters: int, k_posterior: Mapping[int, 
     text = f"The number of clusters is {how}{given}: {n_clusters} has a probability of {probability:.2f}"
     others = sorted((k for k in k_posterior if k != n_clusters), key=lambda k: -k_posterior[k])
     above = [k for k in others if k_posterior[k] > probability]
-    named = [f"{k} ({k_posterior[k]:.2f})" for k in (above or others)[:2] if k_posterior[k] >= LEAST_NAMED]
+    named = [f"{k} ({k_posterior[k]:.2f})" for k in (above or others)[:2] if k_posterior[k] >= MIN_NAMED]
     if not named:
         return f"{text}."
     one, several = ("more probable is", "more probable are") if above else ("next comes", "next come")
@@ -270,12 +289,8 @@ def _about_certainty(estimator: Any, n_clusters: int, k_posterior: Mapping[int, 
 def other_k(estimator: Any, k_posterior: Mapping[int, float] | None) -> int:
     """Another number of clusters that is worth a look: the most probable one, or one more."""
     taken = int(estimator.n_clusters_)
-    others = {k: p for k, p in (k_posterior or {}).items() if k != taken and p >= LEAST_NAMED}
+    others = {k: p for k, p in (k_posterior or {}).items() if k != taken and p >= MIN_NAMED}
     return max(others, key=lambda k: others[k]) if others else taken + 1
-
-
-def _percent(share: float) -> str:
-    return "under 1 %" if share < 0.01 else f"{100 * share:.0f} %"
 
 
 def _count(number: int) -> str:
@@ -283,7 +298,7 @@ def _count(number: int) -> str:
 
 
 def headline(estimator: Any, n_columns: int, seconds: float | None) -> list[tuple[str, str]]:
-    """Return the figures at the head of the page, with their captions."""
+    """The figures at the head of the page, with their captions."""
     n_clusters, n_rows = int(estimator.n_clusters_), len(estimator.labels_)
     figures = [
         (f"{n_clusters:,}", "cluster" if n_clusters == 1 else "clusters"),
@@ -298,3 +313,108 @@ def headline(estimator: Any, n_columns: int, seconds: float | None) -> list[tupl
     if seconds is not None:
         figures.append((f"{seconds:.2f} s", "run time"))
     return figures
+
+
+# -- what distinguishes each cluster ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One column: what is typical of the cluster, and of all other rows."""
+
+    column: str
+    here: str
+    elsewhere: str
+    size: float  # in spreads of the column
+    bars: tuple[tuple[float, float], ...]  # heights of both histograms, cluster and others, in pixels
+
+
+@dataclass(frozen=True)
+class ClusterDifferences:
+    """The columns that tell a cluster from the others, the clearest first."""
+
+    label: int
+    colour: str
+    shown: tuple[Difference, ...]
+
+
+def compare_clusters(columns: Sequence[Column], labels: np.ndarray) -> list[list[Difference | None]]:
+    """Each cluster and all other rows, column by column; nothing for a single cluster."""
+    n_clusters = int(labels.max()) + 1
+    if n_clusters < 2:
+        return []
+    return [[_difference(column, labels == label) for column in columns] for label in range(n_clusters)]
+
+
+def largest_differences(found: Sequence[Sequence[Difference | None]]) -> list[ClusterDifferences]:
+    """For each cluster the columns that tell it from the others, of those of ``compare_clusters``."""
+    result = []
+    for label, of_cluster in enumerate(found):
+        clear = sorted(
+            (d for d in of_cluster if d is not None and d.size >= MIN_DIFFERENCE), key=lambda d: -d.size
+        )
+        result.append(ClusterDifferences(label, cluster_colour(label), tuple(clear[:MAX_DIFFERENCES])))
+    return result
+
+
+def distinctive_columns(found: Sequence[Sequence[Difference | None]], n_columns: int, n: int) -> list[int]:
+    """Places of the ``n`` columns that tell clusters apart, in the order of the table.
+
+    The best column of each cluster comes first, then the second best of each, and so on.
+    """
+    sizes = np.zeros((max(len(found), 1), n_columns))
+    for label, of_cluster in enumerate(found):
+        sizes[label] = [0.0 if difference is None else difference.size for difference in of_cluster]
+    ranks = np.argsort(np.argsort(-sizes, axis=1, kind="stable"), axis=1).min(axis=0)
+    order = np.lexsort((-sizes.max(axis=0), ranks))  # by rank, then by size
+    return sorted(order[:n].tolist())
+
+
+def _difference(column: Column, members: np.ndarray) -> Difference | None:
+    present = ~column.missing
+    inside, outside = members & present, ~members & present
+    if not inside.any() or not outside.any() or column.kind not in ("number", "words"):
+        return None
+    if column.kind == "words":
+        return _of_words(column, column.values[inside], column.values[outside])
+    values = column.values[present]
+    spread = spread_of(values)
+    here, elsewhere = (float(np.median(column.values[rows])) for rows in (inside, outside))
+    if set(np.unique(values[:50])) <= {0.0, 1.0} and set(np.unique(values)) == {0.0, 1.0}:
+        shares = float(column.values[inside].mean()), float(column.values[outside].mean())
+        size = SPREADS_PER_SHARE * abs(shares[0] - shares[1])
+        return Difference(column.name, f"{100 * shares[0]:.0f} %", f"{100 * shares[1]:.0f} %", size, ())
+    low, high = np.quantile(values, [0.01, 0.99])
+    bars = _bars(column.values[inside], column.values[outside], float(low), float(high))
+    return Difference(
+        column.name,
+        show_number(here, SPREADS_PER_DIGIT * spread),
+        show_number(elsewhere, SPREADS_PER_DIGIT * spread),
+        abs(here - elsewhere) / spread,
+        bars,
+    )
+
+
+def _of_words(column: Column, inside: np.ndarray, outside: np.ndarray) -> Difference:
+    levels, counts = np.unique(inside, return_counts=True)
+    shares = counts / len(inside)
+    others = np.array([float((outside == level).mean()) for level in levels])
+    best = int(np.argmax(shares - others))
+    return Difference(
+        f"{column.name} = {levels[best]}",
+        f"{100 * shares[best]:.0f} %",
+        f"{100 * others[best]:.0f} %",
+        SPREADS_PER_SHARE * float(shares[best] - others[best]),
+        (),
+    )
+
+
+def _bars(
+    inside: np.ndarray, outside: np.ndarray, low: float, high: float
+) -> tuple[tuple[float, float], ...]:
+    if not high > low:
+        return ()
+    edges = np.linspace(low, high, N_BINS + 1)
+    heights = [np.histogram(np.clip(v, low, high), edges)[0] / len(v) for v in (inside, outside)]
+    top = max(float(h.max()) for h in heights)
+    return tuple((HEIGHT * float(a) / top, HEIGHT * float(b) / top) for a, b in zip(*heights, strict=True))

@@ -1,13 +1,16 @@
-"""Put words and pictures into one HTML page, written whole or not at all."""
+"""One HTML page about a fitted estimator: words and pictures, written whole or not at all."""
 
 from __future__ import annotations
 
+import base64
+import io
 import re
+import warnings
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
@@ -15,15 +18,19 @@ import scipy.sparse
 from clusterwise._extras import import_extra
 from clusterwise._files import whole_or_nothing
 from clusterwise.exceptions import InvalidDataError
-from clusterwise.plotting.plane import points_of_fit
-from clusterwise.report import contents, pictures
-from clusterwise.report.differences import HEIGHT, compared, differences, telling
-from clusterwise.tables import TablePreparation
-from clusterwise.tables.columns import TableColumns, read_columns
+from clusterwise.plotting import ClusterDisplay, KPosteriorDisplay, StepsDisplay
+from clusterwise.plotting.course import MAX_PANELS, PANEL, panel_grid
+from clusterwise.plotting.plane import BASE, import_matplotlib, points_of_fit
+from clusterwise.report import contents
+from clusterwise.tables.columns import Column, TableColumns, read_columns
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["in_use_line", "write_report"]
 
-MOST_NAMED = 30  # columns in use
+MAX_NAMED = 30  # columns in use
+DPI = 190  # of pictures
 
 
 def _template() -> Any:
@@ -33,57 +40,6 @@ def _template() -> Any:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.from_string(text)
-
-
-def _prepared(
-    preparation: TablePreparation, X: Any, notes: Sequence[str]
-) -> tuple[TableColumns | None, np.ndarray, tuple[str, ...], list[str]]:
-    """The columns in use of what was clustered, its features (n, f) with their names, and what was done."""
-    features = preparation.transform(X)
-    names = tuple(map(str, preparation.get_feature_names_out()))
-    notes = notes or preparation.notes_
-    if scipy.sparse.issparse(X):
-        return None, features, names, [*notes]
-    known = read_columns(X)
-    in_use = set(preparation.used_)
-    columns = tuple(column for column in known.columns if column.name in in_use)
-    named = in_use_line(preparation.used_) if known.named else []
-    return replace(known, columns=columns), features, names, [*named, *notes]
-
-
-def in_use_line(names: Sequence[str]) -> list[str]:
-    """One line about the columns that were clustered; the first of very many."""
-    shown = ", ".join(names[:MOST_NAMED])
-    return [f"in use: {shown}{', ...' if len(names) > MOST_NAMED else '.'}"]
-
-
-def _to_draw(
-    points: np.ndarray,
-    names: Sequence[str],
-    values: np.ndarray,
-    value_names: Sequence[str],
-    has_ellipses: bool,
-) -> tuple[np.ndarray, list[str]]:
-    """Features (n, f) with names; in the units of the columns that they were made of where that is possible.
-
-    It is if they are these columns, or one or two that differ in scale alone and have no ellipses.
-    """
-    if points.shape == values.shape and np.isfinite(values).all():
-        if np.array_equal(points, values):
-            return points, list(value_names)
-        if points.shape[1] <= 2 and not has_ellipses:
-            with np.errstate(all="ignore"):  # constant or huge columns
-                pairs = zip(points.T, values.T, strict=True)
-                alike = [np.abs(np.corrcoef(one, other)[0, 1]) > 1 - 1e-9 for one, other in pairs]
-            if all(alike):
-                return values, list(value_names)
-    return points, [f"{name} (scaled)" for name in names]
-
-
-def _settings(estimator: Any) -> list[tuple[str, str]]:
-    settings = [(name, repr(value)) for name, value in estimator.get_params(deep=False).items()]
-    weights = estimator.weights_name_
-    return settings if weights is None else [*settings, ("weights in use", weights)]
 
 
 def write_report(
@@ -129,78 +85,207 @@ def write_report(
         What ``row_names`` are.
     """
     labels = np.asarray(estimator.labels_)
-    preparation = getattr(estimator, "preparation_", None)
+    if y is not None and np.shape(y) != labels.shape:
+        raise InvalidDataError(
+            f"y must hold one class for each of the {len(labels)} rows; got {np.shape(y)}."
+        )
+    data = _clustered_data(estimator, X, table, column_names, notes)
+    page = _template().render(
+        title=title,
+        limits=contents,
+        n_rows=len(labels),
+        n_steps=len(estimator.steps_),
+        notes=data.notes,
+        warned=_with_misfits(estimator, warned),
+        row_names=None if row_names is None else [str(name) for name in row_names],
+        row_heading=row_heading,
+        headline=contents.headline(estimator, len(data.columns), seconds),
+        agreement=None if y is None else contents.agreement_with(y, labels),
+        settings=_settings(estimator),
+        call=re.sub(r"\b(TablePreparation\()", r"cw.\1", "cw." + " ".join(repr(estimator).split())),
+        **_about_columns(estimator, data.columns),
+        **_about_k(estimator),
+        **_pictures(estimator, data),
+    )
+    with whole_or_nothing(path) as temporary:
+        temporary.write_text(page, encoding="utf-8")
+
+
+# -- what was clustered -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Data:
+    """What was clustered, and the columns that it was made of."""
+
+    points: np.ndarray  # features (n, f)
+    names: tuple[str, ...]  # of the features
+    columns: list[Column]  # of numbers, words and dates, in the units of the table
+    notes: list[str]
+
+
+def _clustered_data(
+    estimator: Any, X: Any, table: Any, column_names: Sequence[str] | None, notes: Sequence[str]
+) -> _Data:
+    preparation, notes = getattr(estimator, "preparation_", None), list(notes)
     if preparation is not None and table is None:
-        table, X, column_names, notes = _prepared(preparation, X, notes)
+        notes = notes or preparation.notes_
+        features = preparation.transform(X)
+        column_names = tuple(map(str, preparation.get_feature_names_out()))
+        if not scipy.sparse.issparse(X):
+            table = read_columns(X)
+            notes = [*in_use_line(preparation.used_), *notes] if table.named else notes
+            in_use = set(preparation.used_)
+            table = replace(table, columns=tuple(c for c in table.columns if c.name in in_use))
+        X = features
     points, names = points_of_fit(estimator, X)
-    names = tuple(column_names) if column_names is not None else names
+    names = names if column_names is None else tuple(column_names)
     if names is None:
         names = tuple(f"feature {place}" for place in range(points.shape[1]))
     if len(names) != points.shape[1]:
         raise InvalidDataError(
             f"there are {len(names)} column names for {points.shape[1]} columns; name each."
         )
-    if y is not None and np.shape(y) != labels.shape:
-        raise InvalidDataError(
-            f"y must hold one class for each of the {len(labels)} rows; got {np.shape(y)}."
-        )
     known = table if isinstance(table, TableColumns) else read_columns(points if table is None else table)
-    if known.n_rows != len(labels):
+    if known.n_rows != len(points):
         raise InvalidDataError(
-            f"table has {known.n_rows} rows and the fit {len(labels)}; pass the same rows."
+            f"table has {known.n_rows} rows and the fit {len(points)}; pass the same rows."
         )
     columns = list(known.columns)
     if table is None:
         columns = [replace(column, name=name) for column, name in zip(columns, names, strict=True)]
-        values, value_names = points, names
-    else:
-        numeric = [column for column in columns if column.kind == "number"]
-        value_names = tuple(column.name for column in numeric)
-        values = np.column_stack([np.empty((len(labels), 0)), *(column.values for column in numeric)])
+    return _Data(points, names, columns, notes)
+
+
+def in_use_line(names: Sequence[str]) -> list[str]:
+    """One line about the columns that were clustered; the first of very many."""
+    return [f"in use: {', '.join(names[:MAX_NAMED])}{', ...' if len(names) > MAX_NAMED else '.'}"]
+
+
+def _units_of_table(data: _Data, has_ellipses: bool) -> tuple[np.ndarray, list[str]]:
+    """Features (n, f) with names; in the units of the columns that they were made of where that is possible.
+
+    It is if they are these columns, or one or two that differ in scale alone and have no ellipses.
+    """
+    points, numeric = data.points, [column for column in data.columns if column.kind == "number"]
+    value_names = [column.name for column in numeric]
+    values = np.column_stack([np.empty((len(points), 0)), *(column.values for column in numeric)])
+    if points.shape == values.shape and np.isfinite(values).all():
+        if np.array_equal(points, values):
+            return points, value_names
+        if points.shape[1] <= 2 and not has_ellipses:
+            with np.errstate(all="ignore"):  # constant or huge columns
+                pairs = zip(points.T, values.T, strict=True)
+                alike = [np.abs(np.corrcoef(one, other)[0, 1]) > 1 - 1e-9 for one, other in pairs]
+            if all(alike):
+                return values, value_names
+    return points, [f"{name} (scaled)" for name in data.names]
+
+
+# -- what the template prints -------------------------------------------------------------------------
+
+
+def _with_misfits(estimator: Any, warned: Sequence[str]) -> list[str]:
     misfits = [misfit.finding() for misfit in getattr(estimator, "misfits_", ())]
-    warned = [
-        *warned,
-        *(f"{line}." for line in misfits if not any(line in other for other in warned)),
-    ]
-    has_ellipses = estimator.gaussian_ and points.shape[1] > 1
-    drawn, axes = _to_draw(points, names, values, value_names, has_ellipses)
-    steps, has_posterior = estimator.steps_, hasattr(estimator, "k_posterior_")  # one answer has no posterior
-    k_posterior = estimator.k_posterior_ if has_posterior else None
-    described = [column for column in columns if column.kind in ("number", "words")]
-    found = compared(described, labels)
-    shown = [described[place] for place in telling(found, len(described), contents.MAX_COLUMNS)]
-    page: str = _template().render(
-        title=title,
-        headline=contents.headline(estimator, len(known.columns), seconds),
-        summary=contents.summary(estimator, k_posterior),
-        warned=warned,
-        notes=notes,
-        row_names=None if row_names is None else [str(name) for name in row_names],
-        row_heading=row_heading,
-        differences=differences(found),
-        bar_height=HEIGHT,
-        clusters=contents.cluster_rows(estimator, shown),
-        shown_columns=shown,
-        n_hidden_columns=len(described) - len(shown),
-        projected=points.shape[1] > 2,
-        uncertain=contents.uncertain_rows(estimator, shown),
-        n_uncertain=int((np.asarray(estimator.probabilities_) < contents.CERTAIN).sum()),
-        certain=contents.CERTAIN,
-        outlying=contents.outlying_rows(estimator, shown),
-        n_outlying=int((np.asarray(estimator.outlier_scores_) >= contents.OUTLYING).sum()),
-        outlying_score=contents.OUTLYING,
-        agreement=None if y is None else contents.agreement_with(y, labels),
-        ellipses=has_ellipses,
-        settings=_settings(estimator),
-        clusters_picture=pictures.clusters_picture(estimator, drawn, axes),
-        confidence_picture=pictures.confidence_picture(np.asarray(estimator.probabilities_)),
-        k_posterior_picture=pictures.k_posterior_picture(estimator) if has_posterior else None,
-        about_k=None if k_posterior is None else contents.about_k(estimator, k_posterior),
-        other_k=contents.other_k(estimator, k_posterior) if hasattr(estimator, "labels_at") else None,
-        steps_picture=pictures.steps_picture(estimator, points) if steps else None,
-        n_steps=len(steps),
-        n_rows=len(labels),
-        call=re.sub(r"\b(TablePreparation\()", r"cw.\1", "cw." + " ".join(repr(estimator).split())),
-    )
-    with whole_or_nothing(path) as temporary:
-        temporary.write_text(page, encoding="utf-8")
+    return [*warned, *(f"{line}." for line in misfits if not any(line in other for other in warned))]
+
+
+def _settings(estimator: Any) -> list[tuple[str, str]]:
+    settings = [(name, repr(value)) for name, value in estimator.get_params(deep=False).items()]
+    weights = estimator.weights_name_
+    return settings if weights is None else [*settings, ("weights in use", weights)]
+
+
+def _about_columns(estimator: Any, columns: Sequence[Column]) -> dict[str, Any]:
+    """The tables of clusters and of rows, in the columns that tell most, and what distinguishes clusters."""
+    columns = [column for column in columns if column.kind in ("number", "words")]
+    found = contents.compare_clusters(columns, np.asarray(estimator.labels_))
+    places = contents.distinctive_columns(found, len(columns), contents.MAX_COLUMNS)
+    shown = [columns[place] for place in places]
+    return {
+        "differences": contents.largest_differences(found),
+        "clusters": contents.cluster_rows(estimator, shown),
+        "shown_columns": shown,
+        "n_hidden_columns": len(columns) - len(shown),
+        "uncertain": contents.uncertain_rows(estimator, shown),
+        "n_uncertain": int((np.asarray(estimator.probabilities_) < contents.CERTAIN).sum()),
+        "outlying": contents.outlying_rows(estimator, shown),
+        "n_outlying": int((np.asarray(estimator.outlier_scores_) >= contents.OUTLYING).sum()),
+    }
+
+
+def _about_k(estimator: Any) -> dict[str, Any]:
+    k_posterior = getattr(estimator, "k_posterior_", None)  # a method with one answer has none
+    return {
+        "summary": contents.summary(estimator, k_posterior),
+        "about_k": None if k_posterior is None else contents.about_k(estimator, k_posterior),
+        "other_k": contents.other_k(estimator, k_posterior) if hasattr(estimator, "labels_at") else None,
+    }
+
+
+def _pictures(estimator: Any, data: _Data) -> dict[str, Any]:
+    has_ellipses = estimator.gaussian_ and data.points.shape[1] > 1
+    return {
+        "ellipses": has_ellipses,
+        "projected": data.points.shape[1] > 2,
+        "clusters_picture": clusters_picture(estimator, *_units_of_table(data, has_ellipses)),
+        "confidence_picture": confidence_picture(np.asarray(estimator.probabilities_)),
+        "k_posterior_picture": k_posterior_picture(estimator) if hasattr(estimator, "k_posterior_") else None,
+        "steps_picture": steps_picture(estimator, data.points) if estimator.steps_ else None,
+    }
+
+
+# -- pictures, as PNG in data addresses, drawn without a screen or a global figure ----------------------
+
+
+def _new_figure(width: float, height: float) -> Figure:
+    """A figure that pyplot does not know of, so that it needs no closing and no backend."""
+    figure: Figure = import_matplotlib("figure").Figure(figsize=(width, height), layout="constrained")
+    return figure
+
+
+def _as_address(figure: Figure) -> str:
+    buffer = io.BytesIO()
+    with warnings.catch_warnings():
+        # Names of columns in letters that the font lacks become boxes; the page itself shows them.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+        figure.savefig(buffer, format="png", dpi=DPI)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+def clusters_picture(estimator: Any, points: np.ndarray, column_names: Sequence[str] | None) -> str:
+    """Scatter plot of the partition."""
+    figure = _new_figure(6.8, 4.6)
+    ClusterDisplay.from_estimator(estimator, points, ax=figure.add_subplot(), column_names=column_names)
+    return _as_address(figure)
+
+
+def confidence_picture(probabilities: np.ndarray) -> str:
+    """Histogram of the confidences (n,), counts on a log scale: most rows are usually certain."""
+    figure = _new_figure(5.2, 3.0)
+    ax = figure.add_subplot()
+    ax.hist(probabilities, bins=np.linspace(0, 1, 26).tolist(), color=BASE[0])
+    ax.set_yscale("log")
+    ax.set_ylim(bottom=0.7)
+    ticker = import_matplotlib("ticker")
+    ax.yaxis.set_major_formatter(ticker.FuncFormatter(lambda count, _: f"{count:,.0f}"))
+    ax.set_xlim(0, 1)
+    ax.set_xlabel("probability of the label")
+    ax.set_ylabel("rows (log scale)")
+    ax.spines[["top", "right"]].set_visible(False)
+    return _as_address(figure)
+
+
+def k_posterior_picture(estimator: Any) -> str:
+    """Bars of P(K)."""
+    figure = _new_figure(5.2, 3.0)
+    KPosteriorDisplay.from_estimator(estimator, ax=figure.add_subplot())
+    return _as_address(figure)
+
+
+def steps_picture(estimator: Any, points: np.ndarray) -> str:
+    """Small multiples of the path."""
+    n_rows, n_columns = panel_grid(min(len(estimator.steps_), MAX_PANELS))
+    figure = _new_figure(PANEL * n_columns, PANEL * n_rows)
+    StepsDisplay.from_estimator(estimator, points, figure=figure)
+    return _as_address(figure)

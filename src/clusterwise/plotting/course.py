@@ -1,4 +1,4 @@
-"""The cluster-by-cluster path as small multiples: what each step took, what was gone, what was left."""
+"""The course of a fit in pictures: what each step took, and how many clusters there were after each epoch."""
 
 from __future__ import annotations
 
@@ -9,18 +9,35 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from clusterwise._extras import import_extra
 from clusterwise.exceptions import ClusterwiseError
-from clusterwise.plotting.palette import QUIET, cluster_colour
-from clusterwise.plotting.plane import points_of_fit, project, thin_out
+from clusterwise.plotting.plane import (
+    BASE,
+    QUIET,
+    cluster_colour,
+    import_matplotlib,
+    open_axes,
+    points_of_fit,
+    project,
+    thin_out,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["StepsDisplay"]
+    from clusterwise.deepdpm.net_training import History
+
+__all__ = ["MAX_PANELS", "PANEL", "HistoryDisplay", "StepsDisplay", "panel_grid"]
 
 LEFT = "#70767C"  # points that no step has taken yet
+PANEL = 2.1  # inches
+MAX_PANELS = 24
+
+
+def panel_grid(n_panels: int) -> tuple[int, int]:
+    """Rows and columns that so many panels are arranged in."""
+    n_columns = min(n_panels, 6 if n_panels > 12 else 4)
+    return math.ceil(n_panels / n_columns), n_columns
 
 
 @dataclass(eq=False)
@@ -60,27 +77,28 @@ class StepsDisplay:
         X: Any,
         *,
         figure: Figure | None = None,
-        max_panels: int = 24,
+        max_panels: int = MAX_PANELS,
         max_points: int = 3000,
     ) -> Self:
-        """Draw ``estimator.steps_`` over the data of its ``fit``; see :meth:`plot` for the options."""
+        """A drawing of ``estimator.steps_`` over the data of its ``fit``; :meth:`plot` has the options."""
         points, _ = project(points_of_fit(estimator, X)[0], per_feature=estimator.per_feature_)
         sampled = np.asarray(estimator.network_labels_) >= 0
         display = cls(points, np.asarray(estimator.labels_), tuple(estimator.steps_), sampled)
         return display.plot(figure, max_panels=max_panels, max_points=max_points)
 
-    def plot(self, figure: Figure | None = None, *, max_panels: int = 24, max_points: int = 3000) -> Self:
-        """Draw on the given figure, or on a new one.
+    def plot(
+        self, figure: Figure | None = None, *, max_panels: int = MAX_PANELS, max_points: int = 3000
+    ) -> Self:
+        """This display, drawn on the given figure, or on a new one.
 
         Beyond ``max_panels`` steps the last panel says how many more there were; of more than
         ``max_points`` points a random part is drawn.
         """
         n_panels = min(len(self.steps), max_panels)
-        n_columns = min(n_panels, 6 if n_panels > 12 else 4)
-        n_rows = math.ceil(n_panels / n_columns)
+        n_rows, n_columns = panel_grid(n_panels)
         if figure is None:
-            size = (2.1 * n_columns, 2.1 * n_rows)
-            figure = import_extra("matplotlib.pyplot", "pictures").figure(figsize=size, layout="constrained")
+            size = (PANEL * n_columns, PANEL * n_rows)
+            figure = import_matplotlib("pyplot").figure(figsize=size, layout="constrained")
         assert figure is not None
         axes = figure.subplots(n_rows, n_columns, squeeze=False, sharex=True, sharey=True).ravel()
         n = len(self.labels)
@@ -111,3 +129,55 @@ class StepsDisplay:
             ax.scatter(x, y, s=size, c=shade, linewidths=0, rasterized=True)
         ax.set(xticks=[], yticks=[])
         ax.spines[:].set_color(QUIET)
+
+
+@dataclass(eq=False)
+class HistoryDisplay:
+    """K over the epochs of a fit, a triangle up for epochs that ended with splits and one down for merges.
+
+    Parameters
+    ----------
+    history : History
+        ``history_`` of a fitted :class:`~clusterwise.DeepDPM`.
+
+    Attributes
+    ----------
+    axes_ : tuple of two Axes
+        The number of clusters, and the loss.
+    figure_ : what ``plot`` drew on
+    """
+
+    history: History
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, axes: tuple[Axes, Axes] | None = None) -> Self:
+        """A drawing of ``estimator.history_``."""
+        history = getattr(estimator, "history_", None)
+        if history is None:
+            raise ClusterwiseError(f"{type(estimator).__name__} has no history of its fit; DeepDPM has one.")
+        return cls(history).plot(axes)
+
+    def plot(self, axes: tuple[Axes, Axes] | None = None) -> Self:
+        """This display, drawn on two given axes, or on those of a new figure."""
+        if axes is None:
+            pyplot, heights = import_matplotlib("pyplot"), (2, 1)
+            _, axes = pyplot.subplots(
+                2, 1, sharex=True, figsize=(6, 4), height_ratios=heights, layout="constrained"
+            )
+        assert axes is not None
+        above, below = (open_axes(ax, 6, 4) for ax in axes)
+        series = self.history.as_arrays()
+        epochs, ks, loss = 1 + np.arange(len(self.history)), series["n_clusters"], series["loss"]
+        above.step(epochs, ks, where="mid", color="#444444", linewidth=1.2)
+        for name, marker, colour in (("splits", "^", BASE[0]), ("merges", "v", BASE[5])):
+            at, label = series[name] > 0, f"{name}: {int(series[name].sum())}"
+            above.scatter(epochs[at], ks[at], marker=marker, color=colour, label=label, zorder=3)
+        above.set_ylabel("clusters")
+        above.set_ylim(0, None)
+        above.yaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(integer=True))
+        above.legend(frameon=False, fontsize=8, loc="lower right")
+        below.plot(epochs, loss, color=BASE[2] if loss.any() else QUIET, linewidth=1.2)
+        below.set_ylabel("loss")
+        below.set_xlabel("epoch")
+        self.axes_, self.figure_ = (above, below), above.figure
+        return self

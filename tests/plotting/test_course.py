@@ -1,13 +1,15 @@
-"""The path, one panel per step."""
+"""The path, one panel per step, and K over the epochs of a fit."""
 
 from __future__ import annotations
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
+from clusterwise.deepdpm.net_training import History
 from clusterwise.exceptions import ClusterwiseError
-from clusterwise.plotting import StepsDisplay, cluster_colours
+from clusterwise.plotting import HistoryDisplay, StepsDisplay, cluster_colours
 
 
 def test_a_panel_per_step_in_the_colour_of_the_cluster(make_fitted):
@@ -61,3 +63,23 @@ def test_methods_without_steps_say_so(make_fitted):
     estimator.steps_ = ()
     with pytest.raises(ClusterwiseError, match="all clusters at once"):
         StepsDisplay.from_estimator(estimator, X)
+
+
+def test_history(make_fitted) -> None:
+    estimator, _ = make_fitted(3)
+    with pytest.raises(ClusterwiseError, match="has no history"):
+        HistoryDisplay.from_estimator(estimator)
+    moves = [0, 1, 2, 0, 0, 0], [0, 0, 0, 0, 1, 0]
+    history = History([1, 1, 2, 4, 4, 3], [0.0, 0.0, 0.4, 0.3, 0.2, 0.1], *moves)
+    estimator.history_ = history
+    figure, axes = plt.subplots(2)
+    display = HistoryDisplay.from_estimator(estimator, axes=tuple(axes))
+    above, below = display.axes_
+    assert (display.figure_, above, below) == (figure, *axes)
+    assert above.lines[0].get_ydata().tolist() == history.n_clusters
+    splits, merges = (points.get_offsets().tolist() for points in above.collections)
+    assert splits == [[2.0, 1.0], [3.0, 2.0]]
+    assert merges == [[5.0, 4.0]]
+    assert [text.get_text() for text in above.get_legend().get_texts()] == ["splits: 3", "merges: 1"]
+    np.testing.assert_array_equal(below.lines[0].get_ydata(), history.loss)
+    HistoryDisplay(history).plot().figure_.canvas.draw()

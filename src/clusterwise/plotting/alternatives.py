@@ -1,21 +1,73 @@
-"""The tree behind an answer, its chosen nodes and the score of each."""
+"""What else the answer could have been, in pictures: other numbers of clusters, other nodes of the tree."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from clusterwise._extras import import_extra
 from clusterwise.clusterer.condensed import stems_of
 from clusterwise.clusterer.judged_tree import JudgedTree
 from clusterwise.exceptions import ClusterwiseError
-from clusterwise.plotting.palette import cluster_colour
-from clusterwise.plotting.plane import open_axes
+from clusterwise.plotting.plane import BASE, QUIET, cluster_colour, import_matplotlib, open_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["TreeDisplay"]
+__all__ = ["KPosteriorDisplay", "TreeDisplay"]
+
+# Smallest probabilities that are drawn, and that are written above their bars.
+MIN_DRAWN, MIN_NUMBERED = 0.01, 0.03
+# Figures above more bars than this would run into each other; the two highest have theirs all the same.
+MAX_BARS = 10
+
+
+@dataclass(eq=False)
+class KPosteriorDisplay:
+    """Bars of P(K), the number that was chosen in colour.
+
+    Parameters
+    ----------
+    k_posterior : mapping from k to its probability
+    n_clusters : int, optional
+        The number of clusters in the partition.
+
+    Attributes
+    ----------
+    ax_, figure_ : what ``plot`` drew on
+    """
+
+    k_posterior: Mapping[int, float]
+    n_clusters: int | None = None
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Axes | None = None) -> Self:
+        """A drawing of ``estimator.k_posterior_``."""
+        return cls(estimator.k_posterior_, int(estimator.n_clusters_)).plot(ax)
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """This display, drawn on the given axes, or on those of a new figure."""
+        ax = open_axes(ax, 5, 3)
+        drawn = [k for k, probability in self.k_posterior.items() if probability >= MIN_DRAWN]
+        drawn += [] if self.n_clusters is None else [self.n_clusters]
+        ks = list(range(max(1, min(drawn) - 1), max(drawn) + 2))
+        heights = [self.k_posterior.get(k, 0.0) for k in ks]
+        colours = [BASE[0] if self.n_clusters in (None, k) else QUIET for k in ks]
+        ax.bar(ks, heights, width=0.75, color=colours)
+        if len(ks) <= MAX_BARS:
+            least = MIN_NUMBERED
+            ax.set_xticks(ks)
+        else:
+            least = max(MIN_NUMBERED, sorted(heights)[-2])
+            ax.xaxis.set_major_locator(import_matplotlib("ticker").MaxNLocator(integer=True))
+        for k, height in zip(ks, heights, strict=True):
+            if height >= least or k == self.n_clusters:
+                ax.annotate(f"{height:.2f}", (k, height), ha="center", va="bottom", fontsize=8)
+        ax.set_ylim(0, 1.08 * max(heights))
+        ax.set_xlabel("number of clusters k")
+        ax.set_ylabel("probability")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
 
 
 @dataclass(eq=False)
@@ -40,7 +92,7 @@ class TreeDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Axes | None = None) -> Self:
-        """Draw ``estimator.tree_``."""
+        """A drawing of ``estimator.tree_``."""
         tree = getattr(estimator, "tree_", None)
         if tree is None:
             raise ClusterwiseError(
@@ -49,12 +101,10 @@ class TreeDisplay:
         return cls(tree).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> Self:
-        """Draw on given axes, or on those of a new figure."""
+        """This display, drawn on the given axes, or on those of a new figure."""
         ax = open_axes(ax, 7, 3.6)
         tree, branches = self.tree, stems_of(self.tree.nodes)
-        shade = import_extra("matplotlib.cm", "pictures").ScalarMappable(
-            import_extra("matplotlib.colors", "pictures").Normalize(0, 1), "Blues"
-        )
+        shade = import_matplotlib("cm").ScalarMappable(import_matplotlib("colors").Normalize(0, 1), "Blues")
         for branch in branches:
             score = float(tree.scores[branch.best(tree.scores)])
             _draw_box(ax, branch, facecolor=shade.to_rgba(score), edgecolor="white", linewidth=0.8)
@@ -80,7 +130,7 @@ class TreeDisplay:
 
 
 def _draw_box(ax: Axes, branch: Any, **style: Any) -> None:
-    patches, corner = import_extra("matplotlib.patches", "pictures"), (branch.start, -branch.depth - 0.94)
+    patches, corner = import_matplotlib("patches"), (branch.start, -branch.depth - 0.94)
     ax.add_patch(patches.Rectangle(corner, branch.end - branch.start, 0.88, **style))
 
 
