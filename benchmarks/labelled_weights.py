@@ -156,12 +156,12 @@ def _train(name: str, run: TrainingRun, folder: Path) -> Weights:
     recipe = plan(kind, run.steps)
     source = source.with_recipe(recipe)
 
-    def find_source(model: Any, is_over: Callable[[], bool]) -> LabelledSource:
+    def source_of(recipe: Recipe, model: Any, is_over: Callable[[], bool]) -> LabelledSource:
         if alone:
             model.__class__ = MetricAlone
         return source
 
-    weights = train_weights(recipe, folder, find_source, resume=True, checkpoint_every=250)
+    weights = train_weights(recipe, source_of, folder, resume=True, checkpoint_every=250)
     assert weights is not None
     if alone:
         weights.model.__class__ = EncodedModel

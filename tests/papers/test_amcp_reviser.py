@@ -11,7 +11,7 @@ from clusterwise.papers.amcp import AMCP, AMCPConfig
 from clusterwise.papers.amcp_reviser import Reviser, examples
 from clusterwise.papers.model import TrainingTask
 from clusterwise.priors import make_prior
-from clusterwise.training.tasks import draw_task
+from clusterwise.training.sources import draw_task
 
 
 def drawn(n_sets: int = 4, n_points: int = 100, seed: int = 0) -> TrainingTask:

@@ -16,7 +16,7 @@ from clusterwise.papers.registry import make_model
 from clusterwise.pretrained import list_weights, weights_file, weights_path
 from clusterwise.pretrained.header import FORMAT, Weights
 from clusterwise.pretrained.weights_file import load_weights, read_tensors, save_weights, write_tensors
-from clusterwise.training.checkpoint import TrainingState, save_checkpoint
+from clusterwise.training.callbacks import TrainingState, save_checkpoint
 from clusterwise.training.recipe import recipe_from_dict
 
 MODEL = {"width": 4, "n_heads": 2, "n_inducing": 2, "n_encoder_blocks": 1, "n_decoder_blocks": 1}

@@ -1,24 +1,34 @@
-"""What happens beside the optimization: validation, progress, checkpoints, the time limit."""
+"""What happens between steps: figures, progress; checkpoints hold everything, files of others are refused."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from sklearn.metrics import adjusted_rand_score
-from torch import Tensor, nn
+from torch import nn
 
-from clusterwise.papers.model import AmortizedModel, Inference, TrainingTask
-from clusterwise.pretrained.weights_file import read_tensors
+from clusterwise.exceptions import RecipeError, WeightsFileError
+from clusterwise.papers.registry import make_model
+from clusterwise.pretrained import Weights, weights_file
+from clusterwise.pretrained.weights_file import read_tensors, save_weights
 from clusterwise.priors import make_prior
 from clusterwise.training import callbacks
-from clusterwise.training.callbacks import Checkpoint, Progress, TimeLimit, Validation
-from clusterwise.training.checkpoint import TrainingState
+from clusterwise.training.callbacks import (
+    Checkpoint,
+    Measured,
+    Progress,
+    TrainingState,
+    load_checkpoint,
+    restore,
+    save_checkpoint,
+)
+from clusterwise.training.loop import train_steps
 from clusterwise.training.recipe import Recipe
+from clusterwise.training.sources import PriorSource
 
 TinyRecipe = Callable[..., Recipe]
 
@@ -28,64 +38,17 @@ def state_of(model: nn.Module, step: int = 0, running_loss: float = 1.0) -> Trai
     return TrainingState(model, copy.deepcopy(model), optimizer, step, running_loss=running_loss)
 
 
-class Answers(AmortizedModel):
-    """A network that knows the labels."""
-
-    method = "answers"
-
-    def __init__(self, labels: Tensor) -> None:
-        super().__init__()
-        self.labels = labels
-
-    def loss(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
-        raise NotImplementedError
-
-    def infer(
-        self, points: Tensor, mask: Tensor, seeds: Sequence[int] | None = None, max_clusters: int = 100
-    ) -> list[Inference]:
-        return [Inference(labels) for labels in self.labels]
+# -- figures -----------------------------------------------------------------------------------------
 
 
-# -- validation --------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def validation(tiny_recipe: TinyRecipe) -> Validation:
-    recipe = tiny_recipe(validation={"every": 4, "n_sets": 5, "n_points": 20})
-    return Validation(recipe, make_prior(**recipe.prior))
-
-
-def test_the_truth_scores_one(validation: Validation) -> None:
-    assert validation.measure(Answers(validation.task.labels)) == {"ari": 1.0, "k_mae": 0.0}
-
-
-def test_scores_are_means_over_data_sets(validation: Validation) -> None:
-    wrong = (torch.arange(20) % 4).repeat(5, 1)
-    truth = validation.task.labels.numpy()
-    found = validation.measure(Answers(wrong))
-    assert found["ari"] == pytest.approx(np.mean([adjusted_rand_score(y, wrong[0]) for y in truth]))
-    assert found["k_mae"] == pytest.approx(np.mean([4 - len(set(y.tolist())) for y in truth]))
-
-
-def test_validation_data_are_the_same_every_time_and_not_those_of_training(tiny_recipe: TinyRecipe) -> None:
-    recipe, other = tiny_recipe(), tiny_recipe(seed=8)
-    one, again = (Validation(recipe, make_prior(**recipe.prior)).task.points for _ in range(2))
-    assert torch.equal(one, again)
-    assert not torch.equal(one, Validation(other, make_prior(**other.prior)).task.points)
-
-
-def test_validation_runs_every_few_steps_and_at_the_last(validation: Validation) -> None:
-    state = state_of(Answers(validation.task.labels), running_loss=0.5)
+def test_figures_are_measured_every_few_steps_and_at_the_last(tiny_recipe: TinyRecipe) -> None:
+    state = state_of(nn.Linear(1, 1), running_loss=0.5)
+    measured = Measured(tiny_recipe(), lambda model: {"ari": float(model is state.averaged)})
     for step in range(1, 11):  # the recipe has 10 steps
         state.step = step
-        assert not validation.after_step(state)
+        assert not measured(state)
     assert [entry["step"] for entry in state.history] == [4, 8, 10]
-    assert state.history[0] == {"step": 4, "loss": 0.5, "ari": 1.0, "k_mae": 0.0}
-
-
-def test_only_networks_that_infer_are_validated(validation: Validation) -> None:
-    with pytest.raises(TypeError, match="Linear cannot infer"):
-        validation.measure(nn.Linear(1, 1))
+    assert state.history[0] == {"step": 4, "loss": 0.5, "ari": 1.0}
 
 
 # -- progress ----------------------------------------------------------------------------------------
@@ -115,7 +78,7 @@ def test_progress_says_step_loss_score_and_time_left(clock: Clock) -> None:
         state.step = step
         if step == 15:
             state.history.append({"step": 15, "loss": 1.25, "ari": 0.5, "k_mae": 0.75})
-        assert not progress.after_step(state)
+        assert not progress(state)
         clock.now += 1.0
     assert len(lines) == 11  # the first step, every ten seconds, the last step
     assert lines[0] == "step 1/100  loss 1.2500"
@@ -128,37 +91,136 @@ def test_a_resumed_training_is_timed_from_where_it_resumed(clock: Clock) -> None
     lines: list[str] = []
     progress = Progress(n_steps=100, interval=0.0, write=lines.append)
     for step in (41, 42, 43):
-        progress.after_step(state_of(nn.Linear(1, 1), step))
+        progress(state_of(nn.Linear(1, 1), step))
         clock.now += 60.0
     assert lines[-1] == "step 43/100  loss 1.0000  57.0 min left"
 
 
 def test_progress_goes_to_the_error_stream(capsys: pytest.CaptureFixture[str]) -> None:
-    Progress(n_steps=2).after_step(state_of(nn.Linear(1, 1), 1))
+    Progress(n_steps=2)(state_of(nn.Linear(1, 1), 1))
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == "step 1/2  loss 1.0000\n"
 
 
-# -- checkpoints and time ----------------------------------------------------------------------------
+# -- checkpoints -------------------------------------------------------------------------------------
 
 
-def test_checkpoints_come_every_few_steps_and_at_the_end(tiny_recipe: TinyRecipe, tmp_path: Path) -> None:
+def test_checkpoints_come_every_few_steps(tiny_recipe: TinyRecipe, tmp_path: Path) -> None:
     path = tmp_path / "c.safetensors"
     callback = Checkpoint(path, tiny_recipe(), every=3)
     state, saved = state_of(nn.Linear(1, 1)), []
     for step in range(1, 9):
         state.step = step
-        assert not callback.after_step(state)
+        assert not callback(state)
         saved.append(read_tensors(path)[1]["progress"]["step"] if path.exists() else None)
     assert saved == [None, None, 3, 3, 3, 6, 6, 6]
-    callback.at_end(state)
-    assert read_tensors(path)[1]["progress"]["step"] == 8
 
 
-def test_time_limit_stops_when_time_is_up(clock: Clock) -> None:
-    limit, state = TimeLimit(minutes=2.0), state_of(nn.Linear(1, 1))
-    clock.now += 119.0
-    assert not limit.after_step(state)
-    clock.now += 2.0
-    assert limit.after_step(state)
+def fresh(recipe: Recipe, seed: int) -> TrainingState:
+    torch.manual_seed(seed)
+    model = make_model(recipe.method, recipe.model)
+    averaged = copy.deepcopy(model).requires_grad_(False)
+    return TrainingState(model, averaged, torch.optim.Adam(model.parameters()), beginning=(torch.rand(3),))
+
+
+def trained(recipe: Recipe, steps: int = 3) -> TrainingState:
+    state = fresh(recipe, seed=0)
+    few = dataclasses.replace(recipe, optimizer=dataclasses.replace(recipe.optimizer, steps=steps))
+    train_steps(few, state, PriorSource(few, make_prior(**recipe.prior)), [])
+    state.history.append({"step": 2, "ari": 0.25})
+    state.finished.append({"steps": 7, "seconds": 0.5})
+    return state
+
+
+def assert_same(one: TrainingState, other: TrainingState) -> None:
+    for module, other_module in ((one.model, other.model), (one.averaged, other.averaged)):
+        other_tensors = other_module.state_dict()
+        for name, tensor in module.state_dict().items():
+            assert torch.equal(tensor, other_tensors[name]), name
+    for parameter, other_parameter in zip(one.model.parameters(), other.model.parameters(), strict=True):
+        moments, others = (
+            one.optimizer.state.get(parameter, {}),
+            other.optimizer.state.get(other_parameter, {}),
+        )
+        assert moments.keys() == others.keys()
+        assert all(torch.equal(moments[key], others[key]) for key in moments)
+    assert (one.step, one.seconds, one.running_loss) == (other.step, other.seconds, other.running_loss)
+    assert (one.history, one.finished) == (other.history, other.finished)
+    assert [tensor.tolist() for tensor in one.beginning] == [tensor.tolist() for tensor in other.beginning]
+
+
+@pytest.mark.parametrize("method", ["dac", "act-st"])
+def test_round_trip(
+    tiny_recipe: TinyRecipe, tiny: dict[str, dict[str, object]], tmp_path: Path, method: str
+) -> None:
+    for option in ("filtering", "n_anchors") if method == "act-st" else ():
+        del tiny["model"][option]
+    recipe = tiny_recipe(method=method)
+    state, restored = trained(recipe), fresh(recipe, seed=99)
+    save_checkpoint(tmp_path / "c.safetensors", recipe, state)
+    restore(restored, *load_checkpoint(tmp_path / "c.safetensors", recipe))
+    assert state.step == 3
+    assert state.optimizer.state
+    assert_same(state, restored)
+
+
+def test_round_trip_before_the_first_step(tiny_recipe: TinyRecipe, tmp_path: Path) -> None:
+    recipe = tiny_recipe()
+    state, restored = fresh(recipe, seed=0), fresh(recipe, seed=99)
+    save_checkpoint(tmp_path / "c.safetensors", recipe, state)
+    restore(restored, *load_checkpoint(tmp_path / "c.safetensors", recipe))
+    assert torch.isnan(torch.tensor(restored.running_loss))  # no loss yet
+    state.running_loss = restored.running_loss = 0.0
+    assert_same(state, restored)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"seed": 4}, {"optimizer": {"steps": 11}}, {"prior": {"k_max": 2}}, {"sizes": {"n_points": [8]}}],
+)
+def test_checkpoint_of_another_recipe(
+    tiny_recipe: TinyRecipe, tmp_path: Path, change: dict[str, object]
+) -> None:
+    recipe, other = tiny_recipe(), tiny_recipe(**change)
+    path = tmp_path / "c.safetensors"
+    save_checkpoint(path, recipe, fresh(recipe, seed=0))
+    with pytest.raises(RecipeError, match=r"c\.safetensors belongs to another recipe; resume with"):
+        load_checkpoint(path, other)
+
+
+def test_weights_are_no_checkpoint(tiny_recipe: TinyRecipe, tmp_path: Path) -> None:
+    recipe = tiny_recipe()
+    state = fresh(recipe, seed=0)
+    path = tmp_path / "w.safetensors"
+    save_weights(path, Weights("w", state.model, recipe.to_dict(), {}))
+    with pytest.raises(RecipeError, match="belongs to another recipe"):
+        load_checkpoint(path, recipe)
+
+
+def test_truncated_checkpoint(tiny_recipe: TinyRecipe, tmp_path: Path) -> None:
+    recipe = tiny_recipe()
+    path = tmp_path / "c.safetensors"
+    save_checkpoint(path, recipe, fresh(recipe, seed=0))
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(WeightsFileError, match="truncated"):
+        load_checkpoint(path, recipe)
+
+
+def test_a_torn_save_leaves_the_last_checkpoint(
+    tiny_recipe: TinyRecipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = tiny_recipe()
+    path = tmp_path / "c.safetensors"
+    save_checkpoint(path, recipe, fresh(recipe, seed=0))
+    before = path.read_bytes()
+
+    def torn(tensors: object, temporary: Path, metadata: object) -> None:
+        temporary.write_bytes(before[:100])
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(weights_file, "save_file", torn)
+    with pytest.raises(OSError, match="No space left"):
+        save_checkpoint(path, recipe, trained(recipe))
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]

@@ -189,7 +189,7 @@ def test_many_features_of_few_classes_as_they_are_train_without_diverging() -> N
     source = LabelledSource(recipe := recipe_for("amcp", "identity", 128, None, 40, 0), X, y)
     model = started(recipe, source)
     assert model.loss(source.task(1), torch.Generator().manual_seed(0)) < 10  # 20 with the usual widths
-    weights = train_weights(recipe, None, lambda model, is_over: source, verbose=False)
+    weights = train_weights(recipe, lambda *_: source, verbose=False)
     assert weights is not None
     assert weights.facts["history"][-1]["loss"] < 3
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
+import itertools
 import json
 import math
 import os
@@ -21,11 +21,12 @@ from clusterwise.exceptions import RecipeError
 from clusterwise.papers.registry import make_model
 from clusterwise.pretrained.weights_file import load_weights, read_tensors
 from clusterwise.priors import make_prior
-from clusterwise.training import loop, train
-from clusterwise.training.callbacks import Callback
-from clusterwise.training.checkpoint import TrainingState
-from clusterwise.training.loop import PriorSource, learning_rate_at, train_steps
-from clusterwise.training.recipe import OptimizerOptions, Recipe
+from clusterwise.training import sources, train
+from clusterwise.training.callbacks import TrainingState
+from clusterwise.training.card import versions
+from clusterwise.training.loop import learning_rate_at, train_steps
+from clusterwise.training.recipe import OptimizerOptions, Recipe, recipe_from_dict
+from clusterwise.training.sources import PriorSource, draw_task, rng_of_step
 
 TinyRecipe = Callable[..., Recipe]
 
@@ -33,20 +34,18 @@ TinyRecipe = Callable[..., Recipe]
 @pytest.fixture(autouse=True)
 def few_draws_for_the_reach(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands of data sets for one figure in the header would cost more than all the steps."""
-    draw = loop.draw_task
-    monkeypatch.setattr(loop, "draw_task", lambda prior, rng, n_sets, n: draw(prior, rng, min(n_sets, 20), n))
+    monkeypatch.setattr(sources, "SETS_TO_MEASURE", 20)
 
 
-class Recorder(Callback):
+class Recorder:
     """Keeps what the loop shows."""
 
     def __init__(self) -> None:
         self.weights: list[list[torch.Tensor]] = []
         self.gradient_norms: list[float] = []
         self.rates: list[float] = []
-        self.ends = 0
 
-    def after_step(self, state: TrainingState) -> bool:
+    def __call__(self, state: TrainingState) -> bool:
         parameters = list(state.model.parameters())
         self.weights.append([p.detach().double().clone() for p in parameters])
         norms = [float(p.grad.norm()) for p in parameters if p.grad is not None]
@@ -54,18 +53,11 @@ class Recorder(Callback):
         self.rates.append(state.optimizer.param_groups[0]["lr"])
         return False
 
-    def at_end(self, state: TrainingState) -> None:
-        self.ends += 1
 
-
-class StopAt(Callback):
-    """Ends the training after a step, as a time limit does."""
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-    def after_step(self, state: TrainingState) -> bool:
-        return state.step == self.step
+def stop_after(n_steps: int) -> Callable[[], bool]:
+    """True after so many steps of a run: ``stop`` is asked once after each."""
+    calls = itertools.count(1)
+    return lambda: next(calls) >= n_steps
 
 
 def fresh(recipe: Recipe) -> TrainingState:
@@ -163,7 +155,7 @@ def test_training_lowers_the_loss(
     }
     recipe = tiny_recipe(method=method, model=options, optimizer={"steps": 60, "learning_rate": 0.02})
     state, prior = fresh(recipe), make_prior(**recipe.prior)
-    task = loop.draw_task(prior, loop.rng_of_step(0, 9, 0), 20, 12)
+    task = draw_task(prior, rng_of_step(0, 9, 0), 20, 12)
 
     @torch.no_grad()
     def loss() -> float:
@@ -178,22 +170,22 @@ def test_training_lowers_the_loss(
 
 
 def test_train_writes_weights(tiny_recipe: TinyRecipe, tmp_path: Path) -> None:
-    recipe, recorder = tiny_recipe(), Recorder()
-    path = train(recipe, tmp_path / "new" / "directory", callbacks=[recorder], verbose=False)
+    recipe = tiny_recipe()
+    path = train(recipe, tmp_path / "new" / "directory", verbose=False)
     assert path == tmp_path / "new" / "directory" / "tiny.safetensors"
     weights = load_weights(path)
     assert weights.name == "tiny"
     assert weights.model.method == "dac"
     assert weights.recipe == json.loads(json.dumps(recipe.to_dict()))
-    assert weights.facts["steps"] == len(recorder.weights) == 10
+    assert weights.facts["steps"] == 10
     assert weights.facts["n_parameters"] == sum(p.numel() for p in weights.model.parameters())
     assert [entry["step"] for entry in weights.facts["history"]] == [4, 8, 10]
     assert all(-1 <= entry["ari"] <= 1 and entry["k_mae"] >= 0 for entry in weights.facts["history"])
     assert 1.0 < weights.facts["largest_coordinate"] < 20.0
-    assert recorder.ends == 1
-    last = torch.cat([tensor.flatten() for tensor in recorder.weights[-1]]).float()
-    stored = torch.cat([p.flatten() for p in weights.model.parameters()])
-    assert not torch.allclose(stored, last)  # the average, not the last
+    state = read_tensors(tmp_path / "new" / "directory" / "tiny.checkpoint.safetensors")[0]
+    for name, stored in weights.model.named_parameters():  # the average, not the last
+        assert torch.equal(stored, state[f"averaged/{name}"])
+    assert any(not torch.equal(p, state[f"model/{name}"]) for name, p in weights.model.named_parameters())
 
 
 def test_the_seed_decides_everything(tiny_recipe: TinyRecipe, tmp_path: Path) -> None:
@@ -246,7 +238,7 @@ def test_options_of_prior_and_model_are_named(tiny_recipe: TinyRecipe, tmp_path:
 def test_stopped_and_resumed(tiny_recipe: TinyRecipe, tmp_path: Path, stop: int) -> None:
     recipe = tiny_recipe()
     whole = train(recipe, tmp_path / "whole", verbose=False)
-    first = train(recipe, tmp_path / "parts", callbacks=[StopAt(stop)], verbose=False)
+    first = train(recipe, tmp_path / "parts", stop=stop_after(stop), verbose=False)
     assert (first is None) == (stop < 10)
     second = train(recipe, tmp_path / "parts", resume=True, verbose=False)
     assert whole is not None
@@ -272,36 +264,26 @@ def test_resume_without_checkpoint_starts_at_the_beginning(tiny_recipe: TinyReci
 
 
 def test_resume_with_another_recipe(tiny_recipe: TinyRecipe, tmp_path: Path) -> None:
-    train(tiny_recipe(), tmp_path, callbacks=[StopAt(2)], verbose=False)
+    train(tiny_recipe(), tmp_path, stop=stop_after(2), verbose=False)
     with pytest.raises(RecipeError, match="belongs to another recipe"):
         train(tiny_recipe(seed=5), tmp_path, resume=True, verbose=False)
 
 
-class InterruptAt(Callback):
-    """Makes the optimizer raise in the middle of a step, after it has changed the weights."""
-
-    def __init__(self, step: int, error: BaseException) -> None:
-        self.step = step
-        self.error = error
-
-    def after_step(self, state: TrainingState) -> bool:
-        if state.step == self.step:
-            step = state.optimizer.step
-
-            def half_a_step() -> None:
-                step()
-                raise self.error
-
-            state.optimizer.step = half_a_step  # type: ignore[method-assign, assignment]
-        return False
-
-
-def test_a_step_cut_in_half_is_not_saved(tiny_recipe: TinyRecipe, tmp_path: Path) -> None:
+def test_a_step_cut_in_half_is_not_saved(
+    tiny_recipe: TinyRecipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recipe = tiny_recipe()
     whole = train(recipe, tmp_path / "whole", verbose=False)
-    interrupt = InterruptAt(5, KeyboardInterrupt())
-    with pytest.raises(KeyboardInterrupt):
-        train(recipe, tmp_path / "parts", callbacks=[interrupt], checkpoint_every=2, verbose=False)
+    step, calls = torch.optim.AdamW.step, itertools.count(1)
+
+    def half_a_step(optimizer: torch.optim.AdamW) -> None:
+        step(optimizer)
+        if next(calls) == 6:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(torch.optim.AdamW, "step", half_a_step)
+        train(recipe, tmp_path / "parts", checkpoint_every=2, verbose=False)
     resumed = train(recipe, tmp_path / "parts", resume=True, verbose=False)
     assert whole is not None
     assert resumed is not None
@@ -321,6 +303,111 @@ def test_a_loss_that_is_not_finite_stops_before_the_weights_are_spoilt(
         assert torch.equal(parameter, same)
 
 
+# -- from other weights, in phases -------------------------------------------------------------------
+
+FIRST: dict[str, Any] = {
+    "seed": 3,
+    "optimizer": {"steps": 6, "warm_up": 2, "kept": 0.0},
+    "prior": {"k_max": 2},
+}
+SECOND: dict[str, Any] = {
+    "seed": 4,
+    "optimizer": {"steps": 5, "warm_up": 1, "kept": 0.25},
+    "model": {"n_anchors": 3},
+}
+
+
+@pytest.fixture
+def in_phases(tiny: dict[str, Any]) -> Recipe:
+    """FIRST and SECOND as the phases of one recipe."""
+    first = {"model": {"n_anchors": 2}, "optimizer": FIRST["optimizer"], "prior": FIRST["prior"]}
+    second = {"optimizer": SECOND["optimizer"]}
+    return recipe_from_dict(tiny | {"model": tiny["model"] | SECOND["model"], "phase": [first, second]})
+
+
+def test_phases_are_trainings_that_start_with_the_one_before(
+    tiny_recipe: TinyRecipe, in_phases: Recipe, tmp_path: Path
+) -> None:
+    for name, start, changes in (("first", "", FIRST), ("second", "first", SECOND)):
+        chained = train(tiny_recipe(name=name, start=start, **changes), tmp_path, verbose=False)
+    whole = train(in_phases, tmp_path, verbose=False)
+    assert whole is not None
+    assert chained is not None
+    one, other = load_weights(whole), load_weights(chained)
+    for name, tensor in one.model.state_dict().items():
+        assert torch.equal(tensor, other.model.state_dict()[name]), name
+    assert one.model.config == other.model.config
+    assert one.facts["history"] == other.facts["history"]
+    assert one.facts["steps"] == 11
+    assert [phase["steps"] for phase in one.facts["phases"]] == [6, 5]
+    assert recipe_from_dict(one.recipe) == in_phases
+    assert "11 steps in 2 phases (6, 5)" in whole.with_suffix(".md").read_text()
+
+
+@pytest.mark.parametrize("stops", [[2], [6], [8], [10], [3, 4, 3]])
+def test_stopped_and_resumed_in_any_phase(in_phases: Recipe, tmp_path: Path, stops: list[int]) -> None:
+    whole = train(in_phases, tmp_path / "whole", verbose=False)
+    for n_steps in stops:
+        stopped = train(in_phases, tmp_path / "parts", resume=True, stop=stop_after(n_steps), verbose=False)
+        assert stopped is None
+    resumed = train(in_phases, tmp_path / "parts", resume=True, verbose=False)
+    assert whole is not None
+    assert resumed is not None
+    tensors, others = read_tensors(whole)[0], read_tensors(resumed)[0]
+    assert all(torch.equal(tensor, others[name]) for name, tensor in tensors.items())
+    assert load_weights(whole).facts["history"] == load_weights(resumed).facts["history"]
+
+
+def test_errors_of_a_later_phase_come_before_the_first_step(
+    tiny: dict[str, Any], tiny_recipe: TinyRecipe, tmp_path: Path
+) -> None:
+    for change, message in (
+        ({"prior": {"n_features": 3}}, r"\[prior\] draws 3 features and \[model\] takes 2"),
+        ({"prior": {"k_maximum": 3}}, "k_maximum"),
+    ):
+        with pytest.raises(RecipeError, match=message):
+            train(recipe_from_dict(tiny | {"phase": [{}, change]}), tmp_path, verbose=False)
+    wider = recipe_from_dict(tiny | {"phase": [{"model": {"width": 12}}, {}]})
+    with pytest.raises(
+        RecipeError, match=r"phase-2 cannot start with tiny-phase-1: .* shape \(12, .* \(8, "
+    ):
+        train(wider, tmp_path, verbose=False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_share_of_the_first_weights_is_kept(tiny_recipe: TinyRecipe, tmp_path: Path) -> None:
+    first = train(tiny_recipe(name="first"), tmp_path, verbose=False)
+    assert first is not None
+    found = []
+    for kept in (0.0, 0.25):
+        recipe = tiny_recipe(name="second", start="first", optimizer={"steps": 3, "kept": kept})
+        path = train(recipe, tmp_path, verbose=False)
+        assert path is not None
+        found.append(dict(load_weights(path).model.named_parameters()))
+    for name, before in load_weights(first).model.named_parameters():
+        new, mixed = found[0][name], found[1][name]
+        torch.testing.assert_close(mixed, 0.75 * new + 0.25 * before)
+    assert any(not torch.equal(found[0][name], found[1][name]) for name in found[0])
+
+
+def test_another_network_is_no_start(tiny_recipe: TinyRecipe, tmp_path: Path) -> None:
+    train(tiny_recipe(name="first"), tmp_path, verbose=False)
+    train(tiny_recipe(), tmp_path, stop=stop_after(2), verbose=False)  # a checkpoint hides no error
+    wider = tiny_recipe(start="first", model={"width": 12})
+    with pytest.raises(
+        RecipeError, match=r"cannot start with first: .* has the shape .* there"
+    ):
+        train(wider, tmp_path, resume=True, verbose=False)
+    with pytest.raises(RecipeError, match="it has no parameter of a network for dac; choose"):
+        train(tiny_recipe(start="node-judge"), tmp_path, verbose=False)
+
+
+def test_versions_name_the_libraries() -> None:
+    found = versions()
+    assert found["torch"] == torch.__version__
+    assert {"python", "numpy", "clusterwise"} <= set(found)
+
+
 # -- kill -9 -----------------------------------------------------------------------------------------
 
 KILLED = """
@@ -329,18 +416,17 @@ from pathlib import Path
 
 from clusterwise.pretrained import weights_file
 from clusterwise.training import train
-from clusterwise.training.callbacks import Callback
 from clusterwise.training.recipe import recipe_from_dict
 
 recipe, directory = json.loads(sys.argv[1])
-save = weights_file.save_file
+save, steps = weights_file.save_file, []
 
 
-class FromStep5(Callback):
-    def after_step(self, state):
-        if state.step == 5:
-            weights_file.save_file = half_a_file
-        return False
+def from_step_5():
+    steps.append(1)
+    if len(steps) == 5:
+        weights_file.save_file = half_a_file
+    return False
 
 
 def half_a_file(tensors, path, metadata):
@@ -350,7 +436,7 @@ def half_a_file(tensors, path, metadata):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-train(recipe_from_dict(recipe), directory, checkpoint_every=3, callbacks=[FromStep5()], verbose=False)
+train(recipe_from_dict(recipe), directory, checkpoint_every=3, stop=from_step_5, verbose=False)
 """
 
 
@@ -358,7 +444,7 @@ train(recipe_from_dict(recipe), directory, checkpoint_every=3, callbacks=[FromSt
 def test_killed_and_resumed(tiny_recipe: TinyRecipe, tmp_path: Path) -> None:
     """Killed while it writes the checkpoint of step 6, it goes on from that of step 3: the same bits."""
     recipe = tiny_recipe()
-    plan = json.dumps([dataclasses.asdict(recipe), str(tmp_path / "killed")])
+    plan = json.dumps([recipe.to_dict(), str(tmp_path / "killed")])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
         [sys.executable, "-c", KILLED, plan], env=environment, capture_output=True, timeout=300, check=False

@@ -18,7 +18,7 @@ from clusterwise.training import read_recipe
 from clusterwise.training.labelled import LabelledSource
 from clusterwise.training.labelled_files import LABELLED
 from clusterwise.training.recipe import OptimizerOptions, Recipe, SizeOptions, recipe_from_dict
-from clusterwise.training.tasks import draw_task
+from clusterwise.training.sources import draw_task
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -12,10 +12,9 @@ import typer
 
 from clusterwise import training
 from clusterwise.exceptions import ClusterwiseError
-from clusterwise.training.callbacks import Callback
-from clusterwise.training.checkpoint import TrainingState
 from clusterwise.training.from_labels import train_on_table
 from clusterwise.training.labelled_files import read_labelled
+from clusterwise.training.loop import check_recipe, checkpoint_path
 
 __all__ = ["train_labels", "train_recipe"]
 
@@ -23,35 +22,22 @@ __all__ = ["train_labels", "train_recipe"]
 PLURALS = {"row": "rows", "column": "columns", "class": "classes"}
 
 
-class _StopWhenAsked(Callback):
-    """Ends the training after the step in which somebody asked for it."""
-
-    def __init__(self) -> None:
-        self.asked = False
-
-    def after_step(self, state: TrainingState) -> bool:
-        return self.asked
-
-    def is_over(self) -> bool:
-        return self.asked
-
-
 @contextlib.contextmanager
-def _stop_on_interrupt() -> Iterator[_StopWhenAsked]:
-    """Let the first Ctrl-C or SIGTERM end the training after its step, with a checkpoint; the next now."""
-    stop = _StopWhenAsked()
+def _stop_on_interrupt() -> Iterator[Callable[[], bool]]:
+    """Whether to stop: the first Ctrl-C or SIGTERM asks for it after the step, the next ends all."""
+    asked: list[int] = []
 
     def restore() -> None:
         for number, handler in previous.items():
             signal.signal(number, handler)
 
     def ask(number: int, frame: FrameType | None) -> None:
-        stop.asked = True
+        asked.append(number)
         restore()
 
     previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield stop
+        yield lambda: bool(asked)
     finally:
         restore()
 
@@ -98,16 +84,17 @@ def train_recipe(recipe: Path | None, out: Path, resume: bool, minutes: float | 
     if recipe is None:
         raise ClusterwiseError("name a recipe, or a table of labelled rows with --labels; see --help.")
     plan = training.read_recipe(recipe)
-    checkpoint = out / f"{plan.name}.checkpoint.safetensors"
+    check_recipe(plan, out)
+    checkpoint = checkpoint_path(plan, out)
     if checkpoint.exists() and not resume:
         raise ClusterwiseError(
             f"{checkpoint} holds an earlier run; go on with --resume, or delete it to start again."
         )
     with _stop_on_interrupt() as stop:
-        path = training.train(plan, out, resume=resume, minutes=minutes, callbacks=[stop])
+        path = training.train(plan, out, resume=resume, minutes=minutes, stop=stop)
     if path is not None:
         typer.echo(f"weights: {path}")
-    elif stop.asked:
+    elif stop():
         raise KeyboardInterrupt
     else:
         typer.echo(f"stopped after {minutes:g} minutes; resume with --resume")

@@ -1,27 +1,36 @@
-"""What happens besides the optimization: progress, running validation, checkpoints, a time limit."""
+"""What happens between the steps of a training: figures of validation, a line of progress, checkpoints."""
 
 from __future__ import annotations
 
+import json
 import sys
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from sklearn.metrics import adjusted_rand_score
+from torch import Tensor, nn
 
-from clusterwise.papers.model import AmortizedModel
-from clusterwise.priors import Prior
-from clusterwise.training.checkpoint import TrainingState, save_checkpoint
+from clusterwise.exceptions import RecipeError
+from clusterwise.pretrained.weights_file import read_tensors, write_tensors
 from clusterwise.training.recipe import Recipe
-from clusterwise.training.tasks import VALIDATION, draw_task, rng_of_step
 
-__all__ = ["FIGURES", "Callback", "Checkpoint", "Measured", "Progress", "TimeLimit", "Validation"]
+__all__ = [
+    "FIGURES",
+    "Callback",
+    "Checkpoint",
+    "Measured",
+    "Progress",
+    "TrainingState",
+    "load_checkpoint",
+    "save_checkpoint",
+]
 
-
-# How figures of a validation are called; those that are none.
+CHECKPOINT_FORMAT = "clusterwise-checkpoint-2"
+# How figures of a validation are called; the step and the loss are none.
 FIGURES = {
     "nmi": "NMI",
     "ari": "ARI",
@@ -33,70 +42,47 @@ FIGURES = {
     "best_cut": "best cut",
     "squared_error": "squared error",
 }
-OTHERS = ("step", "loss")
 
 
-class Callback(ABC):
-    """Called after every step; a true answer ends the training early."""
+@dataclass
+class TrainingState:
+    """What changes while a network trains."""
 
-    @abstractmethod
-    def after_step(self, state: TrainingState) -> bool:
-        """Look at the state; return True to stop."""
-
-    def is_over(self) -> bool:
-        """Say whether to stop before the first step, while data are still being made."""
-        return False
-
-    def at_end(self, state: TrainingState) -> None:  # noqa: B027 (most callbacks have nothing to do here)
-        """Run once after the last step, or after the step that was told to be the last."""
-
-
-class Validation(Callback):
-    """ARI and error on k of the averaged weights, on the same fresh data sets every time."""
-
-    def __init__(self, recipe: Recipe, prior: Prior) -> None:
-        self.options = recipe.validation
-        self.last_step = recipe.optimizer.steps
-        self.task = draw_task(
-            prior, rng_of_step(recipe.seed, VALIDATION, 0), self.options.n_sets, self.options.n_points
-        )
-
-    def after_step(self, state: TrainingState) -> bool:
-        if state.step % self.options.every and state.step != self.last_step:
-            return False
-        state.history.append({"step": state.step, "loss": state.running_loss} | self.measure(state.averaged))
-        return False
-
-    def measure(self, model: torch.nn.Module) -> dict[str, float]:
-        """Mean ARI and mean absolute error on k over the validation sets."""
-        if not isinstance(model, AmortizedModel):
-            raise TypeError(f"{type(model).__name__} cannot infer partitions")
-        present = torch.ones(self.task.points.shape[:2], dtype=torch.bool)
-        inferences = model.infer(self.task.points, present)
-        truth = self.task.labels.numpy()
-        found = [inference.labels.numpy() for inference in inferences]
-        aris = [adjusted_rand_score(y, labels) for y, labels in zip(truth, found, strict=True)]
-        errors = [abs(len(set(y)) - len(set(labels))) for y, labels in zip(truth, found, strict=True)]
-        return {"ari": float(np.mean(aris)), "k_mae": float(np.mean(errors))}
+    model: nn.Module
+    averaged: nn.Module
+    optimizer: torch.optim.Optimizer
+    step: int = 0
+    seconds: float = 0.0
+    running_loss: float = float("nan")
+    history: list[dict[str, float]] = field(default_factory=list)  # one entry per validation
+    finished: list[dict[str, Any]] = field(default_factory=list)  # steps and seconds of each earlier phase
+    beginning: tuple[Tensor, ...] = ()  # parameters before the first step
 
 
-class Measured(Callback):
-    """Figures of the averaged weights, by a function of the network."""
+# Fields of a state that are no tensors.
+PROGRESS = ("step", "seconds", "running_loss", "history", "finished")
 
-    def __init__(self, recipe: Recipe, measure: Callable[[torch.nn.Module], dict[str, float]]) -> None:
+# Called after every step; a true answer ends the training early.
+Callback = Callable[[TrainingState], bool]
+
+
+class Measured:
+    """Figures of the averaged weights, every few steps and at the last."""
+
+    def __init__(self, recipe: Recipe, measure: Callable[[nn.Module], dict[str, float]]) -> None:
         self.every = recipe.validation.every
         self.last_step = recipe.optimizer.steps
         self.measure = measure
 
-    def after_step(self, state: TrainingState) -> bool:
+    def __call__(self, state: TrainingState) -> bool:
         if state.step % self.every == 0 or state.step == self.last_step:
             entry = {"step": state.step, "loss": state.running_loss}
             state.history.append(entry | self.measure(state.averaged))
         return False
 
 
-class Progress(Callback):
-    """One line every few seconds: step, loss, running figures, time left."""
+class Progress:
+    """One line every few seconds: step, loss, figures of the last validation, time left."""
 
     def __init__(
         self, n_steps: int, interval: float = 10.0, write: Callable[[str], object] | None = None
@@ -107,7 +93,7 @@ class Progress(Callback):
         self.last = -np.inf
         self.start: tuple[int, float] | None = None
 
-    def after_step(self, state: TrainingState) -> bool:
+    def __call__(self, state: TrainingState) -> bool:
         now = time.monotonic()
         if self.start is None:
             self.start = (state.step, now)
@@ -115,39 +101,67 @@ class Progress(Callback):
             return False
         self.last = now
         done, since = state.step - self.start[0], now - self.start[1]
-        pace = since / done if done else float("nan")
         validation = ""
         if state.history:
             latest = state.history[-1]
-            figures = [f"{FIGURES.get(key, key)} {latest[key]:.4f}" for key in latest if key not in OTHERS]
+            figures = [f"{name} {latest[key]:.4f}" for key, name in FIGURES.items() if key in latest]
             validation = f"  {'  '.join(figures)} (step {latest['step']:.0f})"
-        left = f"  {pace * (self.n_steps - state.step) / 60:.1f} min left" if done else ""
+        left = f"  {since / done * (self.n_steps - state.step) / 60:.1f} min left" if done else ""
         self.write(f"step {state.step}/{self.n_steps}  loss {state.running_loss:.4f}{validation}{left}")
         return False
 
 
-class Checkpoint(Callback):
-    """Save the whole state every ``every`` steps and at the end."""
+class Checkpoint:
+    """The whole state in a file, every ``every`` steps."""
 
     def __init__(self, path: Path, recipe: Recipe, every: int) -> None:
-        self.path = path
-        self.recipe = recipe
-        self.every = every
+        self.path, self.recipe, self.every = path, recipe, every
 
-    def after_step(self, state: TrainingState) -> bool:
+    def __call__(self, state: TrainingState) -> bool:
         if state.step % self.every == 0:
             save_checkpoint(self.path, self.recipe, state)
         return False
 
-    def at_end(self, state: TrainingState) -> None:
-        save_checkpoint(self.path, self.recipe, state)
+
+def save_checkpoint(path: Path, recipe: Recipe, state: TrainingState) -> None:
+    """Write the state, whole or not at all."""
+    tensors = {f"model/{k}": v for k, v in state.model.state_dict().items()}
+    tensors |= {f"averaged/{k}": v for k, v in state.averaged.state_dict().items()}
+    tensors |= {f"beginning/{i}": v for i, v in enumerate(state.beginning)}
+    for name, parameter in state.model.named_parameters():  # Adam's moments; none before the first step
+        moments = state.optimizer.state.get(parameter, {})
+        tensors |= {f"optimizer/{name}/{key}": value for key, value in moments.items()}
+    progress = {name: getattr(state, name) for name in PROGRESS}
+    write_tensors(
+        path, tensors, {"format": CHECKPOINT_FORMAT, "recipe": recipe.to_dict(), "progress": progress}
+    )
 
 
-class TimeLimit(Callback):
-    """Stop cleanly after some minutes; the checkpoint lets a later run go on."""
+def load_checkpoint(path: Path, recipe: Recipe) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors and progress that were saved; the recipe must be the one that the checkpoint was made with."""
+    tensors, header = read_tensors(path)
+    own = json.loads(json.dumps(recipe.to_dict()))  # as the file has it: tuples are lists there
+    if header.get("format") != CHECKPOINT_FORMAT or header.get("recipe") != own:
+        raise RecipeError(
+            f"{path} belongs to another recipe; resume with the one that it was made with, or move it away."
+        )
+    return tensors, header["progress"]
 
-    def __init__(self, minutes: float) -> None:
-        self.deadline = time.monotonic() + 60 * minutes
 
-    def after_step(self, state: TrainingState) -> bool:
-        return time.monotonic() > self.deadline
+def restore(state: TrainingState, tensors: dict[str, Tensor], progress: dict[str, Any]) -> None:
+    """Bring a fresh ``state`` to what a checkpoint holds."""
+    parts: dict[str, dict[str, Tensor]] = {"model": {}, "averaged": {}, "optimizer": {}, "beginning": {}}
+    for name, tensor in tensors.items():
+        part, _, key = name.partition("/")
+        parts[part][key] = tensor
+    state.model.load_state_dict(parts["model"])
+    state.averaged.load_state_dict(parts["averaged"])
+    for name, parameter in state.model.named_parameters():
+        moments = {
+            k.rpartition("/")[2]: v for k, v in parts["optimizer"].items() if k.rpartition("/")[0] == name
+        }
+        if moments:
+            state.optimizer.state[parameter] = moments
+    state.beginning = tuple(parts["beginning"][str(i)] for i in range(len(parts["beginning"])))
+    for name in PROGRESS:
+        setattr(state, name, progress[name])

@@ -183,7 +183,7 @@ def train_on_table(
             left = 60 * minutes - (time.monotonic() - began)
             recipe = plan(max(FEWEST_STEPS, int(left / pace)))
         source = source.with_recipe(recipe)
-        weights = train_weights(recipe, None, lambda model, is_over: source, verbose=bool(verbose))
+        weights = train_weights(recipe, lambda *_: source, verbose=bool(verbose))
     assert weights is not None  # nothing ends it early
     return weights
 

@@ -46,7 +46,7 @@ from clusterwise.training.labelled_sets import (
     whole_groups,
 )
 from clusterwise.training.recipe import Recipe
-from clusterwise.training.tasks import TRAINING, rng_of_step
+from clusterwise.training.sources import TRAINING, rng_of_step
 
 __all__ = ["LabelledSource", "largest_encoded", "started", "train_metric"]
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from clusterwise.nn.feature_encoder import FeatureEncoder
 from clusterwise.priors.labelled_rows import DrawnRows, LabelledRows
 from clusterwise.training.recipe import Recipe
-from clusterwise.training.tasks import VALIDATION, rng_of_step
+from clusterwise.training.sources import VALIDATION, rng_of_step
 
 __all__ = ["as_tensor", "calibration_sets", "encoded_sets", "spread_of", "validation_sets", "whole_groups"]
 

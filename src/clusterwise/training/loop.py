@@ -5,59 +5,230 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from clusterwise._files import whole_or_nothing
 from clusterwise.exceptions import RecipeError
-from clusterwise.papers.model import AmortizedModel, TrainingTask
+from clusterwise.papers.model import AmortizedModel, TrainedModel
 from clusterwise.papers.registry import make_model
-from clusterwise.pretrained.header import Weights
-from clusterwise.pretrained.weights_file import save_weights
-from clusterwise.priors import Prior, make_prior
-from clusterwise.training.callbacks import Callback, Checkpoint, Progress, TimeLimit, Validation
-from clusterwise.training.card import card_text
-from clusterwise.training.checkpoint import TrainingState, load_checkpoint
+from clusterwise.pretrained import Weights, weights_path
+from clusterwise.pretrained.weights_file import read_tensors, save_weights
+from clusterwise.training.callbacks import (
+    Callback,
+    Checkpoint,
+    Progress,
+    TrainingState,
+    load_checkpoint,
+    restore,
+    save_checkpoint,
+)
+from clusterwise.training.card import card_text, versions
 from clusterwise.training.labelled_files import LABELLED, source_of_file
-from clusterwise.training.provenance import begin_with, versions
 from clusterwise.training.recipe import OptimizerOptions, Recipe, read_recipe
-from clusterwise.training.sources import Source, source_of_tables
-from clusterwise.training.tasks import LOSS, VALIDATION, draw_task, rng_of_step, task_of_step
+from clusterwise.training.sources import LOSS, Source, prior_of, rng_of_step, source_of_recipe
 
-__all__ = ["PriorSource", "learning_rate_at", "train", "train_steps", "train_weights"]
+__all__ = ["check_recipe", "checkpoint_path", "learning_rate_at", "train", "train_steps", "train_weights"]
+
+# Finds the data of a phase for its network; None if there was no time to make them.
+SourceOf = Callable[[Recipe, nn.Module, Callable[[], bool]], Source | None]
+Saved = tuple[dict[str, Tensor], dict[str, Any]]  # tensors and progress of a checkpoint
+
+
+def never() -> bool:
+    """False: nobody asks to stop."""
+    return False
+
+
+def train(
+    recipe: Recipe | str | Path,
+    directory: str | Path = "trained",
+    *,
+    resume: bool = False,
+    minutes: float | None = None,
+    checkpoint_every: int = 500,
+    stop: Callable[[], bool] = never,
+    verbose: bool = True,
+) -> Path | None:
+    """Train a network and write ``<directory>/<name>.safetensors`` and its card; return the path.
+
+    A checkpoint next to it lets ``resume=True`` go on after a crash, after ``minutes`` have passed, or when
+    ``stop()`` was true after a step (then None is returned). Killed and resumed, a training ends with the
+    weights of an uninterrupted run.
+    """
+    if not isinstance(recipe, Recipe):
+        recipe = read_recipe(recipe)
+    directory = Path(directory)
+    check_recipe(recipe, directory)
+    if recipe.prior["name"] == LABELLED:
+        recipe, labelled = source_of_file(recipe)
+
+        def source_of(phase: Recipe, model: nn.Module, is_over: Callable[[], bool]) -> Source | None:
+            return labelled.with_recipe(phase)
+    else:
+
+        def source_of(phase: Recipe, model: nn.Module, is_over: Callable[[], bool]) -> Source | None:
+            return source_of_recipe(phase, model, directory, verbose, is_over)
+
+    deadline = math.inf if minutes is None else time.monotonic() + 60 * minutes
+    weights = train_weights(
+        recipe,
+        source_of,
+        directory,
+        resume=resume,
+        checkpoint_every=checkpoint_every,
+        stop=lambda: time.monotonic() > deadline or stop(),
+        verbose=verbose,
+    )
+    if weights is None:
+        return None
+    path = directory / f"{recipe.name}.safetensors"
+    save_weights(path, weights)
+    with whole_or_nothing(path.with_suffix(".md")) as card:
+        card.write_text(card_text(weights), encoding="utf-8")
+    return path
+
+
+def check_recipe(recipe: Recipe, directory: Path | None = None) -> None:
+    """Raise a RecipeError if a network or a prior of the recipe cannot be built, or if phases do not fit."""
+    before = _start_of(recipe, directory)
+    for phase in recipe.phases():
+        model = _network(phase)
+        if isinstance(model, AmortizedModel) and phase.prior["name"] != LABELLED:
+            prior_of(phase, model)
+        if before is not None:
+            _begin_with(model, before, phase)
+        before = model.state_dict()
+
+
+def checkpoint_path(recipe: Recipe, directory: Path) -> Path:
+    """Where the state of an unfinished training is."""
+    return directory / f"{recipe.name}.checkpoint.safetensors"
+
+
+def train_weights(
+    recipe: Recipe,
+    source_of: SourceOf,
+    directory: Path | None = None,
+    *,
+    resume: bool = False,
+    checkpoint_every: int = 500,
+    stop: Callable[[], bool] = never,
+    verbose: bool = True,
+) -> Weights | None:
+    """Train a network on what ``source_of`` gives, phase after phase; None if it was told to ``stop``.
+
+    Checkpoints go to the ``directory``, if there is one.
+    """
+    before, saved, callbacks = _start_of(recipe, directory), None, []
+    path = None if directory is None else checkpoint_path(recipe, directory)
+    if path is not None:
+        callbacks.append(Checkpoint(path, recipe, checkpoint_every))
+        saved = load_checkpoint(path, recipe) if resume and path.exists() else None
+    finished: list[dict[str, Any]] = [] if saved is None else saved[1]["finished"]
+    for phase in recipe.phases()[len(finished) :]:
+        begun = _begin(phase, source_of, before, saved, stop)
+        if begun is None:
+            return None
+        (state, source), saved = begun, None
+        state.finished = finished
+        shown = [Progress(phase.optimizer.steps)] if verbose else []
+        train_steps(phase, state, source, [source.validation(), *shown, lambda state: stop(), *callbacks])
+        # Not after an error or Ctrl-C: a step cut in half must not become the checkpoint.
+        if path is not None:
+            save_checkpoint(path, recipe, state)
+        if state.step < phase.optimizer.steps:
+            return None
+        _keep(state, phase.optimizer.kept)
+        before = state.averaged.state_dict()
+        finished = [*finished, {"steps": state.step, "seconds": round(state.seconds, 1)}]
+    facts = {
+        "steps": sum(one["steps"] for one in finished),
+        "seconds": round(sum(one["seconds"] for one in finished), 1),
+        "n_parameters": sum(p.numel() for p in state.model.parameters()),
+        "history": state.history,
+        "versions": versions(),
+        **({"phases": finished} if recipe.phase else {}),
+    } | source.finish(state.averaged)
+    return Weights(recipe.name, state.averaged, recipe.to_dict(), facts)  # type: ignore[arg-type]
+
+
+def _begin(
+    phase: Recipe,
+    source_of: SourceOf,
+    before: Mapping[str, Tensor] | None,
+    saved: Saved | None,
+    stop: Callable[[], bool],
+) -> tuple[TrainingState, Source] | None:
+    """The state before the first step of a phase, or that of a checkpoint, and the source of its data."""
+    model = _network(phase)
+    if before is not None and saved is None:
+        _begin_with(model, before, phase)
+    source = source_of(phase, model, stop)
+    if source is None:
+        return None
+    source.start(model)
+    kept = tuple(p.detach().clone() for p in model.parameters()) if phase.optimizer.kept else ()
+    averaged = copy.deepcopy(model).eval().requires_grad_(False)
+    optimizer = torch.optim.AdamW(model.parameters(), weight_decay=phase.optimizer.weight_decay)
+    state = TrainingState(model, averaged, optimizer, beginning=kept)
+    if saved is not None:
+        restore(state, *saved)
+    return state, source
+
+
+def _network(recipe: Recipe) -> TrainedModel:
+    """The network of a recipe, freshly drawn; the user's random numbers stay as they are."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        return make_model(recipe.method, recipe.model, recipe.encoder)
+
+
+def _start_of(recipe: Recipe, directory: Path | None) -> dict[str, Tensor] | None:
+    """Tensors of the weights that a training starts with, if it starts with any.
+
+    ``start`` is a file in the directory of the training, a file by its path, or the name of shipped weights.
+    """
+    if not recipe.start:
+        return None
+    own = None if directory is None else directory / f"{recipe.start}.safetensors"
+    return read_tensors(own if own is not None and own.is_file() else weights_path(recipe.start))[0]
+
+
+def _begin_with(model: nn.Module, before: Mapping[str, Tensor], recipe: Recipe) -> None:
+    """Give a network the parameters of other weights, as far as it has them; those in common must fit."""
+    own = model.state_dict()
+    common = {name: tensor for name, tensor in before.items() if name in own}
+    if not common:
+        raise RecipeError(
+            f"{recipe.name} cannot start with {recipe.start}: it has no parameter of a network for "
+            f"{recipe.method}; choose weights for this method, or leave start out."
+        )
+    for name, tensor in common.items():
+        if own[name].shape != tensor.shape:
+            raise RecipeError(
+                f"{recipe.name} cannot start with {recipe.start}: {name} has the shape {tuple(tensor.shape)} "
+                f"there and {tuple(own[name].shape)} in the network of [model]; give [model] the options of "
+                "those weights, or leave start out."
+            )
+    model.load_state_dict(common, strict=False)
+
+
+@torch.no_grad()
+def _keep(state: TrainingState, share: float) -> None:
+    """Bring the averaged weights back by a share of the way to those that the phase began with."""
+    if share:
+        torch._foreach_lerp_(tuple(state.averaged.parameters()), state.beginning, share)
 
 
 def learning_rate_at(step: int, options: OptimizerOptions) -> float:
     """Linear warm-up from zero, then half a cosine down to zero at the last step."""
     warm_up = min(1.0, (step + 1) / options.warm_up)
     return options.learning_rate * warm_up * 0.5 * (1 + math.cos(math.pi * step / options.steps))
-
-
-class PriorSource:
-    """Data sets drawn from a prior, anew for each step; see ``Source``."""
-
-    def __init__(self, recipe: Recipe, prior: Prior) -> None:
-        self.recipe, self.prior = recipe, prior
-
-    def start(self, model: nn.Module) -> None:
-        """Nothing: data sets come with unit spread."""
-
-    def task(self, step: int) -> TrainingTask:
-        return task_of_step(self.prior, self.recipe.sizes, self.recipe.seed, step)
-
-    def validation(self) -> Callback:
-        return Validation(self.recipe, self.prior)
-
-    def finish(self, model: nn.Module) -> dict[str, Any]:
-        """How far training data reach from zero: the 99.9th percentile over data sets of ``max |x|``."""
-        rng = rng_of_step(self.recipe.seed, VALIDATION, 1)
-        task = draw_task(self.prior, rng, 2000, max(self.recipe.sizes.n_points))
-        return {"largest_coordinate": float(np.quantile(task.points.abs().amax(dim=(1, 2)).numpy(), 0.999))}
 
 
 def train_steps(recipe: Recipe, state: TrainingState, source: Source, callbacks: Sequence[Callback]) -> None:
@@ -88,128 +259,5 @@ def train_steps(recipe: Recipe, state: TrainingState, source: Source, callbacks:
         state.running_loss = value if state.step == 0 else 0.98 * state.running_loss + 0.02 * value
         state.step += 1
         state.seconds += time.monotonic() - started
-        if any([callback.after_step(state) for callback in callbacks]):
+        if any([callback(state) for callback in callbacks]):
             return
-
-
-def _source(
-    recipe: Recipe, model: nn.Module, directory: Path, verbose: bool, is_over: Callable[[], bool]
-) -> Source | None:
-    """Where the data come from; None if they are made beforehand, and time was up before they were."""
-    if not isinstance(model, AmortizedModel):
-        return source_of_tables(recipe, directory / f"{recipe.name}-tables", verbose, is_over)
-    if recipe.encoder is not None:
-        raise RecipeError("an [encoder] goes with [prior] name = 'labelled'; leave it out.")
-    prior = make_prior(**recipe.prior)
-    if prior.n_features != model.n_features:
-        raise RecipeError(
-            f"[prior] draws {prior.n_features} features and [model] takes {model.n_features}; "
-            "give both the same n_features."
-        )
-    return PriorSource(recipe, prior)
-
-
-def train(
-    recipe: Recipe | str | Path,
-    directory: str | Path = "trained",
-    *,
-    resume: bool = False,
-    minutes: float | None = None,
-    checkpoint_every: int = 500,
-    callbacks: Sequence[Callback] = (),
-    verbose: bool = True,
-) -> Path | None:
-    """Train a network and write ``<directory>/<name>.safetensors`` and its card; return the path.
-
-    A checkpoint next to it lets ``resume=True`` go on after a crash or after ``minutes`` have passed
-    (then None is returned). Killed and resumed, a training ends with the weights of an
-    uninterrupted run.
-    """
-    if not isinstance(recipe, Recipe):
-        recipe = read_recipe(recipe)
-    directory = Path(directory)
-    labelled = None
-    if recipe.prior["name"] == LABELLED:
-        recipe, labelled = source_of_file(recipe)
-    weights = train_weights(
-        recipe,
-        directory,
-        lambda model, is_over: labelled or _source(recipe, model, directory, verbose, is_over),
-        resume=resume,
-        minutes=minutes,
-        checkpoint_every=checkpoint_every,
-        callbacks=callbacks,
-        verbose=verbose,
-    )
-    if weights is None:
-        return None
-    path = directory / f"{recipe.name}.safetensors"
-    save_weights(path, weights)
-    with whole_or_nothing(path.with_suffix(".md")) as card:
-        card.write_text(card_text(weights), encoding="utf-8")
-    return path
-
-
-def train_weights(
-    recipe: Recipe,
-    directory: Path | None,
-    find_source: Callable[[nn.Module, Callable[[], bool]], Source | None],
-    *,
-    resume: bool = False,
-    minutes: float | None = None,
-    checkpoint_every: int = 500,
-    callbacks: Sequence[Callback] = (),
-    verbose: bool = True,
-) -> Weights | None:
-    """Train a network on what ``find_source`` gives; None if time was up before the last step.
-
-    Checkpoints go to the ``directory``, if there is one.
-    """
-    deadline = None if minutes is None else time.monotonic() + 60 * minutes
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(recipe.seed)
-        model = make_model(recipe.method, recipe.model, recipe.encoder)
-    origin: dict[str, Any] = {"versions": versions()}
-    if recipe.start:
-        origin["start"] = begin_with(model, recipe.start, directory)
-
-    def is_over() -> bool:
-        late = deadline is not None and time.monotonic() > deadline
-        return late or any([callback.is_over() for callback in callbacks])
-
-    source = find_source(model, is_over)
-    if source is None:
-        return None
-    source.start(model)
-    beginning = tuple(parameter.detach().clone() for parameter in model.parameters())
-    averaged = copy.deepcopy(model).eval().requires_grad_(False)
-    optimizer = torch.optim.AdamW(model.parameters(), weight_decay=recipe.optimizer.weight_decay)
-    state = TrainingState(model, averaged, optimizer)
-    checkpoint = None if directory is None else directory / f"{recipe.name}.checkpoint.safetensors"
-    if resume and checkpoint is not None and checkpoint.exists():
-        load_checkpoint(checkpoint, recipe, state)
-    everything: list[Callback] = [source.validation()]
-    if verbose:
-        everything.append(Progress(recipe.optimizer.steps))
-    if deadline is not None:
-        everything.append(TimeLimit(max(0.0, (deadline - time.monotonic()) / 60)))
-    everything += callbacks
-    if checkpoint is not None:
-        everything.append(Checkpoint(checkpoint, recipe, checkpoint_every))
-    train_steps(recipe, state, source, everything)
-    # Not after an error or Ctrl-C: a step cut in half must not become the checkpoint.
-    for callback in everything:
-        callback.at_end(state)
-    if state.step < recipe.optimizer.steps:
-        return None
-    if recipe.optimizer.kept:
-        with torch.no_grad():
-            torch._foreach_lerp_(tuple(averaged.parameters()), beginning, recipe.optimizer.kept)
-    facts = {
-        "steps": state.step,
-        "seconds": round(state.seconds, 1),
-        "n_parameters": sum(p.numel() for p in model.parameters()),
-        "history": state.history,
-        **origin,
-    } | source.finish(averaged)
-    return Weights(recipe.name, averaged, recipe.to_dict(), facts)

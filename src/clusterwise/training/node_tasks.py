@@ -22,8 +22,7 @@ from clusterwise.gaussian.sorted_rows import sorted_order
 from clusterwise.priors.broad import BroadPrior
 from clusterwise.training.callbacks import Callback, Measured
 from clusterwise.training.recipe import Recipe
-from clusterwise.training.shards import make_shards, read_shard
-from clusterwise.training.tasks import TRAINING, rng_of_step
+from clusterwise.training.sources import TRAINING, make_shards, read_shard, rng_of_step
 
 __all__ = ["NodeSource", "draw_points", "node_source"]
 

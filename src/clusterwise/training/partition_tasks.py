@@ -34,8 +34,7 @@ from clusterwise.priors.broad import BroadPrior
 from clusterwise.training.callbacks import Callback, Measured
 from clusterwise.training.node_tasks import draw_points
 from clusterwise.training.recipe import Recipe
-from clusterwise.training.shards import make_shards, read_shard
-from clusterwise.training.tasks import TRAINING, rng_of_step
+from clusterwise.training.sources import TRAINING, make_shards, read_shard, rng_of_step
 
 __all__ = ["PartitionSource", "partition_source"]
 

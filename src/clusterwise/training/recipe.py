@@ -1,4 +1,18 @@
-"""A recipe says everything about a training: model, prior, sizes, optimizer, steps, seed."""
+"""A recipe says everything about a training: model, prior, sizes, optimizer, steps, seed.
+
+A training may have several phases, one after the other, each from the weights of the one before.
+``[[phase]]`` tables say what is different in them; the rest of the recipe is what the finished network is::
+
+    seed = 1                      # the phases have seeds 1 and 2, unless they name their own
+    [model]
+    revision = true
+    [optimizer]
+    steps = 6000
+    [[phase]]
+    model = { revision = false }
+    optimizer = { steps = 24000 }
+    [[phase]]
+"""
 
 from __future__ import annotations
 
@@ -96,13 +110,38 @@ class Recipe:
     encoder: dict[str, Any] | None = (
         None  # of single rows, before the network; None: it sees them as they are
     )
+    phase: tuple[dict[str, Any], ...] = ()  # what is different in each of several trainings
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the recipe as nested plain values, ready for JSON."""
+        """The recipe as nested plain values, ready for JSON; without encoder and phases where it has none."""
         values = dataclasses.asdict(self)
-        if self.encoder is None:  # as it was before there were encoders
-            del values["encoder"]
-        return values
+        return {key: value for key, value in values.items() if key not in OPTIONAL or value not in (None, ())}
+
+    def phases(self) -> list[Recipe]:
+        """The trainings that are run one after the other, each a recipe of its own; itself if it is one."""
+        if not self.phase:
+            return [self]
+        common, found = self.to_dict(), list[Recipe]()
+        del common["phase"]
+        for number, changes in enumerate(self.phase):
+            name = f"{self.name}-phase-{number + 1}"
+            start = found[-1].name if found else self.start
+            values = common | {"seed": self.seed + number, "name": name, "start": start}
+            found.append(recipe_from_dict(values | {k: _changed(common, k, v) for k, v in changes.items()}))
+        return found
+
+
+# Entries that are left out of the plain values where there is nothing in them.
+OPTIONAL = ("encoder", "phase")
+# Entries that a phase may change.
+OF_A_PHASE = ("seed", "model", "prior", "sizes", "optimizer", "validation", "tables")
+
+
+def _changed(common: dict[str, Any], key: str, value: Any) -> Any:
+    """An entry of a phase: tables add to what the recipe has, but for a prior that has a name of its own."""
+    if key == "seed" or not isinstance(value, dict) or (key == "prior" and "name" in value):
+        return value
+    return common[key] | value
 
 
 SECTIONS: dict[str, type[Any]] = {
@@ -133,7 +172,7 @@ def _check_entries(values: dict[str, Any]) -> None:
     for key in ("name", "method", "description", "start"):
         if not isinstance(values.get(key, ""), str):
             raise RecipeError(f"{key} in the recipe must be text, got {values[key]!r}.")
-    if not values["name"] or Path(values["name"]).name != values["name"]:
+    if not values["name"].isprintable() or Path(values["name"]).name != (values["name"] or None):
         raise RecipeError(f"name in the recipe must be usable as a file name, got {values['name']!r}.")
     seed = values.get("seed", 0)
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
@@ -141,8 +180,26 @@ def _check_entries(values: dict[str, Any]) -> None:
     for key in ("model", "prior", "encoder"):
         if not isinstance(values.get(key) or {}, dict) or (key != "encoder" and values[key] is None):
             raise RecipeError(f"[{key}] in the recipe must be a table of options.")
+    _check_phases(values.get("phase", ()))
     if "name" not in values["prior"]:
         raise RecipeError("[prior] in the recipe lacks name, which says what the data are drawn from.")
+
+
+def _check_phases(phases: Any) -> None:
+    """Raise an error that names the first entry of the phases which cannot be there."""
+    if not isinstance(phases, (list, tuple)) or not all(isinstance(one, dict) for one in phases):
+        raise RecipeError("phases in the recipe must be tables that begin with [[phase]].")
+    for number, one in enumerate(phases, 1):
+        unknown = sorted(set(one) - set(OF_A_PHASE))
+        if unknown:
+            raise RecipeError(
+                f"[[phase]] {number} cannot change {unknown[0]!r}; it takes {', '.join(OF_A_PHASE)}."
+            )
+    if phases and "model" in phases[-1]:
+        raise RecipeError(
+            "the last [[phase]] cannot change 'model': the finished network is that of [model]; say in the "
+            "phases before what was different."
+        )
 
 
 def recipe_from_dict(values: dict[str, Any]) -> Recipe:
@@ -156,15 +213,16 @@ def recipe_from_dict(values: dict[str, Any]) -> Recipe:
         raise RecipeError(f"The recipe lacks {', '.join(missing)}; see the files in recipes/ for examples.")
     _check_entries(values)
     built = {key: _section(kind, values[key], key) for key, kind in SECTIONS.items() if key in values}
-    recipe = Recipe(**(values | built))
+    recipe = Recipe(**(values | built | {"phase": tuple(values.get("phase", ()))}))
     decay = recipe.optimizer.average_decay
     if decay > 1:
         raise RecipeError(f"average_decay in [optimizer] must be at most 1, got {decay!r}.")
-    if recipe.optimizer.kept > 1 or (recipe.optimizer.kept and not recipe.start):
+    if recipe.optimizer.kept > 1 or (recipe.optimizer.kept and not recipe.start and not recipe.phase):
         raise RecipeError(
             "kept in [optimizer] is a share of the weights that a training starts with: it is at most 1, and "
-            "start must be given."
+            "start must be given, or an earlier phase."
         )
+    recipe.phases()  # what is wrong with a later one should not be found when the first has been trained
     return recipe
 
 
