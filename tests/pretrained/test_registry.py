@@ -62,7 +62,7 @@ def test_a_shipped_name_wins_over_a_file_of_that_name(
     assert get_weights("small-dac").model.method == "dac"
 
 
-@pytest.mark.parametrize("name", ["small", "", "no/such/file.safetensors", "."])
+@pytest.mark.parametrize("name", ["small", "", "no/such/file.safetensors", ".", "NUL \0 in it"])
 def test_unknown_weights_list_what_there_is(shipped: Path, name: str) -> None:
     with pytest.raises(UnknownWeightsError, match=r"shipped names \(small-act-st, small-dac\)") as error:
         get_weights(name)

@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from clusterwise.exceptions import WeightsFileError
 from clusterwise.papers.registry import make_model
 from clusterwise.pretrained import list_weights, weights_file, weights_path
-from clusterwise.pretrained.header import FORMAT, Weights
+from clusterwise.pretrained.registry import FORMAT, Weights
 from clusterwise.pretrained.weights_file import load_weights, read_tensors, save_weights, write_tensors
 from clusterwise.training.callbacks import TrainingState, save_checkpoint
 from clusterwise.training.recipe import recipe_from_dict
@@ -166,8 +166,15 @@ def test_checkpoint_is_not_a_weights_file(path: Path) -> None:
         {"recipe": RECIPE | {"model": MODEL | {"width": 8}}},
         {"recipe": RECIPE | {"model": MODEL | {"width": "wide"}}},
         {"recipe": RECIPE | {"model": None}},
-        {"recipe": {"name": "small"}},
+        {"recipe": RECIPE | {"model": MODEL | {"width": 100_000}}},  # more than this machine has room for
+        {"recipe": RECIPE | {"model": MODEL | {"n_encoder_blocks": 10**9}}},
+        {"recipe": RECIPE | {"method": ["dac"]}},
+        {"recipe": RECIPE | {"encoder": 3}},
+        {"recipe": {"name": "small", "model": MODEL}},
+        {"recipe": {"name": "small", "method": "dac"}},
         {"recipe": 3},
+        {"name": None},
+        {"facts": []},
     ],
 )
 def test_file_of_another_version(path: Path, changes: dict[str, Any]) -> None:
@@ -186,11 +193,14 @@ def test_header_with_a_gap(path: Path, missing: str) -> None:
         load_weights(path)
 
 
-def test_missing_tensor(path: Path) -> None:
+@pytest.mark.parametrize("shape", [None, (2,)])
+def test_tensors_of_another_network(path: Path, shape: tuple[int, ...] | None) -> None:
     tensors, header = read_tensors(path)
     del tensors["membership.bias"]
+    if shape is not None:
+        tensors["membership.bias"] = torch.zeros(shape)
     write_tensors(path, tensors, header)
-    with pytest.raises(WeightsFileError, match="does not fit this version"):
+    with pytest.raises(WeightsFileError, match=r"\(membership.bias has the shape .*, not \(1,\)\); train it"):
         load_weights(path)
 
 
@@ -199,6 +209,13 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         load_weights(tmp_path / "absent.safetensors")
     with pytest.raises(WeightsFileError, match="Cannot read"):
         load_weights(tmp_path)
+
+
+def test_files_cannot_be_named_anyhow(path: Path) -> None:
+    weights = load_weights(path)
+    for name in ("small.bin", "with \0.safetensors"):
+        with pytest.raises(WeightsFileError, match=r"call the file .*\.safetensors"):
+            weights.save(path.parent / name)
 
 
 def test_header_names_the_format(path: Path) -> None:

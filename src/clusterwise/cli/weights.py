@@ -30,16 +30,15 @@ def read_weights(weights: str | None) -> KnownWeights:
     """Read the header of a weights file; errors about it come when it is loaded."""
     if weights is None:
         return KnownWeights()
-    from clusterwise.pretrained.header import read_header
-    from clusterwise.pretrained.registry import weights_path
+    from clusterwise.pretrained.registry import read_header, weights_path
 
     header, _ = read_header(weights_path(weights))
-    method, model = header.recipe["method"], header.recipe["model"]
+    method, model = header["recipe"]["method"], header["recipe"]["model"]
     return KnownWeights(
         method=method if not method.endswith("-judge") else None,
         filtering=model.get("filtering", "minimum-loss") if method == "dac" else None,
-        from_labels="encoder" in header.recipe,
-        columns=tuple(header.facts.get("columns", ())),
+        from_labels="encoder" in header["recipe"],
+        columns=tuple(header["facts"].get("columns", ())),
     )
 
 

@@ -1,18 +1,107 @@
-"""Which weights are shipped, where they are, and one cache of loaded networks per process."""
+"""Weights by name or path, and what their headers say, read without torch; one cache of networks."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import math
 import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from clusterwise.exceptions import UnknownWeightsError, WeightsFileError
+from safetensors import SafetensorError, safe_open
+
+from clusterwise.exceptions import RecipeError, UnknownWeightsError, WeightsFileError
 from clusterwise.papers.registry import JUDGES, model_class
-from clusterwise.pretrained.header import Weights, fits_this_version, read_header
 
-__all__ = ["describe", "get_weights", "list_weights", "untrained", "weights_path"]
+if TYPE_CHECKING:
+    from clusterwise.papers.model import TrainedModel
+
+__all__ = ["Weights", "describe", "get_weights", "list_weights", "read_header", "untrained", "weights_path"]
+
+FORMAT = "clusterwise-weights-1"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A trained network and what its file says about it; estimators show it by its name."""
+
+    name: str
+    model: TrainedModel = field(repr=False)
+    recipe: dict[str, Any] = field(repr=False)
+    # Steps done, seconds, validation figures, the range of the training data.
+    facts: dict[str, Any] = field(repr=False)
+
+    def save(self, path: str | Path) -> Path:
+        """Write a ``.safetensors`` file that estimators take by its path; return the path."""
+        from clusterwise.pretrained.weights_file import save_weights  # torch: only when it is needed
+
+        path = Path(path)
+        if path.suffix != ".safetensors" or "\0" in str(path):
+            name = path.stem.replace("\0", "")
+            raise WeightsFileError(f"weights are saved as .safetensors; call the file {name}.safetensors.")
+        save_weights(path, self)
+        return path
+
+
+@contextlib.contextmanager
+def readable(path: str | Path) -> Iterator[None]:
+    """Turn what safetensors says about a file that is missing or damaged into one clear error."""
+    try:
+        yield
+    except OSError as error:
+        raise WeightsFileError(f"Cannot read {path}: {error.strerror or error}.") from error
+    except SafetensorError as error:
+        raise WeightsFileError(
+            f"{path} is truncated or not a safetensors file ({error}); copy or train it again."
+        ) from error
+
+
+@contextlib.contextmanager
+def fits_this_version(path: str | Path) -> Iterator[None]:
+    """Turn what goes wrong with the contents of an intact file into one clear error."""
+    try:
+        yield
+    except (RecipeError, RuntimeError, KeyError, TypeError) as error:
+        raise WeightsFileError(
+            f"{path} does not fit this version of clusterwise ({str(error).splitlines()[0]}); train it again."
+        ) from error
+
+
+def parse_header(metadata: Mapping[str, str] | None) -> dict[str, Any]:
+    """The entries of a file's header, which are JSON in our files; none if it is of another program."""
+    try:
+        return {key: json.loads(value) for key, value in (metadata or {}).items()}
+    except json.JSONDecodeError:
+        return {}
+
+
+def require_entries(header: Mapping[str, Any], path: str | Path) -> None:
+    """Raise an error if a header is none of ours, or does not say what its network is."""
+    if header.get("format") != FORMAT:
+        raise WeightsFileError(
+            f"{path} is not a clusterwise weights file; `clusterwise train` makes one from a recipe."
+        )
+    with fits_this_version(path):
+        recipe = header["recipe"]
+        entries = {"name": header["name"], "method": recipe["method"]}
+        tables = {"facts": header["facts"], "model": recipe["model"], "encoder": recipe.get("encoder", {})}
+        for key, value in (entries | tables).items():
+            if not isinstance(value, str if key in entries else dict):
+                raise RecipeError(f"{key} is {value!r}")
+
+
+def read_header(path: str | Path) -> tuple[dict[str, Any], int]:
+    """The header of a weights file with ``name``, ``recipe`` and ``facts``; the number of its parameters."""
+    with readable(path), safe_open(str(path), framework="np") as file:
+        header = parse_header(file.metadata())
+        shapes = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118 (not a dict)
+    require_entries(header, path)
+    return header, sum(map(math.prod, shapes))
 
 
 @lru_cache(maxsize=1)
@@ -32,12 +121,12 @@ def _file_in(folder: Path, name: str) -> Path | None:
 
 
 def weights_path(weights: str | Path) -> Path:
-    """Find shipped weights by name, or a file by its path."""
+    """The file of shipped weights by their name, or of others by their path."""
     shipped = _file_in(_shipped(), str(weights))
     if shipped is not None:
         return shipped
     path = Path(weights)
-    if path.is_file():
+    if "\0" not in str(weights) and path.is_file():
         return path
     known = ", ".join(list_weights()) or "none"
     raise UnknownWeightsError(
@@ -54,7 +143,7 @@ def _load(path: str, modified: int) -> Weights:
 
 
 def get_weights(weights: str | Path | Weights, method: str | None = None) -> Weights:
-    """Load weights once per process; ``method`` is what they must have been trained for.
+    """Weights, loaded once per process; ``method`` is what they must have been trained for.
 
     Weights that are loaded already, see ``untrained``, are returned as they are.
     """
@@ -72,13 +161,13 @@ def get_weights(weights: str | Path | Weights, method: str | None = None) -> Wei
 
 
 def untrained(weights: str | Path, seed: int = 0) -> Weights:
-    """Return the network of these weights with freshly drawn parameters: the control of what training adds.
+    """The network of these weights with freshly drawn parameters: the control of what training adds.
 
     Recipe and facts are those of the trained file.
     """
-    from clusterwise.pretrained.weights_file import load_untrained  # torch: only when a network is needed
+    from clusterwise.pretrained.weights_file import load_weights  # torch: only when a network is needed
 
-    return load_untrained(weights_path(weights), seed)
+    return load_weights(weights_path(weights), untrained_seed=seed)
 
 
 def describe(weights: str | Path) -> dict[str, Any]:
@@ -88,19 +177,18 @@ def describe(weights: str | Path) -> dict[str, Any]:
     """
     path = weights_path(weights)
     header, n_parameters = read_header(path)
+    recipe = header["recipe"]
     with fits_this_version(path):
-        method, options = header.recipe["method"], header.recipe["model"]
-        if "encoder" in header.recipe:
-            options = options | {"n_features": header.recipe["encoder"]["n_features"]}
-        elif method in JUDGES:
-            options = options | {"n_features": None}
-        elif "n_features" not in options:  # a recipe may leave it to the network's default
-            options = options | {"n_features": model_class(method).config_class().n_features}
-        return {
-            "name": header.name,
-            "method": method,
-            "n_features": options["n_features"],
+        found = {
+            "name": header["name"],
+            "method": recipe["method"],
+            "n_features": None,
             "n_parameters": n_parameters,
-            "steps": header.facts["steps"],
-            "summary": header.recipe["description"],
+            "steps": header["facts"]["steps"],
+            "summary": recipe["description"],
         }
+        if recipe["method"] not in JUDGES:  # a recipe may leave it to the network's default
+            options = recipe.get("encoder", recipe["model"])
+            default = model_class(recipe["method"]).config_class().n_features
+            found["n_features"] = options.get("n_features", default)
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,22 +13,22 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from clusterwise._files import whole_or_nothing
-from clusterwise.exceptions import WeightsFileError
+from clusterwise.exceptions import RecipeError, WeightsFileError
 from clusterwise.papers.model import TrainedModel
 from clusterwise.papers.registry import make_model
-from clusterwise.pretrained.header import (
+from clusterwise.pretrained.registry import (
     FORMAT,
-    Header,
     Weights,
     fits_this_version,
-    parse_metadata,
-    read_header,
+    parse_header,
     readable,
+    require_entries,
 )
 
-__all__ = ["load_untrained", "load_weights", "read_tensors", "save_weights", "write_tensors"]
+__all__ = ["load_weights", "read_tensors", "save_weights", "write_tensors"]
 
 
 DIGEST = "digest"  # the entry of the header that a file's tensors are checked by
@@ -55,9 +56,8 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], header: Mappi
 def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read tensors and their JSON header; anything but an intact file gives one clear error."""
     with readable(path), safe_open(str(path), framework="pt") as file:
-        metadata = file.metadata()
+        header = parse_header(file.metadata())
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    header = parse_metadata(metadata)
     digest = header.pop(DIGEST, None)  # files of earlier versions have none
     if digest is not None and digest != _digest(tensors):
         raise WeightsFileError(
@@ -72,39 +72,54 @@ def save_weights(path: str | Path, weights: Weights) -> None:
     write_tensors(path, weights.model.state_dict(), header)
 
 
-def _build(recipe: Mapping[str, Any], seed: int = 0) -> TrainedModel:
-    """Build the network of a recipe, ready for inference; the user's random numbers stay as they are."""
-    with torch.random.fork_rng(devices=[]):
+class _Bounded(TorchFunctionMode):
+    """Lets tensors be made that hold so many numbers together, and no more."""
+
+    def __init__(self, n_numbers: int) -> None:
+        super().__init__()
+        self.left = n_numbers
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (torch.empty, torch.zeros, torch.ones, torch.rand, torch.randn):
+            self.left -= math.prod(args[0] if args and not isinstance(args[0], int) else args)
+            if self.left < 0:
+                raise RecipeError("its header speaks of a larger network than its tensors are of")
+        return func(*args, **(kwargs or {}))
+
+
+def _build(recipe: Mapping[str, Any], tensors: Mapping[str, Tensor], seed: int = 0) -> TrainedModel:
+    """The network of a recipe, ready for inference; the user's random numbers stay as they are.
+
+    What a header says may be wrong: no more memory is taken than the tensors need.
+    """
+    n_numbers = sum(tensor.numel() for tensor in tensors.values())
+    with torch.random.fork_rng(devices=[]), _Bounded(2 * n_numbers + 1_000_000):
         torch.manual_seed(seed)
         model = make_model(recipe["method"], recipe["model"], recipe.get("encoder"))
+    expected, found = ({k: tuple(v.shape) for k, v in of.items()} for of in (model.state_dict(), tensors))
+    for name in sorted(expected.keys() | found.keys()):
+        if found.get(name) != expected.get(name):
+            raise RecipeError(f"{name} has the shape {found.get(name)}, not {expected.get(name)}")
     return model.eval().requires_grad_(False)
 
 
-def load_weights(path: str | Path) -> Weights:
-    """Read a network from its file, ready for inference."""
-    tensors, values = read_tensors(path)
-    header = Header.from_dict(values, path)
+def load_weights(path: str | Path, untrained_seed: int | None = None) -> Weights:
+    """Read a network from its file, ready for inference; with a seed, freshly drawn instead of trained.
+
+    Scales that were learned from a training table are never drawn: without them nothing could be compared.
+    """
+    tensors, header = read_tensors(path)
+    require_entries(header, path)
     if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors.values()):
         raise WeightsFileError(
             f"{path} holds NaN or infinity where weights should be; train or copy it again."
         )
+    name, recipe = header["name"], header["recipe"]
     with fits_this_version(path):
-        model = _build(header.recipe)
-        model.load_state_dict(tensors)
-    return Weights(header.name, model, header.recipe, header.facts)
-
-
-def load_untrained(path: str | Path, seed: int) -> Weights:
-    """Build the network of a file with freshly drawn parameters in place of the trained ones.
-
-    Scales that were learned from the training table are not drawn; without them nothing could be compared.
-    """
-    header, _ = read_header(path)
-    with fits_this_version(path):
-        model = _build(header.recipe, seed)
-        if "encoder" in header.recipe:
-            tensors, _ = read_tensors(path)
-            model.load_state_dict(
-                {k: tensors[k] for k, _ in model.named_buffers() if k in tensors}, strict=False
-            )
-    return Weights(f"{header.name}, untrained, seed {seed}", model, header.recipe, header.facts)
+        model = _build(recipe, tensors, untrained_seed or 0)
+    if untrained_seed is not None:
+        name = f"{name}, untrained, seed {untrained_seed}"
+        learned = [buffer for buffer, _ in model.named_buffers()] if "encoder" in recipe else []
+        tensors = {buffer: tensors[buffer] for buffer in learned if buffer in tensors}
+    model.load_state_dict(tensors, strict=False)
+    return Weights(name, model, recipe, header["facts"])

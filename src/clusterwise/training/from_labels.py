@@ -16,7 +16,7 @@ import torch
 from clusterwise._threads import one_thread
 from clusterwise.exceptions import ClusterwiseError, FewClassesWarning, InvalidDataError
 from clusterwise.fitting.validation import require_finite
-from clusterwise.pretrained.header import Weights
+from clusterwise.pretrained.registry import Weights
 from clusterwise.priors.labelled_rows import class_numbers
 from clusterwise.tables.columns import read_columns
 from clusterwise.training.calibration import divisibility, simplest
