@@ -5,7 +5,6 @@ follows, and the search 10,000. "All rows" says where it is otherwise. What a se
 network, and of no network at all (``GaussianSearch``), is what a trained one has to beat.
 """
 
-import hashlib
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,31 +16,27 @@ import clusterwise
 from benchmarks.suite import BenchmarkError, Case, Method, Outcome, Run
 from clusterwise.pretrained import Weights, list_weights, weights_path
 from clusterwise.pretrained import untrained as without_training
+from clusterwise.pretrained.registry import read_header
 
 ALL_ROWS: dict[str, Any] = {"max_network_points": 10_000}
-WEIGHTS = Path(__file__).parent / "weights"  # those that only comparisons need
 
 
 def find_weights(weights: str | Path) -> str | Path:
-    """Return shipped weights by their name, others by their path; ``weights`` may be either.
-
-    Those of ``labelled_weights`` are trained if they are not there yet.
-    """
+    """Weights as estimators take them; those of ``labelled_weights`` are trained if they are not there."""
     if weights in list_weights() or Path(weights).is_file():
         return weights
     from benchmarks.labelled_weights import RUNS, trained_weights
 
     if weights in RUNS:
         return trained_weights(str(weights))
-    path = WEIGHTS / f"{weights}.safetensors"
-    if not path.is_file():
-        raise BenchmarkError(f"There are no weights {weights}, neither shipped nor in {WEIGHTS}; train them.")
-    return path
+    raise BenchmarkError(
+        f"There are no weights {weights}, neither shipped nor trained on labels; train them."
+    )
 
 
 def weights_identity(weights: str | Path, trained: bool = True) -> str:
-    """Return the name and a fingerprint of weights: retrained ones are another method."""
-    digest = hashlib.sha256(weights_path(find_weights(weights)).read_bytes()).hexdigest()
+    """The name and a fingerprint of the tensors of weights: retrained ones are another method."""
+    digest = read_header(weights_path(find_weights(weights)))[0]["digest"]
     return f"{Path(weights).stem} {digest[:8]}{'' if trained else ', untrained'}"
 
 
@@ -130,7 +125,5 @@ FAMILIES = {
     )
 }
 FLOWS = Family("DAC with flows", "DAC", "dac-warped-2d")  # for bent clusters
-# The shipped weights of DAC were trained on more clusters than in the paper; these were not.
-DAC_SMALL = Family("DAC (minimum-loss, trained on k <= 4)", "DAC", "dac-minimum-loss-2d-k4", MINIMUM_LOSS)
-_rows = [row for family in (*FAMILIES.values(), FLOWS, DAC_SMALL) for row in family.entries()]
+_rows = [row for family in (*FAMILIES.values(), FLOWS) for row in family.entries()]
 OURS = {row.name: row for row in (*_rows, *map(ours, ("Clusterer", "GaussianSearch", "DPMixture")))}

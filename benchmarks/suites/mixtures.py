@@ -189,7 +189,6 @@ def _suite(
 
 
 NCP_ROWS = alone("NCP"), with_search("NCP")
-FURTHER = ("DAC (minimum-loss, trained on k <= 4), network alone, all rows",)
 # With narrow clusters hardly anybody errs, and where many overlap data sets differ more than methods do.
 SETS_OF_SCALES = dict(zip(SCALES, (40, 100, 20, 15), strict=True))
 LARGER = ("BayesianGaussianMixture (60)", "GMM + BIC (k to 50)")
@@ -228,7 +227,7 @@ SUITES = {
         ALONE, 1000, ("oracle", *ON_MOG, alone("CHiGac"), *HALVES, *CONTROLS),
         dict.fromkeys((HALVES[1], *CONTROLS), 20) | {alone("NCP"): 100}, reference=alone("AMCP"), **SHORT,
     ),
-    "mog": _suite(MOG, 100, (*TABLE, *FURTHER, "Clusterer"), slow_methods(10, 25)),
+    "mog": _suite(MOG, 100, (*TABLE, "Clusterer"), slow_methods(10, 25)),
     "crp": _suite(
         [Data(*item, 5 if "printed" in item[0] else 30) for item in CRP.items()], 30, TABLE,
         slow_methods(5, 15),

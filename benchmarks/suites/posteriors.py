@@ -23,7 +23,7 @@ TRUTH: dict[str, Any] = {
     "degrees_of_freedom_prior": 1e6,  # all clusters have the same width
     "covariance_prior": SD**2,
 }
-WEIGHTS = "ncp-2d-crp"  # trained on this very model
+WEIGHTS = "ncp-2d"
 COLUMNS = ("TV", "pairs", "P(true K)", "Brier of pairs", "mean K")
 FIGURES = {
     "sets": sets,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -93,12 +92,7 @@ def test_an_untrained_network_is_another_one(blobs: Case) -> None:
     assert weights_identity("amcp-2d") + ", untrained" == weights_identity("amcp-2d", trained=False)
 
 
-def test_weights_for_comparisons_are_beside_the_benchmarks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_that_nobody_has_are_an_error() -> None:
     assert find_weights("amcp-2d") == "amcp-2d"
-    assert Path(find_weights("ncp-2d-mog")).is_file()
-    assert weights_identity("ncp-2d-mog").startswith("ncp-2d-mog ")
-    monkeypatch.setattr(ours, "WEIGHTS", tmp_path)
     with pytest.raises(BenchmarkError, match="train them"):
-        find_weights("ncp-2d-mog")
+        find_weights("amcp-3d")

@@ -11,6 +11,8 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 import clusterwise as cw
+from clusterwise.papers.registry import make_model
+from clusterwise.pretrained import Weights
 
 
 @pytest.fixture
@@ -112,8 +114,11 @@ def test_drawn_paths_of_a_revision_differ_where_the_judge_is_unsure(close_pair: 
 
 
 def test_revision_needs_weights_that_have_learned_it(close_pair: np.ndarray) -> None:
-    weights = Path(__file__).parents[2] / "benchmarks" / "weights" / "amcp-2d-second.safetensors"
-    cw.AMCP(weights=weights, refine=None).fit(close_pair)  # by default there is none
+    network = make_model("amcp", {"n_coordinates": 8, "width": 16, "n_encoder_blocks": 1})
+    weights = Weights("without", network.eval(), {"model": {}}, {"largest_coordinate": 30.0})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it was not trained at all
+        cw.AMCP(weights=weights, refine=None, max_clusters=5).fit(close_pair)  # by default there is none
     with pytest.raises(ValueError, match="leave it out"):
         cw.AMCP(weights=weights, revise=True).fit(close_pair)
 

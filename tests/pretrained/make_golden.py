@@ -2,13 +2,11 @@
 
     python tests/pretrained/make_golden.py [NAME ...]
 
-Without names all weights of the package and of ``benchmarks/weights`` are written, each to
-``golden/<name>.json`` beside this file.
+Without names all weights of the package are written, each to ``golden/<name>.json`` beside this file.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from pathlib import Path
@@ -20,12 +18,11 @@ import clusterwise as cw
 from clusterwise.papers.estimator import AmortizedClusterer
 from clusterwise.papers.registry import JUDGES
 from clusterwise.pretrained import get_weights, weights_path
+from clusterwise.pretrained.registry import read_header
 
 FOLDER = Path(__file__).parent / "golden"
 # Every fifth row of the demo data, which comes with the package: no random numbers are involved.
 EVERY = 5
-# Weights that only benchmarks compare with are not part of the package.
-COMPARED = Path(__file__).parents[2] / "benchmarks" / "weights"
 
 
 def scribbles(
@@ -50,12 +47,6 @@ def scribbles(
     return np.round(255 * np.clip(1.6 - nearest, 0, 1)), kinds
 
 
-def all_weights() -> dict[str, str]:
-    """Return what ``weights=`` takes for each name: the name itself, or a path."""
-    compared = {path.stem: str(path) for path in sorted(COMPARED.glob("*.safetensors"))}
-    return {name: name for name in cw.list_weights()} | compared
-
-
 def estimator_for(weights: str, **options: Any) -> AmortizedClusterer:
     """Return the estimator that weights are made for."""
     model = get_weights(weights).model
@@ -70,6 +61,12 @@ def estimator_for(weights: str, **options: Any) -> AmortizedClusterer:
     return cw.DAC(model.config.filtering, weights=weights, random_state=0, **options)
 
 
+def digest(weights: str) -> str:
+    """What the tensors of weights are known by."""
+    found: str = read_header(weights_path(weights))[0]["digest"]
+    return found
+
+
 def outcome(weights: str) -> dict[str, Any]:
     """Cluster the demo data with these weights, by the default way and by the network alone."""
     points: np.ndarray = cw.datasets.load_demo()[0][::EVERY]
@@ -80,7 +77,7 @@ def outcome(weights: str) -> dict[str, Any]:
     estimator = estimator_for(weights).fit(points)
     alone = estimator_for(weights, refine=None, max_network_points=len(points)).fit(points)
     result = {
-        "sha256": hashlib.sha256(weights_path(weights).read_bytes()).hexdigest(),
+        "digest": digest(weights),
         "labels": estimator.labels_.tolist(),
         "network_labels": alone.network_labels_.tolist(),
     }
@@ -95,7 +92,7 @@ def outcome_of_judges(weights: str, points: np.ndarray) -> dict[str, Any]:
     pair = {name: name for name in JUDGES} | {get_weights(weights).model.method: weights}
     estimator = cw.Clusterer(judges=tuple(pair.values()), random_state=0).fit(points)
     return {
-        "sha256": hashlib.sha256(weights_path(weights).read_bytes()).hexdigest(),
+        "digest": digest(weights),
         "labels": estimator.labels_.tolist(),
         "network_labels": estimator.network_labels_.tolist(),
         "log_likelihood": round(estimator.score(points), 6),
@@ -105,10 +102,9 @@ def outcome_of_judges(weights: str, points: np.ndarray) -> dict[str, Any]:
 
 def main(names: list[str]) -> None:
     FOLDER.mkdir(exist_ok=True)
-    weights = all_weights()
-    for name in names or weights:
+    for name in names or cw.list_weights():
         path = FOLDER / f"{name}.json"
-        path.write_text(json.dumps(outcome(weights[name])) + "\n")
+        path.write_text(json.dumps(outcome(name)) + "\n")
         print(path)
 
 
