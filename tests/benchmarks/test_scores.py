@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.scores import score
@@ -19,6 +19,7 @@ def case_of(*references: list[int]) -> Case:
     return Case(np.zeros((len(arrays[0]), 2)), 0, arrays)
 
 
+@settings(max_examples=30)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=30),
     st.permutations(range(4)),
