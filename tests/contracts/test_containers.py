@@ -42,7 +42,9 @@ CONTAINERS: dict[str, Callable[[np.ndarray], Any]] = {
 
 def test_arrays(make_each: Make, whole: np.ndarray) -> None:
     """New rows of every kind are treated as the rows of ``fit``, and those of ``fit`` too."""
+    before = whole.copy()
     expected = make_each().fit(whole)
+    np.testing.assert_array_equal(whole, before)  # left as it was
     for container, convert in CONTAINERS.items():
         X = convert(whole)
         np.testing.assert_array_equal(expected.predict_proba(X), expected.membership_, container)
@@ -50,12 +52,6 @@ def test_arrays(make_each: Make, whole: np.ndarray) -> None:
         X = CONTAINERS[container](whole)
         np.testing.assert_array_equal(make_each().fit(X).membership_, expected.membership_, container)
     np.testing.assert_array_equal(make_each().fit_predict_many([X, X])[1], expected.labels_)
-
-
-def test_the_input_is_left_as_it_is(make_each: Make, heaps: np.ndarray) -> None:
-    X = heaps.copy()
-    make_each().fit(X).predict(X)
-    np.testing.assert_array_equal(X, heaps)
 
 
 def test_pandas(make_each: Make, whole: np.ndarray) -> None:
@@ -71,13 +67,7 @@ def test_pandas(make_each: Make, whole: np.ndarray) -> None:
         estimator.predict(whole)
     integers = frame.astype("Int64")  # pandas' own integers, which may be missing
     np.testing.assert_array_equal(make_each().fit_predict(integers), estimator.labels_)
-    assert not hasattr(estimator.fit(whole), "feature_names_in_")
-
-
-def test_many_frames_leave_no_names_behind(make_each: Make, whole: np.ndarray) -> None:
-    pandas = pytest.importorskip("pandas")
-    estimator = make_each().fit(whole)
-    estimator.fit_predict_many([pandas.DataFrame(whole, columns=["a", "b"])])
+    estimator.fit(whole).fit_predict_many([frame])
     assert not hasattr(estimator, "feature_names_in_")
 
 
@@ -96,7 +86,13 @@ def test_y_is_ignored(make_each: Make, heaps: np.ndarray) -> None:
     np.testing.assert_array_equal(make_each().fit_predict(heaps, y=["a"] * 140), labels)
 
 
-def test_in_a_pipeline(make_each: Make, heaps: np.ndarray) -> None:
+def test_in_a_pipeline_as_its_end_and_as_a_step(make_each: Make, heaps: np.ndarray) -> None:
     pipeline = make_pipeline(StandardScaler(), make_each())
-    labels = pipeline.fit_predict(heaps)
-    np.testing.assert_array_equal(pipeline.predict(heaps), labels)
+    np.testing.assert_array_equal(pipeline.fit_predict(heaps), pipeline.predict(heaps))
+    estimator = make_each.fitted()
+    np.testing.assert_array_equal(estimator.transform(heaps), estimator.predict_proba(heaps))
+    names = [f"{type(estimator).__name__.lower()}{k}" for k in range(estimator.n_clusters_)]
+    np.testing.assert_array_equal(estimator.get_feature_names_out(), names)
+    pytest.importorskip("pandas")
+    frame = make_each().set_output(transform="pandas").fit_transform(heaps)
+    assert list(frame.columns) == names

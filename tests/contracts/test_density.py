@@ -91,7 +91,7 @@ def test_samples_of_projected_data_lie_near_the_data(make_network: Make, heaps: 
 
 
 def test_samples_are_reproducible(make_each: Make, heaps: np.ndarray) -> None:
-    one, other = (make_each().fit(heaps).sample(7) for _ in range(2))
+    one, other = make_each.fitted().sample(7), make_each().fit(heaps).sample(7)
     np.testing.assert_array_equal(one[0], other[0])
     np.testing.assert_array_equal(one[1], other[1])
     assert make_each.fitted().sample()[0].shape == (1, 2)

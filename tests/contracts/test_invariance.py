@@ -194,16 +194,14 @@ def test_many_leaves_a_fitted_estimator_as_it_is(make_each: Make, heaps: np.ndar
     assert not hasattr(unfitted, "n_features_in_")
 
 
-def test_no_data_sets(make: Make) -> None:
-    assert make().fit_predict_many([]) == []
-
-
-@pytest.mark.parametrize("variant", ["AMCP", "GaussianSearch", "Clusterer"])
-def test_data_sets_that_come_one_by_one(
-    make_variant: Callable[..., Any], heaps: np.ndarray, variant: str
-) -> None:
-    estimator, sets = make_variant(variant), [heaps, heaps[:50]]
-    labels = estimator.fit_predict_many(iter(sets))
-    for one, partition in zip(labels, estimator.fit_partition_many(one for one in sets), strict=True):
-        np.testing.assert_array_equal(one, partition.labels)
-    assert list(map(len, labels)) == [len(heaps), 50]
+def test_data_sets_that_come_one_by_one_and_none_at_all(make_each: Make, heaps: np.ndarray) -> None:
+    sets = [heaps, heaps[:70]]
+    partitions = make_each().fit_partition_many(iter(sets))
+    labels = make_each().fit_predict_many(one for one in sets)
+    for X, partition, of_set in zip(sets, partitions, labels, strict=True):
+        one = make_each().fit(X)
+        np.testing.assert_array_equal(partition.labels, of_set)
+        np.testing.assert_array_equal(partition.labels, one.labels_)
+        np.testing.assert_allclose(partition.memberships, one.membership_, atol=1e-9)
+        assert partition.n_clusters == one.n_clusters_
+    assert make_each().fit_predict_many([]) == []

@@ -40,20 +40,15 @@ def test_all_have_what_a_report_reads(make: Make, heaps: np.ndarray) -> None:
         assert (np.linalg.eigvalsh(covariance) > 0).all(), k
 
 
-def test_labels_count_from_zero_by_first_appearance(make: Make, heaps: np.ndarray) -> None:
+def test_labels_count_from_zero_by_first_appearance_to_the_number_reported(make: Make) -> None:
     estimator = make.fitted()
+    k = estimator.n_clusters_
     assert estimator.labels_.shape == (140,)
     assert np.issubdtype(estimator.labels_.dtype, np.integer)
     np.testing.assert_array_equal(estimator.labels_, canonical_labels(estimator.labels_))
-
-
-def test_the_number_reported_is_the_number_used(make: Make, heaps: np.ndarray) -> None:
-    estimator = make.fitted()
-    k = estimator.n_clusters_
     assert k == len(np.unique(estimator.labels_))
-    assert estimator.membership_.shape == (140, k)
-    assert estimator.means_.shape == (k, 2)
-    assert estimator.covariances_.shape == (k, 2, 2)
+    shapes = [getattr(estimator, f"{name}_").shape for name in ("membership", "means", "covariances")]
+    assert shapes == [(140, k), (k, 2), (k, 2, 2)]
     assert estimator.proportions_.shape == (k,)
     assert estimator.proportions_.sum() == pytest.approx(1)
 

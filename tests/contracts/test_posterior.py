@@ -27,6 +27,11 @@ def test_minimum_loss_alone_has_one_answer_and_says_so(
             estimator.sample_partitions()
 
 
+def test_what_deep_dpm_does_not_have_is_explained(make_variant: Callable[..., Any]) -> None:
+    with pytest.raises(AttributeError, match=r"learns one partition.*use DPMixture"):
+        make_variant("DeepDPM").sample_partitions(3)
+
+
 def test_k_posterior_is_a_distribution(make_with_posterior: Make, heaps: np.ndarray) -> None:
     posterior = make_with_posterior.fitted().k_posterior_
     assert sum(posterior.values()) == pytest.approx(1)
@@ -35,23 +40,19 @@ def test_k_posterior_is_a_distribution(make_with_posterior: Make, heaps: np.ndar
 
 
 def test_sampled_partitions(make_with_posterior: Make, heaps: np.ndarray) -> None:
-    posterior = make_with_posterior.fitted().sample_partitions(12)
-    assert isinstance(posterior, PartitionPosterior)
-    assert posterior.labels.shape == (12, 140)
-    assert sum(posterior.k_posterior.values()) == pytest.approx(1)
-    assert len(posterior.consensus().labels) == 140
-
-
-def test_samples_are_in_the_order_of_the_rows(make_with_posterior: Make, heaps: np.ndarray) -> None:
     """Rows that ``fit`` puts in different clear clusters are told apart in the samples too, row by row."""
     estimator = make_with_posterior.fitted()
-    coclustering = estimator.sample_partitions(20).coclustering()
-    same = estimator.labels_[:, None] == estimator.labels_
+    posterior = estimator.sample_partitions(20)
+    assert isinstance(posterior, PartitionPosterior)
+    assert posterior.labels.shape == (20, 140)
+    assert sum(posterior.k_posterior.values()) == pytest.approx(1)
+    assert len(posterior.consensus().labels) == 140
+    coclustering, same = posterior.coclustering(), estimator.labels_[:, None] == estimator.labels_
     assert coclustering[same].mean() > coclustering[~same].mean() + 0.1
 
 
 def test_samples_are_reproducible(make_with_posterior: Make, heaps: np.ndarray) -> None:
-    one, other = (make_with_posterior(random_state=3).fit(heaps) for _ in range(2))
+    one, other = make_with_posterior.fitted(), make_with_posterior().fit(heaps)
     np.testing.assert_array_equal(one.sample_partitions(5).labels, other.sample_partitions(5).labels)
     np.testing.assert_array_equal(one.sample_partitions(5).labels, one.sample_partitions(5).labels)
     assert one.k_posterior_ == other.k_posterior_

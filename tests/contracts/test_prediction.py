@@ -39,6 +39,9 @@ def test_predict_on_the_rows_of_fit_gives_their_labels(make_faithful: Make, heap
     np.testing.assert_array_equal(estimator.predict(heaps), estimator.labels_)
     np.testing.assert_array_equal(estimator.predict_proba(heaps), estimator.membership_)
     np.testing.assert_array_equal(make_faithful().fit_predict(heaps), estimator.labels_)
+    np.testing.assert_allclose(estimator.score_outliers(heaps), estimator.outlier_scores_, atol=1e-9)
+    assert estimator.score_outliers([[1e6, -1e6]])[0] > 0.99
+    np.testing.assert_array_equal(estimator.predict(heaps + 1e-6), estimator.labels_)
 
 
 @pytest.mark.parametrize("settings", [{"scaling": "feature"}, {"max_network_points": 50}])
@@ -99,11 +102,6 @@ def assert_known_labels(estimator: Any, new: np.ndarray) -> None:
     labels = estimator.predict(new)
     np.testing.assert_array_equal(labels, probabilities.argmax(axis=1))
     assert set(labels) <= set(estimator.labels_)
-
-
-def test_rows_close_to_a_known_one_share_its_label(make_faithful: Make, heaps: np.ndarray) -> None:
-    estimator = make_faithful.fitted()
-    np.testing.assert_array_equal(estimator.predict(heaps + 1e-6), estimator.labels_)
 
 
 def test_before_fit(make_each: Make, heaps: np.ndarray) -> None:
