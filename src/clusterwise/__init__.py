@@ -28,8 +28,7 @@ if TYPE_CHECKING:
         DPMixture,
         GaussianSearch,
     )
-    from clusterwise.partition import Partition
-    from clusterwise.posterior import PartitionPosterior
+    from clusterwise.partition import Partition, PartitionPosterior
     from clusterwise.pretrained import list_weights
     from clusterwise.tables import TablePreparation
     from clusterwise.training import read_recipe, train, train_from_labels
@@ -67,7 +66,7 @@ _MODULE_OF = {
     **ESTIMATORS,
     "ImageVariants": "clusterwise.deepdpm.row_layout",
     "Partition": "clusterwise.partition",
-    "PartitionPosterior": "clusterwise.posterior",
+    "PartitionPosterior": "clusterwise.partition",
     "TablePreparation": "clusterwise.tables",
     "list_weights": "clusterwise.pretrained",
     "read_recipe": "clusterwise.training",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, dataclass_transform
+from typing import Any, ClassVar, dataclass_transform
 
 __all__ = [
     "BentClustersWarning",
@@ -43,6 +43,7 @@ __all__ = [
     "SeveralGroupsWarning",
     "SkewedClustersWarning",
     "StillMovingWarning",
+    "TooManyClustersWarning",
     "UnknownColumnError",
     "UnknownWeightsError",
     "UnusualTableWarning",
@@ -57,6 +58,7 @@ __all__ = [
 class _Sentence:
     """What was found, and what to do about it in Python; subclasses are dataclasses."""
 
+    template: ClassVar[str]  # of what was found; {0} is the error or warning with its fields
     remedy: str = ""
 
     def __init_subclass__(cls) -> None:
@@ -65,7 +67,7 @@ class _Sentence:
 
     def finding(self) -> str:
         """What was found, without a full stop."""
-        raise NotImplementedError
+        return self.template.format(self)
 
     def __str__(self) -> str:
         return f"{self.finding()}{'; ' * bool(self.remedy)}{self.remedy}."
@@ -73,11 +75,6 @@ class _Sentence:
     def __reduce__(self) -> tuple[Any, ...]:
         known = {field.name: getattr(self, field.name) for field in fields(self)}
         return partial(type(self), **known), ()
-
-
-def _clusters(n: int, share: float | None = None) -> str:
-    rows = "" if share is None else f" with {100 * share:.0f} % of the rows"
-    return f"{n:,} cluster{'s' * (n != 1)}{rows}"
 
 
 # -- errors -----------------------------------------------------------------------------------------
@@ -179,9 +176,7 @@ class CapReachedWarning(ClusterwiseWarning):
 
     max_clusters: int
     remedy: str = "raise max_clusters if you expect more"
-
-    def finding(self) -> str:
-        return f"the fit reached its cap of {self.max_clusters} clusters and made no more"
+    template = "the fit reached its cap of {0.max_clusters} clusters and made no more"
 
 
 class OtherKWarning(ClusterwiseWarning):
@@ -193,11 +188,9 @@ class OtherKWarning(ClusterwiseWarning):
     reason: str  # why they differ
 
     def finding(self) -> str:
-        are = "is" if self.likeliest == 1 else "are"
-        return (
-            f"the labels have {_clusters(self.n_clusters)}, but {self.likeliest} {are} likelier "
-            f"({self.probability:.2f}): {self.reason}"
-        )
+        labels = f"the labels have {self.n_clusters:,} cluster{'s' * (self.n_clusters != 1)}"
+        likelier = f"{self.likeliest} {'is' if self.likeliest == 1 else 'are'} likelier"
+        return f"{labels}, but {likelier} ({self.probability:.2f}): {self.reason}"
 
 
 class OneClusterWarning(ClusterwiseWarning):
@@ -208,9 +201,7 @@ class OneClusterWarning(ClusterwiseWarning):
         "covariance_prior, covariance_type='diag' for many features and few rows, feature_learning='mlp' "
         "for raw features, or k_init=10"
     )
-
-    def finding(self) -> str:
-        return "the fit ended with one cluster"
+    template = "the fit ended with one cluster"
 
 
 class FewClassesWarning(ClusterwiseWarning):
@@ -218,12 +209,9 @@ class FewClassesWarning(ClusterwiseWarning):
 
     n_classes: int
     remedy: str = "compare with an estimator that needs no training, such as clusterwise.Clusterer"
-
-    def finding(self) -> str:
-        return (
-            f"there are {self.n_classes} classes to learn from, and what sets unseen classes apart takes ten "
-            "or more"
-        )
+    template = (
+        "there are {0.n_classes} classes to learn from, and what sets unseen classes apart takes ten or more"
+    )
 
 
 class NotConvergedWarning(ClusterwiseWarning):
@@ -234,9 +222,7 @@ class InterruptedWarning(NotConvergedWarning):
     """A fit was interrupted, and what it had found until then is kept."""
 
     kept: str
-
-    def finding(self) -> str:
-        return f"the fit was interrupted; {self.kept}"
+    template = "the fit was interrupted; {0.kept}"
 
 
 class StillMovingWarning(NotConvergedWarning):
@@ -244,9 +230,7 @@ class StillMovingWarning(NotConvergedWarning):
 
     n_epochs: int
     remedy: str = "see history_, and raise max_epochs or go on with warm_start=True"
-
-    def finding(self) -> str:
-        return f"clusters were still splitting or merging after {self.n_epochs} epochs"
+    template = "clusters were still splitting or merging after {0.n_epochs} epochs"
 
 
 class ChainsDisagreeWarning(NotConvergedWarning):
@@ -256,12 +240,10 @@ class ChainsDisagreeWarning(NotConvergedWarning):
     between: float  # of different chains
     r_hat: float
     remedy: str = "see convergence_, and raise n_warm_up or go on with warm_start=True"
-
-    def finding(self) -> str:
-        return (
-            "the chains have found different clusterings: two draws of one chain agree to "
-            f"{self.within:.2f}, of different chains to {self.between:.2f} (R-hat {self.r_hat:.2f})"
-        )
+    template = (
+        "the chains have found different clusterings: two draws of one chain agree to "
+        "{0.within:.2f}, of different chains to {0.between:.2f} (R-hat {0.r_hat:.2f})"
+    )
 
 
 class OutsidePriorWarning(ClusterwiseWarning):
@@ -291,10 +273,8 @@ class UnusualTableWarning(OutsidePriorWarning):
     remedy: str = "look at the clusters before you trust them, or transform the columns (log, ranks)"
 
     def finding(self) -> str:
-        return (
-            "this table is unlike those that the networks were trained on: "
-            f"{100 * self.fraction:.0f} % of what they see is out of range"
-        )
+        where = f"{100 * self.fraction:.0f} % of what they see is out of range"
+        return f"this table is unlike those that the networks were trained on: {where}"
 
 
 class FileFormatWarning(ClusterwiseWarning):
@@ -308,9 +288,7 @@ class GuessedEncodingWarning(FileFormatWarning):
     line: int  # the first that is not
     encoding: str
     remedy: str = "save it as UTF-8 if letters look wrong"
-
-    def finding(self) -> str:
-        return f"{self.file} is not UTF-8 (line {self.line}) and is read as {self.encoding}"
+    template = "{0.file} is not UTF-8 (line {0.line}) and is read as {0.encoding}"
 
 
 class FirstSheetWarning(FileFormatWarning):
@@ -336,12 +314,9 @@ class DiscreteColumnsWarning(MisfitWarning):
 
     n_clusters: int
     remedy: str = "spread them with clusterwise.TablePreparation"
-
-    def finding(self) -> str:
-        return (
-            f"all columns have few distinct values, and the {self.n_clusters} clusters may be no more than "
-            "these"
-        )
+    template = (
+        "all columns have few distinct values, and the {0.n_clusters} clusters may be no more than these"
+    )
 
 
 class ValuesFollowedWarning(MisfitWarning):
@@ -378,12 +353,10 @@ class CorrelatedColumnsWarning(MisfitWarning):
 
     correlation: float
     remedy: str = "try covariance_type='full', or fewer columns"
-
-    def finding(self) -> str:
-        return (
-            f"columns are correlated within clusters (up to {self.correlation:.2f}), which diagonal "
-            "covariances cannot describe"
-        )
+    template = (
+        "columns are correlated within clusters (up to {0.correlation:.2f}), which diagonal "
+        "covariances cannot describe"
+    )
 
 
 class SeveralGroupsWarning(MisfitWarning):
@@ -391,53 +364,53 @@ class SeveralGroupsWarning(MisfitWarning):
 
     depth: float  # density between them as a share of the lower peak
     remedy: str = "try clusterwise.Clusterer"
-
-    def finding(self) -> str:
-        return (
-            "there is one cluster, but the rows fall into groups that can be seen along a single axis "
-            f"(between them the density is {self.depth:.2f} of the lower peak)"
-        )
+    template = (
+        "there is one cluster, but the rows fall into groups that can be seen along a single axis "
+        "(between them the density is {0.depth:.2f} of the lower peak)"
+    )
 
 
-class OneGaussianWarning(MisfitWarning):
+class TooManyClustersWarning(MisfitWarning):
+    """Several clusters look like parts of fewer."""
+
+    n_clusters: int
+    share: float  # of the rows
+
+    @property
+    def clusters(self) -> str:
+        """The clusters and their share of the rows, in words."""
+        plural = "s" * (self.n_clusters != 1)
+        return f"{self.n_clusters:,} cluster{plural} with {100 * self.share:.0f} % of the rows"
+
+
+class OneGaussianWarning(TooManyClustersWarning):
     """Several clusters are described better by one Gaussian."""
 
-    n_clusters: int
-    share: float  # of the rows
     remedy: str = "compare with clusterwise.GaussianSearch"
-
-    def finding(self) -> str:
-        return f"{_clusters(self.n_clusters, self.share)} together look like one Gaussian"
+    template = "{0.clusters} together look like one Gaussian"
 
 
-class SkewedClustersWarning(MisfitWarning):
+class SkewedClustersWarning(TooManyClustersWarning):
     """Several clusters are parts of skewed ones."""
 
-    n_clusters: int
-    share: float  # of the rows
     columns: Sequence[str]
     remedy: str = "try clusterwise.TablePreparation"
 
     def finding(self) -> str:
         return (
-            f"{_clusters(self.n_clusters, self.share)} run into each other without a gap, and "
-            f"{', '.join(self.columns)} would be easier to describe by logarithms or roots: they may be "
-            "parts of skewed clusters"
+            f"{self.clusters} run into each other without a gap, and {', '.join(self.columns)} would be "
+            "easier to describe by logarithms or roots: they may be parts of skewed clusters"
         )
 
 
-class BentClustersWarning(MisfitWarning):
+class BentClustersWarning(TooManyClustersWarning):
     """Many clusters are parts of fewer that are not Gaussian."""
 
-    n_clusters: int
-    share: float  # of the rows
     remedy: str = "try clusterwise.Clusterer"
-
-    def finding(self) -> str:
-        return (
-            f"{_clusters(self.n_clusters, self.share)} run into each other without a gap: they look like "
-            "parts of fewer clusters that are not Gaussian"
-        )
+    template = (
+        "{0.clusters} run into each other without a gap: they look like parts of fewer clusters that are not "
+        "Gaussian"
+    )
 
 
 class LowConfidenceWarning(MisfitWarning):
@@ -448,7 +421,6 @@ class LowConfidenceWarning(MisfitWarning):
     remedy: str = "look at k_posterior_ and at labels_at for other numbers of them"
 
     def finding(self) -> str:
-        return (
-            f"{_clusters(self.n_clusters)} found, with little confidence (expected adjusted Rand "
-            f"index with the truth {self.expected_ari:.2f}): the table may have no clear clusters"
-        )
+        found = f"{self.n_clusters:,} cluster{'s' * (self.n_clusters != 1)} found"
+        expected = f"expected adjusted Rand index with the truth {self.expected_ari:.2f}"
+        return f"{found}, with little confidence ({expected}): the table may have no clear clusters"

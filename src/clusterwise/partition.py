@@ -1,20 +1,24 @@
-"""The shared noun: a partition of n points, hard labels with optional soft memberships."""
+"""A partition of n points, hard labels with optional soft memberships; and many, sampled from a posterior."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import xlogy
 
 from clusterwise._compiled import compiled
 from clusterwise.exceptions import InvalidDataError
 
-__all__ = ["Partition", "canonical_labels"]
+__all__ = ["Partition", "PartitionPosterior", "canonical_labels", "variation_of_information"]
 
 # Rows of memberships that a network wrote in single precision sum to 1 about this closely.
 ROW_SUM_TOLERANCE = 1e-5
+MAX_COCLUSTERING = 20_000  # points; the matrix of this many takes 3.2 GB
+ROWS_AT_ONCE = 256  # keeps the temporary array of coclustering small compared with its result
 
 
 def canonical_labels(labels: ArrayLike) -> NDArray[np.int64]:
@@ -174,3 +178,194 @@ class Partition:
         kept = kept / largest  # the winner is 1 now, so that the sum cannot overflow
         kept /= kept.sum(axis=1, keepdims=True)
         return cls(labels, _with_strict_winner(kept, labels), log_probability)
+
+
+# -- many partitions --------------------------------------------------------------------------------
+
+
+def _joint_counts(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The cells of the contingency table, in no special order; memory is linear in n."""
+    width = int(second.max()) + 1
+    cells = first * width + second
+    n_cells = (int(first.max()) + 1) * width
+    if n_cells > 4 * len(cells):  # a dense table of two partitions into singletons would be n x n
+        return np.asarray(np.unique(cells, return_counts=True)[1], dtype=np.int64)
+    return np.bincount(cells, minlength=n_cells).astype(np.int64, copy=False)
+
+
+def _sum_of_c_log_c(counts: NDArray[np.int64]) -> float:
+    return float(xlogy(counts, counts).sum())
+
+
+def _information_distance(
+    first: NDArray[np.int64], second: NDArray[np.int64], own_terms: tuple[float, float]
+) -> float:
+    joint = _sum_of_c_log_c(_joint_counts(first, second))
+    return max(0.0, (own_terms[0] + own_terms[1] - 2 * joint) / len(first))
+
+
+def variation_of_information(first: ArrayLike, second: ArrayLike) -> float:
+    """The Variation of Information between two partitions of the same points, in nats.
+
+    VI(A, B) = H(A | B) + H(B | A) is a metric on partitions: 0 when they are equal, at most log n
+    (Meila, 2007, Comparing clusterings).
+
+    Examples
+    --------
+    >>> variation_of_information([0, 0, 1, 1], [5, 5, 3, 3])
+    0.0
+    >>> round(variation_of_information([0, 0, 1, 1], [0, 0, 0, 0]), 4)  # log 2
+    0.6931
+    """
+    a, b = canonical_labels(first), canonical_labels(second)
+    if len(a) != len(b) or len(a) == 0:
+        raise InvalidDataError(
+            f"both partitions must label the same points; got {len(a)} and {len(b)} labels."
+        )
+    return _information_distance(a, b, (_sum_of_c_log_c(np.bincount(a)), _sum_of_c_log_c(np.bincount(b))))
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionPosterior:
+    """S partitions of the same n points, drawn from a posterior over partitions.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (S, n), int
+        One partition per row, in any names; kept in canonical ones (0..K-1 by first appearance).
+    weights : ndarray of shape (S,), optional
+        Weight of each sample, not negative; equal when left out. Kept scaled to sum to 1.
+
+    Examples
+    --------
+    >>> posterior = PartitionPosterior(np.array([[0, 0, 1], [4, 4, 2], [0, 1, 2], [0, 0, 0]]))
+    >>> posterior.k_posterior
+    {1: 0.25, 2: 0.5, 3: 0.25}
+    >>> posterior.coclustering()[0]
+    array([1.  , 0.75, 0.25])
+    >>> posterior.consensus().labels
+    array([0, 0, 1])
+    """
+
+    labels: NDArray[np.int64]
+    weights: NDArray[np.float64] | None = None
+
+    def __post_init__(self) -> None:
+        labels = np.asarray(self.labels)
+        if labels.ndim != 2 or labels.size == 0 or not np.issubdtype(labels.dtype, np.integer):
+            raise InvalidDataError(
+                "labels must be a non-empty integer array of shape (samples, points); "
+                f"got shape {labels.shape} of {labels.dtype}."
+            )
+        object.__setattr__(self, "labels", np.stack([canonical_labels(row) for row in labels]))
+        if self.weights is None:
+            return
+        weights = np.asarray(self.weights, dtype=np.float64)
+        if weights.shape != labels.shape[:1]:
+            raise InvalidDataError(
+                f"weights must hold one number per sample, {len(labels)} here; got shape {weights.shape}."
+            )
+        if not np.all((weights >= 0) & np.isfinite(weights)) or not np.any(weights > 0):
+            raise InvalidDataError(
+                "weights must be finite and not negative, and at least one must be positive."
+            )
+        weights = weights / weights.max()  # first, so that the sum cannot overflow
+        object.__setattr__(self, "weights", weights / weights.sum())
+
+    @property
+    def n_samples(self) -> int:
+        """Number of sampled partitions S."""
+        return len(self.labels)
+
+    @property
+    def n_points(self) -> int:
+        """Number of points n."""
+        return int(self.labels.shape[1])
+
+    @property
+    def probabilities(self) -> NDArray[np.float64]:
+        """Probability of each sample, shape (S,); 1 / S each when no weights were given."""
+        if self.weights is None:
+            return np.full(self.n_samples, 1 / self.n_samples)
+        return self.weights
+
+    @property
+    def k_posterior(self) -> dict[int, float]:
+        """Probability of each number of clusters that was sampled, sorted by k."""
+        by_k = np.bincount(self.labels.max(axis=1) + 1, weights=self.probabilities)
+        return {int(k): float(by_k[k]) for k in np.flatnonzero(by_k)}
+
+    def __len__(self) -> int:
+        return self.n_samples
+
+    def __iter__(self) -> Iterator[Partition]:
+        """Iterate over the sampled partitions, with multiplicity."""
+        return (Partition(row) for row in self.labels)
+
+    def coclustering(self, rows: ArrayLike | None = None) -> NDArray[np.float64]:
+        """The probability that two points share a cluster.
+
+        Parameters
+        ----------
+        rows : array-like of int of shape (m,), or boolean mask of shape (n,), optional
+            The points to compare; all of them when left out. More than 20,000 are refused, since
+            the result grows with their square.
+
+        Returns
+        -------
+        ndarray of shape (m, m)
+            Symmetric, with ones on the diagonal.
+        """
+        labels = self.labels if rows is None else self.labels[:, self._row_numbers(rows)]
+        m = labels.shape[1]
+        if m > MAX_COCLUSTERING:
+            raise InvalidDataError(
+                f"a co-clustering matrix of {m:,} points would not fit in memory; "
+                f"pass rows= with at most {MAX_COCLUSTERING:,} of them."
+            )
+        result = np.zeros((m, m))
+        for start in range(0, m, ROWS_AT_ONCE):
+            block = result[start : start + ROWS_AT_ONCE]
+            for sample, probability in zip(labels, self.probabilities, strict=True):
+                together = sample[start : start + ROWS_AT_ONCE, None] == sample
+                block += probability * together
+        np.fill_diagonal(result, 1.0)  # the probabilities sum to 1 only up to rounding
+        return np.minimum(result, 1.0, out=result)
+
+    def _row_numbers(self, rows: ArrayLike) -> NDArray[np.int64]:
+        chosen = np.asarray(rows)
+        if chosen.dtype == bool and chosen.shape == (self.n_points,):
+            return np.flatnonzero(chosen)
+        if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer):
+            raise InvalidDataError(
+                "rows must be a 1-D array of row numbers, or a boolean mask of all points."
+            )
+        if np.any((chosen < 0) | (chosen >= self.n_points)):
+            raise InvalidDataError(f"rows must lie between 0 and {self.n_points - 1}.")
+        return chosen.astype(np.int64, copy=False)
+
+    def consensus(self) -> Partition:
+        """The sampled partition that is closest to all samples.
+
+        The one with the least expected Variation of Information to the posterior; the first of
+        them when several are equally close. We take this loss rather than Binder's because the
+        latter favours additional tiny clusters (Wade & Ghahramani, 2018, Bayesian cluster
+        analysis). Each pair of different samples costs O(n) time; no n x n matrix is built.
+        """
+        distinct, probabilities = self._distinct()
+        own = [_sum_of_c_log_c(np.bincount(labels)) for labels in distinct]
+        expected_loss = np.zeros(len(distinct))
+        for i in range(len(distinct)):
+            for j in range(i):
+                loss = _information_distance(distinct[i], distinct[j], (own[i], own[j]))
+                expected_loss[i] += probabilities[j] * loss
+                expected_loss[j] += probabilities[i] * loss
+        return Partition(distinct[int(expected_loss.argmin())])
+
+    def _distinct(self) -> tuple[list[NDArray[np.int64]], NDArray[np.float64]]:
+        """The different partitions in order of first appearance, and their probabilities."""
+        index_of: dict[bytes, int] = {}
+        index = [index_of.setdefault(row.tobytes(), len(index_of)) for row in self.labels]
+        _, first = np.unique(index, return_index=True)
+        probabilities = np.bincount(index, weights=self.probabilities).astype(np.float64, copy=False)
+        return [self.labels[i] for i in first], probabilities

@@ -12,9 +12,9 @@ from rich.console import Console
 from sklearn.metrics import adjusted_rand_score
 from typer.testing import CliRunner
 
-from clusterwise.cli import large
+from clusterwise.cli import clustering
 from clusterwise.cli.app import app
-from clusterwise.cli.progress import progress_bar
+from clusterwise.cli.messages import progress_bar
 from clusterwise.tables.readers import read_table
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -68,7 +68,7 @@ def test_all_columns_can_be_kept(folder: tuple[Path, np.ndarray], tmp_path: Path
 def test_a_large_file_gives_the_labels_of_its_folder(
     folder: tuple[Path, np.ndarray], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(large, "LEAST_NUMBERS", 1)
+    monkeypatch.setattr(clustering, "MIN_NUMBERS_IN_PARTS", 1)
     whole = tmp_path / "whole.parquet"
     parquet.write_table(parquet.read_table(folder[0]), whole)
     for name, source in (("a", folder[0]), ("b", whole)):
@@ -85,7 +85,7 @@ def test_an_interrupted_run_leaves_no_file(
     def interrupted(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(large.LabelTask, "__call__", interrupted)
+    monkeypatch.setattr(clustering.LabelBatch, "__call__", interrupted)
     result = run(folder[0], "--out", out, "--method", "gaussian-search")
     assert result.exit_code == 130
     assert "run the same command again" in result.output
@@ -96,7 +96,7 @@ def test_a_terminated_run_leaves_no_file(
     folder: tuple[Path, np.ndarray], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out" / "labels.parquet"
-    label = large.LabelTask.__call__
+    label = clustering.LabelBatch.__call__
     being_written: list[Path] = []
     first = threading.Lock()  # batches have threads of their own, and a second signal would end the tests
 
@@ -106,7 +106,7 @@ def test_a_terminated_run_leaves_no_file(
             signal.raise_signal(signal.SIGTERM)
         return label(task, batch)
 
-    monkeypatch.setattr(large.LabelTask, "__call__", terminated)
+    monkeypatch.setattr(clustering.LabelBatch, "__call__", terminated)
     before = signal.getsignal(signal.SIGTERM)
     result = run(folder[0], "--out", out, "--method", "gaussian-search")
     assert result.exit_code == 130

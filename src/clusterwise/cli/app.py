@@ -8,10 +8,18 @@ from typing import Annotated
 
 import typer
 
-from clusterwise.cli.clustering import cluster_file, default_output
+from clusterwise.cli.choices import (
+    DEFAULT_METHOD,
+    METHODS,
+    Columns,
+    Dates,
+    Filtering,
+    Projection,
+    Refine,
+    Scaling,
+)
+from clusterwise.cli.clustering import Task, cluster_file, default_output
 from clusterwise.cli.messages import one_line_errors, one_line_warnings, terminated_like_interrupted
-from clusterwise.cli.methods import DEFAULT_METHOD, METHODS, Dates, Filtering, Projection, Refine, Scaling
-from clusterwise.cli.tables import Choice
 
 __all__ = ["app"]
 
@@ -124,9 +132,9 @@ def cluster(
             "scaling": scaling,
             "refine": refine,
         }
-        choice = Choice(_names(columns), _names(drop) or (), _names(include) or (), id, str(dates), raw)
+        asked = Columns(_names(columns), _names(drop) or (), _names(include) or (), id, str(dates), raw)
         out = default_output(file) if out is None else out
-        cluster_file(file, out, report, choice, append, method, options, seed)
+        cluster_file(Task(file, out, report, asked, append, method, options, seed))
 
 
 @app.command()

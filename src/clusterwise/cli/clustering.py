@@ -1,9 +1,13 @@
-"""``clusterwise cluster``: from a file to labels, a few lines of text, and a report."""
+"""``clusterwise cluster``: from a file to labels, a few lines of text, and a report.
+
+A file that need not fit in memory is fitted from parts of it, and labelled batch by batch.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +16,86 @@ import scipy.sparse
 import typer
 
 from clusterwise._files import require_table_format, require_writable, write_tables
-from clusterwise.cli.large import cluster_large, open_large
-from clusterwise.cli.messages import one_line_warnings
-from clusterwise.cli.methods import choose_method, make_estimator, prepares, require_method
-from clusterwise.cli.results import STDIN, result_table
-from clusterwise.cli.tables import Choice, Chosen, id_and_notes, preparation_for
-from clusterwise.cli.weights import choose_for, read_weights
-from clusterwise.exceptions import ClusterwiseError
-from clusterwise.tables.readers import format_of, read_table
+from clusterwise.cli.choices import (
+    Columns,
+    Features,
+    choose_features,
+    choose_method,
+    id_and_notes,
+    make_estimator,
+    preparation_for,
+    prepares,
+    require_method,
+    weights_facts,
+)
+from clusterwise.cli.messages import one_line_warnings, progress_bar
+from clusterwise.exceptions import ClusterwiseError, ClusterwiseWarning
+from clusterwise.fitting.batches import Progress, survey
+from clusterwise.fitting.progress import heard_by
+from clusterwise.rows import Batch, RowSource
+from clusterwise.rows.arrow import open_parquet
+from clusterwise.rows.prepared import InFeatures, PreparedSource
+from clusterwise.tables.cells import distinct_names
+from clusterwise.tables.readers import STDIN, format_of, read_table
 
-__all__ = ["cluster_file", "default_output", "summary_lines"]
+__all__ = ["Task", "cluster_file", "default_output", "summary_lines"]
 
 MAX_LINES = 30
+# Tables with fewer numbers are read whole.
+MIN_NUMBERS_IN_PARTS = 20_000_000
+# Rows that tell what the columns are.
+ROWS_OF_PREPARATION = 10_000
+RESULTS = ("label", "confidence", "outlier_score")
+DIGITS = 6  # of probabilities and scores
+
+
+@dataclass(frozen=True)
+class Task:
+    """What was asked for; ``options`` of the method by their names here, None: not set."""
+
+    file: Path
+    out: Path
+    report: Path | None
+    columns: Columns
+    append: bool
+    method: str | None
+    options: Mapping[str, str | None]
+    seed: int
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fitted estimator; ``features`` are what it was fitted to, unless it prepared the table by itself."""
+
+    estimator: Any
+    features: Features | None
+    id_name: str | None  # the column that names the rows
+    notes: tuple[str, ...]
+    seconds: float
+
+
+def cluster_file(task: Task) -> None:
+    """Read, prepare, cluster, print, write."""
+    _require_possible(task)
+    source = _open_in_parts(task.file)
+    if source is not None and task.report is not None:
+        raise ClusterwiseError(f"{task.file} has too many rows for a report; leave out --report.")
+    with one_line_warnings(task.columns.raw) as warned:
+        if source is not None:
+            _label_in_parts(task, source)
+            return
+        table = read_table(task.file)
+        fitted = _fit(task, lambda: table, table)
+        estimator = fitted.estimator
+        found = (estimator.labels_, estimator.probabilities_, estimator.outlier_scores_)
+        if task.append and scipy.sparse.issparse(table):
+            raise ClusterwiseError("--append needs a table; leave it out for a sparse matrix.")
+        write_tables(task.out, [_with_results(table, task, fitted.id_name, 0, *found)], len(found[0]))
+        rows = np.bincount(found[0], minlength=estimator.n_clusters_)
+        confidence = np.bincount(found[0], found[1], minlength=estimator.n_clusters_)
+        _print_summary(task, fitted, rows, confidence)
+        if task.report is not None:
+            _report(task, table, fitted, warned)
 
 
 def default_output(file: Path) -> Path:
@@ -34,22 +106,86 @@ def default_output(file: Path) -> Path:
     return Path(f"{file.name.partition('.')[0] or file.stem}.labels.csv")
 
 
-def _check(file: Path, out: Path, report: Path | None, method: str | None, append: bool) -> None:
+def _require_possible(task: Task) -> None:
     """Raise an error for what would go wrong only after the work, or would destroy the input."""
-    if method is not None:
-        require_method(method)
-    if file != STDIN and not file.is_dir():
-        format_of(file)
-    require_table_format(out)
-    if out.suffix.lower() == ".npy" and append:
-        raise ClusterwiseError(f"{out} holds labels alone; choose another ending for --append, such as .csv.")
-    if report is not None and report.suffix.lower() not in (".html", ".htm"):
-        raise ClusterwiseError(f"the report {report} must end in .html; it is an HTML page.")
-    for option, path in (("--out", out), ("--report", report)):
-        if path is not None and path.exists() and file.exists() and path.samefile(file):
-            raise ClusterwiseError(f"{option} would overwrite the data in {file}; choose another name.")
-        if path is not None:
-            require_writable(path)
+    if task.method is not None:
+        require_method(task.method)
+    if task.file != STDIN and not task.file.is_dir():
+        format_of(task.file)
+    require_table_format(task.out)
+    if task.out.suffix.lower() == ".npy" and task.append:
+        raise ClusterwiseError(
+            f"{task.out} holds labels alone; choose another ending for --append, such as .csv."
+        )
+    if task.report is not None and task.report.suffix.lower() not in (".html", ".htm"):
+        raise ClusterwiseError(f"the report {task.report} must end in .html; it is an HTML page.")
+    for option, path in (("--out", task.out), ("--report", task.report)):
+        if path is None:
+            continue
+        if path.exists() and task.file.exists() and path.samefile(task.file):
+            raise ClusterwiseError(f"{option} would overwrite the data in {task.file}; choose another name.")
+        require_writable(path)
+
+
+def _fit(task: Task, sample: Callable[[], Any], rows: Any) -> Fitted:
+    """The estimator that was asked for, fitted to a table or a source, whose columns are seen in a sample."""
+    started = time.perf_counter()
+    asked, weights = task.columns, weights_facts(task.options.get("weights"))
+    options = {**task.options, "filtering": task.options.get("filtering") or weights.filtering}
+    estimator = make_estimator(choose_method(task.method or weights.method, options), task.seed, options)
+    features = None
+    if prepares(estimator) and not asked.raw:  # and then knows how its columns are weighed
+        names = rows.names if isinstance(rows, RowSource) else getattr(rows, "column_names", None)
+        estimator.set_params(preparation=preparation_for(names, asked)).fit(rows)
+        id_name, notes = id_and_notes(estimator.preparation_, asked)
+    else:
+        features = choose_features(sample(), asked, weights)
+        id_name, notes = features.id_name, features.notes
+        if prepares(estimator):
+            estimator.set_params(preparation=None)  # which would fill in gaps
+        in_parts = isinstance(rows, RowSource)
+        width = features.values.shape[1]
+        estimator.fit(PreparedSource(rows, features.transform, width) if in_parts else features.values)
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
+    return Fitted(estimator, features, id_name, notes, time.perf_counter() - started)
+
+
+# -- results ----------------------------------------------------------------------------------------
+
+
+def _with_results(
+    table: Any,
+    task: Task,
+    id_name: str | None,
+    start: int,
+    labels: np.ndarray,
+    probabilities: np.ndarray,
+    outlier_scores: np.ndarray,
+) -> Any:
+    """A pyarrow table: the id or the number of each row and its results, or the input with these added.
+
+    The first row has the number ``start``.
+    """
+    import pyarrow
+
+    if task.append:
+        columns = {name: table.column(name) for name in table.column_names}
+    elif id_name is not None:
+        columns = {id_name: table.column(id_name)}
+    else:
+        columns = {"row": np.arange(start, start + len(labels))}
+    names = distinct_names(
+        [*columns, *(name if name not in columns else f"cluster_{name}" for name in RESULTS)]
+    )
+    results = [np.round(column, DIGITS) for column in (labels, probabilities, outlier_scores)]
+    return pyarrow.table([*columns.values(), *results], names=names)
+
+
+def _print_summary(task: Task, fitted: Fitted, rows: np.ndarray, confidence: np.ndarray) -> None:
+    for line in summary_lines(fitted.estimator, rows, confidence, fitted.seconds):
+        typer.echo(line)
+    typer.echo(f"labels: {task.out}")
 
 
 def summary_lines(estimator: Any, rows: np.ndarray, confidence: np.ndarray, seconds: float) -> Iterator[str]:
@@ -59,7 +195,7 @@ def summary_lines(estimator: Any, rows: np.ndarray, confidence: np.ndarray, seco
     """
     from clusterwise.report.contents import FEW_ROWS  # scikit-learn, which help does without
 
-    n_clusters, n_rows = int(estimator.n_clusters_), int(rows.sum())
+    n_clusters, n_rows = len(rows), int(rows.sum())
     by = [type(estimator).__name__, estimator.weights_name_, f"{seconds:.1f} s"]
     yield (
         f"{n_clusters} cluster{'s' * (n_clusters != 1)} in {n_rows:,} row{'s' * (n_rows != 1)} "
@@ -81,76 +217,81 @@ def summary_lines(estimator: Any, rows: np.ndarray, confidence: np.ndarray, seco
         yield f"with only {n_rows} row{'s' * (n_rows != 1)}, take this with caution"
 
 
-def _described(table: Any, chosen: Chosen | None, notes: Sequence[str]) -> dict[str, Any]:
-    """What a report knows of the data: a table that the estimator prepared, or features that it was given."""
-    if chosen is None:
-        return {"X": table, "notes": notes}
-    from clusterwise.report.page import in_use_line
+def _report(task: Task, table: Any, fitted: Fitted, warned: list[ClusterwiseWarning]) -> None:
+    from clusterwise.report.page import in_use_line, write_report
 
-    in_use = [] if chosen.table is None else in_use_line(chosen.table.column_names)
-    data = {"X": chosen.features, "column_names": chosen.names, "table": chosen.table}
-    return {**data, "notes": [*in_use, *notes]}
+    assert task.report is not None
+    features, data = fitted.features, {"X": table, "notes": fitted.notes}
+    if features is not None:
+        in_use = [] if features.table is None else in_use_line(features.table.column_names)
+        data = {"X": features.values, "column_names": features.names, "table": features.table}
+        data["notes"] = [*in_use, *fitted.notes]
+    write_report(
+        fitted.estimator,
+        path=task.report,
+        title=f"Clusters in {task.file.name}",
+        seconds=fitted.seconds,
+        warned=[f"{warning.finding()}." for warning in warned],
+        row_names=None if fitted.id_name is None else table.column(fitted.id_name).to_pylist(),
+        row_heading=fitted.id_name or "row",
+        **data,
+    )
+    typer.echo(f"report: {task.report}")
 
 
-def cluster_file(
-    file: Path,
-    out: Path,
-    report: Path | None,
-    choice: Choice,
-    append: bool,
-    method: str | None,
-    options: Mapping[str, str | None],
-    seed: int,
-) -> None:
-    """Read, prepare, cluster, print, write; ``options`` of the method by their names here, None: not set."""
-    _check(file, out, report, method, append)
-    source = open_large(file) if file != STDIN else None
-    if source is not None:
-        if report is not None:
-            raise ClusterwiseError(f"{file} has too many rows for a report; leave out --report.")
-        with one_line_warnings(choice.raw):
-            cluster = cluster_large(source, out, choice, append, method, options, seed)
-            for line in summary_lines(cluster.estimator, cluster.rows, cluster.confidence, cluster.seconds):
-                typer.echo(line)
-        typer.echo(f"labels: {out}")
-        return
-    with one_line_warnings(choice.raw) as heard:
-        table = read_table(file)
-        started = time.perf_counter()
-        known = read_weights(options.get("weights"))
-        options = known.options_with(options)
-        estimator = make_estimator(choose_method(method or known.method, options), seed, options)
-        if prepares(estimator) and not choice.raw:  # and then knows how its columns are weighed
-            names = None if scipy.sparse.issparse(table) else table.column_names
-            estimator.set_params(preparation=preparation_for(names, choice)).fit(table)
-            chosen = None  # the estimator chose
-            id_name, notes = id_and_notes(estimator.preparation_, choice)
-        else:
-            chosen = choose_for(table, choice, known)
-            if prepares(estimator):
-                estimator.set_params(preparation=None)  # which would fill in gaps
-            estimator.fit(chosen.features)
-            id_name, notes = chosen.id_name, chosen.notes
-        seconds = time.perf_counter() - started
-        for note in notes:
-            typer.echo(f"note: {note}", err=True)
-        write_tables(out, [result_table(table, id_name, estimator, append)], len(estimator.labels_))
-        labels, k = estimator.labels_, estimator.n_clusters_
-        confidence = np.bincount(labels, estimator.probabilities_, minlength=k)
-        for line in summary_lines(estimator, np.bincount(labels, minlength=k), confidence, seconds):
-            typer.echo(line)
-        typer.echo(f"labels: {out}")
-        if report is not None:
-            from clusterwise.report.page import write_report
+# -- files in parts ---------------------------------------------------------------------------------
 
-            write_report(
-                estimator,
-                path=report,
-                title=f"Clusters in {file.name}",
-                seconds=seconds,
-                warned=[f"{warning.finding()}." for warning in heard],
-                row_names=None if id_name is None else table.column(id_name).to_pylist(),
-                row_heading=id_name or "row",
-                **_described(table, chosen, notes),
-            )
-            typer.echo(f"report: {report}")
+
+def _open_in_parts(file: Path) -> RowSource | None:
+    """The rows of a Parquet file or directory if they are very many; None for all else."""
+    if not file.is_dir() and not (file.is_file() and file.suffix.lower() in (".parquet", ".pq")):
+        return None
+    source = open_parquet(file)
+    many = source.n_rows * source.n_features >= MIN_NUMBERS_IN_PARTS
+    return source if file.is_dir() or many else None
+
+
+@dataclass(frozen=True)
+class LabelBatch:
+    """Labels a batch of rows and adds the results to it."""
+
+    labeller: Callable[[Batch], Any]
+    task: Task
+    id_name: str | None
+
+    def __call__(self, batch: Batch) -> Any:
+        """A pyarrow table with the results of a batch."""
+        found = self.labeller(batch)
+        results = (found.labels, found.probabilities, found.outlier_scores)
+        return _with_results(batch.data, self.task, self.id_name, batch.start, *results)
+
+
+def _label_in_parts(task: Task, source: RowSource) -> None:
+    """Fit, and write labels batch by batch."""
+    with progress_bar() as progress, heard_by(progress):
+        fitted = _fit(
+            task, lambda: survey(source, None, ROWS_OF_PREPARATION, task.seed, progress).data, source
+        )
+        labeller = fitted.estimator.batch_labeller()
+        if fitted.features is not None:
+            labeller = InFeatures(labeller, fitted.features.transform)
+        k = fitted.estimator.n_clusters_
+        rows, confidence = np.zeros(k, dtype=np.int64), np.zeros(k)
+        write_tables(
+            task.out,
+            _counted(source, LabelBatch(labeller, task, fitted.id_name), rows, confidence, progress),
+            source.n_rows,
+        )
+    _print_summary(task, fitted, rows, confidence)
+
+
+def _counted(
+    source: RowSource, label: LabelBatch, rows: np.ndarray, confidence: np.ndarray, progress: Progress
+) -> Iterator[Any]:
+    """Yield the tables of results of all batches, and add up rows (K,) and probabilities of clusters (K,)."""
+    for table in source.map(label):
+        labels, probabilities = table.column(-3).to_numpy(), table.column(-2).to_numpy()
+        rows += np.bincount(labels, minlength=len(rows))
+        confidence += np.bincount(labels, probabilities, minlength=len(rows))
+        progress("writing", int(rows.sum()), source.n_rows)
+        yield table

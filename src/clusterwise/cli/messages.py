@@ -1,4 +1,4 @@
-"""What a user sees when something is wrong: one line, and an exit code."""
+"""What a user sees beside the results: errors and warnings in one line each, an exit code, a progress bar."""
 
 from __future__ import annotations
 
@@ -11,30 +11,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
 
-from clusterwise.exceptions import (
-    BentClustersWarning,
-    CapReachedWarning,
-    ChainsDisagreeWarning,
-    ClusterwiseError,
-    ClusterwiseWarning,
-    CorrelatedColumnsWarning,
-    DiscreteColumnsWarning,
-    FewClassesWarning,
-    HeavyTailsWarning,
-    InterruptedWarning,
-    LowConfidenceWarning,
-    NoColumnError,
-    OneClusterWarning,
-    OneGaussianWarning,
-    OtherKWarning,
-    SeveralGroupsWarning,
-    SkewedClustersWarning,
-    StillMovingWarning,
-    UnknownColumnError,
-    ValuesFollowedWarning,
-    WeightsWidthError,
-)
+from clusterwise import exceptions
+from clusterwise.exceptions import ClusterwiseError, ClusterwiseWarning
+from clusterwise.fitting.batches import Progress
 
 __all__ = [
     "BAD_INPUT",
@@ -43,6 +26,7 @@ __all__ = [
     "include_option",
     "one_line_errors",
     "one_line_warnings",
+    "progress_bar",
     "terminated_like_interrupted",
     "warning_line",
 ]
@@ -69,11 +53,11 @@ def include_option(name: str) -> str:
 def error_line(error: ClusterwiseError) -> str:
     """What is wrong, and what to do about it on the command line."""
     match error:
-        case UnknownColumnError(parameter="columns" | "drop" | "include"):
+        case exceptions.UnknownColumnError(parameter="columns" | "drop" | "include"):
             return str(replace(error, parameter=f"--{error.parameter}"))
-        case NoColumnError():
+        case exceptions.NoColumnError():
             return f"{error.finding()}; name those to use with --columns."
-        case WeightsWidthError(from_labels=False):
+        case exceptions.WeightsWidthError(from_labels=False):
             error = replace(error, name="after its preparation the table")
             remedy = "choose columns with --columns, add --project pca, or take --method clusterer"
             return f"{error.finding()}; {remedy}."
@@ -82,7 +66,7 @@ def error_line(error: ClusterwiseError) -> str:
 
 def warning_line(warning: ClusterwiseWarning, raw: bool = False) -> str:
     """What was found, and what to do about it on the command line."""
-    if isinstance(warning, OtherKWarning):
+    if isinstance(warning, exceptions.OtherKWarning):
         are = "cluster is" if warning.likeliest == 1 else "clusters are"
         return f"{warning.likeliest} {are} likelier ({100 * warning.probability:.0f} %): see --report"
     remedy = _remedy(warning, raw)
@@ -92,27 +76,31 @@ def warning_line(warning: ClusterwiseWarning, raw: bool = False) -> str:
 def _remedy(warning: ClusterwiseWarning, raw: bool) -> str:
     """What to do; tables are prepared already unless they are ``raw``, and no method recommends itself."""
     match warning:
-        case DiscreteColumnsWarning() | SkewedClustersWarning():
+        case exceptions.DiscreteColumnsWarning() | exceptions.SkewedClustersWarning():
             return "leave out --raw" * raw
-        case ValuesFollowedWarning():
+        case exceptions.ValuesFollowedWarning():
             return f"{'leave out --raw, or ' * raw}leave the column out with --drop"
-        case HeavyTailsWarning():
+        case exceptions.HeavyTailsWarning():
             return f"remove extreme rows{', or leave out --raw' * raw}"
-        case CorrelatedColumnsWarning():
+        case exceptions.CorrelatedColumnsWarning():
             return "try --method gaussian-search, or fewer columns"
-        case OneGaussianWarning():
+        case exceptions.OneGaussianWarning():
             return "compare with --method gaussian-search" * (warning.estimator != "GaussianSearch")
-        case SeveralGroupsWarning() | BentClustersWarning() | OneClusterWarning():
+        case (
+            exceptions.SeveralGroupsWarning()
+            | exceptions.BentClustersWarning()
+            | exceptions.OneClusterWarning()
+        ):
             return "try --method clusterer" * (warning.estimator != "Clusterer")
-        case FewClassesWarning():
+        case exceptions.FewClassesWarning():
             return "compare with --method clusterer, which needs no training"
-        case CapReachedWarning():
+        case exceptions.CapReachedWarning():
             return "call it from Python with a larger max_clusters if you expect more"
-        case StillMovingWarning():
+        case exceptions.StillMovingWarning():
             return "call it from Python with a larger max_epochs"
-        case ChainsDisagreeWarning():
+        case exceptions.ChainsDisagreeWarning():
             return "call it from Python with a larger n_warm_up"
-        case InterruptedWarning() | LowConfidenceWarning():
+        case exceptions.InterruptedWarning() | exceptions.LowConfidenceWarning():
             return ""
     return warning.remedy
 
@@ -171,3 +159,31 @@ def one_line_warnings(raw: bool = False) -> Iterator[list[ClusterwiseWarning]]:
             warnings.simplefilter("ignore", category)
         warnings.showwarning = show
         yield ours
+
+
+@contextlib.contextmanager
+def progress_bar(console: Console | None = None) -> Iterator[Progress]:
+    """Yield what draws a bar on stderr for each pass over rows: those done, those altogether, the time left.
+
+    It is erased at the end, and only drawn on a terminal.
+    """
+    console = Console(stderr=True) if console is None else console
+    columns = (
+        TextColumn("{task.description:>10}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("rows, left"),
+        TimeRemainingColumn(),
+    )
+    with Bars(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+        task = bars.add_task("", start=False, visible=False)
+        last = ("", 0)
+
+        def show(doing: str, done: int, n_rows: int) -> None:
+            nonlocal last
+            if doing != last[0] or done < last[1]:  # another pass
+                bars.reset(task, description=doing, total=n_rows, visible=True)
+            last = (doing, done)
+            bars.update(task, completed=done)
+
+        yield show

@@ -33,7 +33,7 @@ from clusterwise.fitting.validation import (
 from clusterwise.gaussian.clusters import Clusters, clusters_in_use, outlier_scores_of
 from clusterwise.gaussian.niw import CovarianceType, NormalInverseWishart, statistics_of
 from clusterwise.gaussian.sorted_rows import Rows, in_input_order
-from clusterwise.posterior import PartitionPosterior
+from clusterwise.partition import PartitionPosterior
 from clusterwise.rows import Batch, RowSource, as_source
 
 __all__ = ["DPMixture"]

@@ -24,7 +24,7 @@ from clusterwise.fitting.progress import batch_progress, stage_progress
 from clusterwise.fitting.propose import ClusteringStep, Proposal, steps_in_input_order
 from clusterwise.fitting.sampled import FittedSample, fitted_sample
 from clusterwise.fitting.validation import as_points, require_positive
-from clusterwise.posterior import PartitionPosterior
+from clusterwise.partition import PartitionPosterior
 from clusterwise.rows import Batch, RowSource, as_source
 
 __all__ = ["PipelinedClusterer"]

@@ -14,7 +14,7 @@ from clusterwise.fitting.refine import Refined, clusters_of_labels
 from clusterwise.gaussian.clusters import clusters_in_use
 from clusterwise.gaussian.niw import CovarianceType
 from clusterwise.gaussian.sorted_rows import Rows, in_input_order
-from clusterwise.posterior import PartitionPosterior
+from clusterwise.partition import PartitionPosterior
 
 __all__ = [
     "Beliefs",

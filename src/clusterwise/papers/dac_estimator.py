@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import StrOptions
 from clusterwise.exceptions import ClusterwiseError, WeightsFileError
 from clusterwise.fitting.refine import Refine
 from clusterwise.papers.estimator import AmortizedClusterer, RefineOption
-from clusterwise.posterior import PartitionPosterior
+from clusterwise.partition import PartitionPosterior
 from clusterwise.pretrained import Weights
 
 __all__ = ["DAC"]

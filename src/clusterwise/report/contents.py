@@ -40,8 +40,8 @@ FEW_ROWS = 20
 MIN_NAMED = 0.05
 CERTAIN = 0.9
 OUTLYING = 0.5
-# How many differences of a cluster from the other rows are shown; which are too small, in spreads of the column;
-# one between shares counts like so many spreads.
+# How many differences from the other rows are shown of a cluster, and which are too small, in spreads of the
+# column; one between shares counts like so many spreads.
 MAX_DIFFERENCES = 4
 MIN_DIFFERENCE = 0.25
 SPREADS_PER_SHARE = 3.0

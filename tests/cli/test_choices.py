@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import clusterwise as cw
-from clusterwise.cli.methods import (
+from clusterwise.cli.choices import (
     METHODS,
     Filtering,
     Projection,
