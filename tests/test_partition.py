@@ -1,4 +1,4 @@
-"""Partitions: canonical names, rows that sum to 1, labels that are the argmax; many agree with slow versions."""
+"""Partitions: canonical names, rows that sum to 1, labels that are the argmax; many as slow versions say."""
 
 from __future__ import annotations
 
