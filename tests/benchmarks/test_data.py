@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks import data
-from benchmarks.data import files_in, load_case, n_rows, standardized
+from benchmarks.data import files_in, load_case, n_rows
 from benchmarks.suite import BenchmarkError, MissingDataError
 
 
@@ -44,12 +44,6 @@ def test_samples_keep_rows_together_and_depend_on_the_seed(directory: Path) -> N
     assert not np.array_equal(drawn[0].points, drawn[2].points)
     labels = {tuple(point): label for point, label in zip(whole.points, whole.references[0], strict=True)}
     assert [labels[tuple(point)] for point in drawn[0].points] == list(drawn[0].references[0])
-
-
-def test_standardized_features(directory: Path) -> None:
-    points = standardized(load_case("some/classes")).points
-    np.testing.assert_allclose(points.mean(axis=0), 0.0, atol=1e-12)
-    np.testing.assert_allclose(points.std(axis=0), 1.0)
 
 
 def test_what_is_absent_is_named(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,13 +63,6 @@ def test_a_mixture_reports_the_density_of_what_it_found(name: str) -> None:
     assert run(name, Case(points)).log_likelihood == pytest.approx(truth, abs=0.05)
 
 
-def test_bic_and_full_covariances_see_one_tilted_cluster() -> None:
-    points = np.random.default_rng(1).normal(size=(500, 2)) @ [[1.0, 0.9], [0.0, 0.3]]
-    for name in ("GMM + BIC", "BayesianGaussianMixture, full"):
-        labels = run(name, Case(points)).labels
-        assert len(np.unique(labels)) == 1
-
-
 def test_noise_joins_the_nearest_cluster() -> None:
     drawn = MixtureOfGaussians(k_exact=6).draw_set(np.random.default_rng(5), 800)
     case = Case(drawn.points)

@@ -44,20 +44,6 @@ def test_a_run_torn_at_any_byte_loses_no_whole_row(tmp_path: Path) -> None:
         assert not partial.exists()
 
 
-def test_the_file_stays_as_it_was_until_the_end(tmp_path: Path) -> None:
-    path = tmp_path / "rows.csv"
-    filled(path).finish([], [])
-    before = path.read_bytes()
-    store = Store(path, ["ARI"])
-    store.start()
-    store.add(row(9))
-    assert path.read_bytes() == before
-    again = Store(path, ["ARI"])  # the run was killed
-    assert ("d", METHOD, 9) in again.rows
-    again.finish([], [])
-    assert len(path.read_text().splitlines()) == 7
-
-
 def test_later_rows_win_and_dropped_ones_are_gone(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     store = filled(path)
