@@ -17,10 +17,9 @@ from benchmarks.ours import estimator, ours
 from benchmarks.page import mean, sets
 from benchmarks.peers import PEERS, REFERENCES
 from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
-from clusterwise.deepdpm.net_training import Members, Settings, Training, draw_points, first_cuts, m_step
-from clusterwise.deepdpm.nets import ClusteringNet, to_tensor
+from clusterwise.deepdpm.method import Fit
+from clusterwise.deepdpm.nets import Members, first_cuts, m_step, to_tensor
 from clusterwise.gaussian.full import Full
-from clusterwise.gaussian.sorted_rows import Rows
 
 METRICS = ("NMI (arithmetic)", "ARI", "accuracy", "k")
 FIGURES = {
@@ -71,14 +70,14 @@ def _no_move(*_: Any) -> int:
     return 0
 
 
-def _two_means(fit: Training, members: Members) -> None:
+def _two_means(fit: Fit, members: Members) -> None:
     """In place of trained subclustering nets, nets that follow 2-means in every cluster."""
     first_cuts(fit, members)
     for cluster, start in enumerate(fit.subnets.centres.numpy()):
         points = fit.rows.take(members.rows(cluster))
         if len(np.unique(points, axis=0)) > 1:
             start[:] = KMeans(2, init=start, n_init=1).fit(points).cluster_centers_
-    drawn = to_tensor(draw_points(fit.rng, fit.rows, members, 512), "cpu")
+    drawn = to_tensor(members.draw_points(fit.rng, fit.rows, 512), "cpu")
     first, second = ((drawn - fit.subnets.centres[:, [side]]).square().sum(dim=2) for side in (0, 1))
     fit.subnets.fit_log_odds(drawn, first - second)
 
@@ -89,23 +88,22 @@ def _m_step_without_prior(statistics: np.ndarray, prior: Full) -> np.ndarray:
     return m_step(statistics, replace(prior, kappa=1e-9, nu=d - 1.0, psi=np.full(d, 1e-6)))
 
 
-def _isotropic_epoch(
-    rng: np.random.Generator, rows: Rows, net: ClusteringNet, eta: np.ndarray, settings: Settings
-) -> tuple[float, np.ndarray]:
+def _isotropic_epoch(fit: Fit, eta: np.ndarray) -> tuple[float, np.ndarray]:
     """``train_epoch`` with the loss sum_k r_k |x - mu_k|^2."""
-    d = settings.prior.n_features
+    prior, d = fit.settings.prior, fit.settings.prior.n_features
     precision, upper = np.zeros((len(eta), d, d)), np.triu_indices(d)
     precision[:, upper[0], upper[1]] = precision[:, upper[1], upper[0]] = -eta[:, d + 1 :]
     precision[:, range(d), range(d)] *= 2
     means = to_tensor(np.linalg.solve(precision, eta[:, 1 : d + 1, None])[:, :, 0], "cpu")
-    statistics, losses = np.zeros((net.n_clusters, settings.prior.n_statistics)), []
-    for batch in np.array_split(rng.permutation(len(rows)), -(-len(rows) // settings.batch_size)):
-        points = rows.take(np.sort(batch))
+    statistics, losses = np.zeros((len(eta), prior.n_statistics)), []
+    n_batches = -(-len(fit.rows) // fit.settings.batch_size)
+    for batch in np.array_split(fit.rng.permutation(len(fit.rows)), n_batches):
+        points = fit.rows.take(np.sort(batch))
         inputs = to_tensor(points, "cpu")
-        r = net.logits(inputs).softmax(dim=1)
+        r = fit.net.logits(inputs).softmax(dim=1)
         loss = (r * torch.cdist(inputs, means).square()).sum(dim=1).mean()
-        net.optimizer.step(loss)
-        statistics += r.detach().numpy().astype(np.float64).T @ settings.prior.terms(points)
+        fit.net.optimizer.step(loss)
+        statistics += r.detach().numpy().astype(np.float64).T @ prior.terms(points)
         losses.append(float(loss.detach()))
     return float(np.mean(losses)), statistics
 
@@ -116,8 +114,8 @@ VARIANTS: dict[str, dict[str, Callable[..., Any]]] = {
     "No splits": {"method.split_clusters": _no_move},
     "No merges": {"method.merge_clusters": _no_move},
     "2-means instead of subclustering nets": {"method.train_subclustering_nets": _two_means},
-    "No priors in the M-step": {"net_training.m_step": _m_step_without_prior},
-    "Isotropic loss instead of KL": {"net_training.train_epoch": _isotropic_epoch},
+    "No priors in the M-step": {"nets.m_step": _m_step_without_prior},
+    "Isotropic loss instead of KL": {"nets.train_epoch": _isotropic_epoch},
     "DeepDPM": {},
 }
 

@@ -16,7 +16,7 @@ from clusterwise.estimators import ESTIMATORS
 
 if TYPE_CHECKING:
     from clusterwise import datasets, metrics, plotting, pretrained, report
-    from clusterwise.deepdpm.row_layout import ImageVariants
+    from clusterwise.deepdpm.feature_learning import ImageVariants
     from clusterwise.estimators import (
         ACTST,
         AMCP,
@@ -64,7 +64,7 @@ __all__ = [
 # Names are loaded on first use: importing torch takes seconds, and `clusterwise --help` needs none of it.
 _MODULE_OF = {
     **ESTIMATORS,
-    "ImageVariants": "clusterwise.deepdpm.row_layout",
+    "ImageVariants": "clusterwise.deepdpm.feature_learning",
     "Partition": "clusterwise.partition",
     "PartitionPosterior": "clusterwise.partition",
     "TablePreparation": "clusterwise.tables",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from clusterwise.deepdpm.net_training import History, Settings, Snapshot, Training
+from clusterwise.deepdpm.method import Fit, Settings, Snapshot
 from clusterwise.deepdpm.nets import ClusteringNet
 from clusterwise.exceptions import MisfitWarning, OtherKWarning
 from clusterwise.gaussian.full import Full
@@ -36,16 +36,15 @@ def make_settings() -> Callable[..., Settings]:
 
 
 @pytest.fixture
-def make_fit(make_settings: Callable[..., Settings]) -> Callable[..., Training]:
+def make_fit(make_settings: Callable[..., Settings]) -> Callable[..., Fit]:
     """A maker of fits whose mixture is that of the labels (n,), and whose net has learned nothing yet."""
 
-    def make(rows: Rows, labels: np.ndarray, **options: Any) -> Training:
+    def make(rows: Rows, labels: np.ndarray, **options: Any) -> Fit:
         settings, k = make_settings(rows.n_features, **options), int(labels.max()) + 1
         net = ClusteringNet.draw(np.random.default_rng(0), rows.n_features, 50, 5e-3, "cpu")
         net.take(torch.zeros(k, dtype=torch.long))
-        statistics = settings.prior.statistics(rows.points, labels, k)
-        first = Snapshot(net.to_weights(), statistics, History(), np.empty(0), np.empty(0), 0, True)
-        return Training(np.random.default_rng(0), rows, settings, lambda history: None, first)
+        first = Snapshot.of(net.to_weights(), settings.prior.statistics(rows.points, labels, k))
+        return Fit(np.random.default_rng(0), rows, settings, lambda history: None, first)
 
     return make
 

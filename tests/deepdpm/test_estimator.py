@@ -11,7 +11,9 @@ import torch
 from sklearn.metrics import adjusted_rand_score
 
 import clusterwise as cw
-from clusterwise.deepdpm import autoencoder, method
+from clusterwise.affine import fit_column_map
+from clusterwise.deepdpm import feature_learning, method
+from clusterwise.deepdpm.estimator import pareto_scaled, prior_of_clusters
 from clusterwise.exceptions import (
     CapReachedWarning,
     ClusterwiseError,
@@ -213,6 +215,35 @@ def test_files_that_are_mapped(
     np.testing.assert_array_equal(estimator.labels_, labels)
 
 
+# -- units and priors ----------------------------------------------------------------------------
+
+
+def test_pareto_scaling() -> None:
+    X = np.random.default_rng(0).normal(5, [1.0, 4.0, 16.0], (4000, 3))
+    space = pareto_scaled(fit_column_map(X, joint=False))
+    features = space.apply(X)
+    variances = features.var(axis=0)
+    assert variances.mean() == pytest.approx(1)
+    np.testing.assert_allclose(variances / variances[0], [1, 4, 16], rtol=0.1)  # as the spreads
+    np.testing.assert_allclose(space.inverse(features), X)
+    np.testing.assert_allclose(space.variances(X.var(axis=0)), variances)
+
+
+def test_the_prior_is_that_of_the_paper_or_a_share_of_the_scatter_of_many_rows() -> None:
+    def scatter(n: int, share: float) -> float:
+        return float(prior_of_clusters(2, n, "full", 1e-4, None, share).psi[0])
+
+    assert scatter(100, 0.0) == scatter(70_000, 0.0) == pytest.approx(0.005 * 4)
+    assert scatter(100, 2.5e-5) == scatter(500, 2.5e-5) == pytest.approx(0.02)
+    assert scatter(40_000, 2.5e-5) == pytest.approx(2 * scatter(20_000, 2.5e-5)) == pytest.approx(1.0)
+
+
+def test_a_prior_of_given_numbers() -> None:
+    prior = prior_of_clusters(2, 100, "diag", 0.5, 7.0, 1.0, np.array([3.0, 4.0]))
+    assert (prior.covariance_type, prior.kappa, prior.nu) == ("diag", 0.5, 7.0)
+    np.testing.assert_allclose(prior.psi, [21.0, 28.0])
+
+
 # -- feature learning ----------------------------------------------------------------------------
 
 
@@ -221,8 +252,8 @@ def test_files_that_are_mapped(
 def test_feature_learning(
     heaps: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr(autoencoder, "FIRST_STEPS", 60)
-    monkeypatch.setattr(autoencoder, "STEPS", 20)
+    monkeypatch.setattr(feature_learning, "FIRST_STEPS", 60)
+    monkeypatch.setattr(feature_learning, "STEPS", 20)
     X = heaps[0] @ np.random.default_rng(0).normal(size=(2, 6))
     encoder: Any = "mlp" if kind == "mlp" else torch.nn.Linear(6, 3)
     estimator = make(feature_learning=encoder, n_latent=2).fit(X)
@@ -242,8 +273,8 @@ def test_feature_learning(
 @pytest.mark.filterwarnings("ignore::clusterwise.exceptions.OneClusterWarning")
 def test_variants(monkeypatch: pytest.MonkeyPatch) -> None:
     """The user's function sees rows as they were given, constant columns and all."""
-    monkeypatch.setattr(autoencoder, "FIRST_STEPS", 60)
-    monkeypatch.setattr(autoencoder, "STEPS", 20)
+    monkeypatch.setattr(feature_learning, "FIRST_STEPS", 60)
+    monkeypatch.setattr(feature_learning, "STEPS", 20)
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(5, 2, (80, 3)), np.full(80, 7.0)])
     seen = []

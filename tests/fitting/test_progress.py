@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import clusterwise as cw
-from clusterwise.deepdpm.net_training import History
+from clusterwise.deepdpm.method import History
 from clusterwise.exceptions import InvalidDataError
 from clusterwise.fitting import progress
 

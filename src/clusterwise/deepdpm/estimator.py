@@ -17,12 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from clusterwise._threads import one_thread
 from clusterwise.affine import AffineMap, fit_column_map
-from clusterwise.deepdpm.autoencoder import FeatureLearner, alternate
-from clusterwise.deepdpm.feature_space import LearnedSpace, Variants, pareto_scaled, vary_features
-from clusterwise.deepdpm.method import fit_mixture, outputs_in_use
-from clusterwise.deepdpm.net_training import History, Settings, Snapshot
-from clusterwise.deepdpm.prior_from_data import prior_of_clusters
-from clusterwise.deepdpm.split_merge import k_after_moves
+from clusterwise.deepdpm.feature_learning import FeatureLearner, LearnedSpace, Variants, alternate
+from clusterwise.deepdpm.method import History, Settings, Snapshot, fit_mixture
+from clusterwise.deepdpm.nets import weighted_statistics
 from clusterwise.exceptions import (
     CapReachedWarning,
     ClusterwiseError,
@@ -34,13 +31,19 @@ from clusterwise.fitting.base import BaseClusterer
 from clusterwise.fitting.misfit import rows_to_check
 from clusterwise.fitting.progress import epoch_progress
 from clusterwise.fitting.sorting import SortedRows, fit_column_map_of_file, is_mapped, sort_rows
-from clusterwise.fitting.validation import as_points, by_feature
-from clusterwise.gaussian.clusters import outlier_scores_of
+from clusterwise.fitting.validation import as_points, by_feature, require_degrees_of_freedom
+from clusterwise.gaussian.clusters import Clusters, clusters_in_use, outlier_scores_of
+from clusterwise.gaussian.families import PRIORS
 from clusterwise.gaussian.niw import CovarianceType, NormalInverseWishart
 from clusterwise.gaussian.sorted_rows import Rows, in_input_order
 from clusterwise.rows import as_source
 
-__all__ = ["DeepDPM"]
+__all__ = ["DeepDPM", "pareto_scaled", "prior_of_clusters"]
+
+# The authors' prior variance of a cluster, in units of the data's. For many rows the prior's scatter matrix
+# nu Psi can be a share of that of the data instead: it keeps the number of clusters from growing with the
+# number of rows, as clusters are never exactly Gaussian.
+MIN_VARIANCE = 0.005
 
 
 class DeepDPM(BaseClusterer):
@@ -271,18 +274,17 @@ class DeepDPM(BaseClusterer):
             )
         log = partial(_print_stage, self.verbose)
         encoder = self.feature_learning if isinstance(self.feature_learning, torch.nn.Module) else None
-        vary = None if self.variants is None else vary_features(columns, self.variants)
         features = rows.take(slice(None))
-        autoencoder = None
         if before is not None and isinstance(self._space, LearnedSpace):
-            autoencoder = self._space.autoencoder
+            space = self._space
+        else:
+            before = None
+            space = LearnedSpace.draw(seed, columns, features, encoder, self.n_latent, self.device)
         log("neighbours of the rows and their layout")
-        learner = FeatureLearner(seed, features, encoder, self.n_latent, self.device, autoencoder, vary)
-        settings = self._settings(columns, learner.autoencoder.n_latent, len(rows), 0)
-        before = None if autoencoder is None else before
+        learner = FeatureLearner(seed, features, space, self.variants, is_trained=before is not None)
+        settings = self._settings(columns, space.n_latent, len(rows), 0)
         snapshot = alternate(learner, seed, features, settings, self.k_init, before, report, log)
-        learned = Rows(learner.autoencoder.encode(features))
-        return LearnedSpace(columns, learner.autoencoder), learned, settings, snapshot
+        return learner.space, Rows(learner.space.encode(features)), settings, snapshot
 
     def _require_device(self) -> None:
         try:
@@ -340,7 +342,8 @@ class DeepDPM(BaseClusterer):
         prior: NormalInverseWishart,
         snapshot: Snapshot,
     ) -> None:
-        weights, clusters, membership = outputs_in_use(rows, order, snapshot.weights, prior)
+        weights, membership = clusters_in_use(rows, order, snapshot.weights)
+        clusters = Clusters(prior, weighted_statistics(rows, membership, prior))
         scores = in_input_order(outlier_scores_of(rows, clusters), order)
         self._store_clusters(space, clusters, weights, in_input_order(membership, order), scores)
         checked = rows_to_check(len(rows))
@@ -348,7 +351,7 @@ class DeepDPM(BaseClusterer):
         found = membership[checked].argmax(axis=1)
         self.misfits_ = self._misfits(space, clusters, rows.take(checked), found, judged=True)
         self._snapshot = replace(snapshot, weights=weights, statistics=clusters.statistics)
-        self._k_posterior = k_after_moves(self._snapshot)
+        self._k_posterior = self._snapshot.k_after_moves()
         self.history_ = snapshot.history
         self.n_iter_ = len(snapshot.history)
         self.interrupted_ = snapshot.interrupted
@@ -387,3 +390,35 @@ class DeepDPM(BaseClusterer):
 def _print_stage(verbose: int, stage: str) -> None:
     if verbose:
         print(f"DeepDPM: {stage}", flush=True)
+
+
+def pareto_scaled(columns: AffineMap) -> AffineMap:
+    """The map in Pareto's units, from one to columns of unit variance.
+
+    In these units a feature's standard deviation is the root of that in the data, relative to the others,
+    and the variance is one on average. An isotropic prior in them is the authors' Psi, a multiple of the
+    standard deviations.
+    """
+    spreads = columns.scale / columns.scale.max()
+    return columns.stretched(np.sqrt(spreads / spreads.mean()))
+
+
+def prior_of_clusters(
+    n_features: int,
+    n_rows: int,
+    covariance_type: CovarianceType,
+    kappa: float,
+    degrees_of_freedom: float | None,
+    scatter_share: float,
+    variances: np.ndarray | None = None,
+) -> NormalInverseWishart:
+    """The prior for this many rows; ``variances`` (f,) are those of a cluster's features.
+
+    Without them nu is f + 2, and nu Psi is a share of the data's scatter, but not less than the authors'.
+    """
+    if degrees_of_freedom is not None:
+        require_degrees_of_freedom(degrees_of_freedom, n_features, covariance_type)
+    nu = float(n_features + 2 if degrees_of_freedom is None else degrees_of_freedom)
+    if variances is None:
+        variances = np.full(n_features, max(MIN_VARIANCE, scatter_share * n_rows / nu))
+    return PRIORS[covariance_type](float(kappa), nu, nu * variances)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from clusterwise.fitting.batches import Progress
 
 if TYPE_CHECKING:
-    from clusterwise.deepdpm.net_training import History
+    from clusterwise.deepdpm.method import History
 
 __all__ = ["bar", "batch_progress", "chain_progress", "epoch_progress", "heard_by", "stage_progress"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 from scipy.special import chdtr, chdtrc, gammaincinv, logsumexp
@@ -172,7 +172,24 @@ def _normalize(log_weights: np.ndarray) -> None:
             log_weights[i, j] /= total
 
 
-def clusters_in_use(rows: Rows, order: np.ndarray | None, clusters: Clusters) -> tuple[Clusters, np.ndarray]:
+class GivesMemberships(Protocol):
+    """K clusters, or outputs of a net, that give rows their memberships."""
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters K."""
+
+    def select(self, clusters: np.ndarray) -> Self:
+        """Keep the clusters with these indices, in this order."""
+
+    def memberships(self, points: np.ndarray) -> np.ndarray:
+        """Probability of each cluster for each point, (n, K)."""
+
+
+Giver = TypeVar("Giver", bound=GivesMemberships)
+
+
+def clusters_in_use(rows: Rows, order: np.ndarray | None, clusters: Giver) -> tuple[Giver, np.ndarray]:
     """Keep the clusters that some row prefers, in the order of first appearance; and the memberships (n, K).
 
     ``order`` (n,) has the places of the rows in the input; None: as they came.
@@ -180,7 +197,7 @@ def clusters_in_use(rows: Rows, order: np.ndarray | None, clusters: Clusters) ->
     while True:
         k = clusters.n_clusters
         membership = np.empty((len(rows), k))
-        for part, points in rows.chunks(clusters.prior.n_statistics + k):
+        for part, points in rows.chunks(rows.n_features + k):
             membership[part] = clusters.memberships(points)
         in_use = by_first_appearance(membership.argmax(axis=1), k, order)
         if np.array_equal(in_use, np.arange(k)):
