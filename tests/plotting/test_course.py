@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from clusterwise.deepdpm.net_training import History
+from clusterwise.deepdpm.method import History
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.plotting import HistoryDisplay, StepsDisplay, cluster_colours
 

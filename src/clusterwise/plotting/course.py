@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from clusterwise.deepdpm.net_training import History
+    from clusterwise.deepdpm.method import History
 
 __all__ = ["MAX_PANELS", "PANEL", "HistoryDisplay", "StepsDisplay", "panel_grid"]
 
