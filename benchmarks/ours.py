@@ -5,16 +5,17 @@ follows, and the search 10,000. "All rows" says where it is otherwise. What a se
 network, and of no network at all (``GaussianSearch``), is what a trained one has to beat.
 """
 
+import copy
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import clusterwise
 from benchmarks.suite import BenchmarkError, Case, Method, Outcome, Run
-from clusterwise.pretrained import Weights, list_weights, weights_path
+from clusterwise.pretrained import Weights, get_weights, list_weights, weights_path
 from clusterwise.pretrained import untrained as without_training
 from clusterwise.pretrained.registry import read_header
 
@@ -40,15 +41,25 @@ def weights_identity(weights: str | Path, trained: bool = True) -> str:
     return f"{Path(weights).stem} {digest[:8]}{'' if trained else ', untrained'}"
 
 
+def configured(weights: Weights, options: Mapping[str, Any]) -> Weights:
+    """The same weights with other options in the configuration of their network."""
+    model = copy.copy(weights.model)
+    model.config = replace(model.config, **options)
+    return replace(weights, model=model)
+
+
 def estimator(
     name: str,
     weights: str | Path | Weights | None = None,
     trained: bool = True,
     density: bool = True,
     more: Callable[[Any, Case], Mapping[str, Any]] | None = None,
+    network: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Run:
     """One of our estimators, with weights that are read once; untrained ones have the same shape.
+
+    ``network`` changes the configuration of the network: how it infers, as far as that is no parameter.
 
     After the clock has stopped it tells the density of the points, whether ``fit`` warned, and ``more``.
     """
@@ -57,6 +68,8 @@ def estimator(
     elif weights is not None:
         found = find_weights(weights)
         options["weights"] = found if trained else without_training(found, seed=0)
+    if network is not None:
+        options["weights"] = configured(get_weights(options["weights"]), network)
     model = getattr(clusterwise, name)(**options)
 
     def run(case: Case) -> Outcome:

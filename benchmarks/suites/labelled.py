@@ -15,8 +15,7 @@ from benchmarks.ours import estimator, ours
 from benchmarks.page import mean, median, sets, share
 from benchmarks.peers import PEERS, REFERENCES
 from benchmarks.suite import Case, Data, Method, Run, Suite
-from clusterwise.papers.encoded import EncodedModel
-from clusterwise.papers.encoded_space import EncodedSpace
+from clusterwise.papers.encoded import EncodedModel, EncodedSpace
 
 METRICS = ("NMI (arithmetic)", "ARI", "accuracy", "k error", "right k", "k")
 FIGURES = {

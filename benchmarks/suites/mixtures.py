@@ -58,11 +58,11 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 ORDERS = {f"NCP, S = {n}, as printed": n for n in (1, 10, 50)}
 AS_PRINTED = "CHiGac, as printed"  # the network's own loop, on all rows, until no point is left
 _amcp, _ncp, _chigac = (FAMILIES[name].entry for name in ("AMCP", "NCP", "CHiGac"))
-LIKELIEST: dict[str, Any] = {"winner": "likeliest", "max_network_points": 1_000_000}
+LIKELIEST: dict[str, Any] = {"network": {"winner": "likeliest"}, "max_network_points": 1_000_000}
 _as_printed = [
     *(_amcp(name, None, **BASE_OPTIONS | changed | ALL_ROWS) for name, changed in ABLATIONS.items()),
     *(_ncp(name, None, n_orders=n, **LIKELIEST) for name, n in ORDERS.items()),
-    _chigac(AS_PRINTED, None, stop="empty", recentre=0, **ALL_ROWS),
+    _chigac(AS_PRINTED, None, network={"stop": "empty", "recentre": 0}, **ALL_ROWS),
 ]
 
 

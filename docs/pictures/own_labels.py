@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import clusterwise as cw
 from benchmarks.data import MissingDataError, data_directory
 from benchmarks.labelled_weights import labelled_rows, weights_of
-from clusterwise.papers.encoded_space import EncodedSpace
+from clusterwise.papers.encoded import EncodedSpace
 from clusterwise.plotting.plane import cluster_colours
 
 PICTURE = Path(__file__).with_suffix(".png")

@@ -14,14 +14,14 @@ import matplotlib.pyplot as plt
 import clusterwise as cw
 
 X, _ = cw.datasets.load_demo()
-alone = cw.DAC(filtering="anchored", refine=None, revise=False, random_state=0).fit(X)
+alone = cw.DAC(filtering="anchored", refine=None, random_state=0).fit(X)
 cw.plotting.StepsDisplay.from_estimator(alone, X)
 
 # %%
-# The network leaves some points behind, which become small clusters of their own. By default a search
-# follows, which merges and splits Gaussian clusters as long as the evidence of the mixture (the
-# probability of the data with all parameters integrated out) grows. Above, ``refine=None`` and
-# ``revise=False`` turned that off.
+# The steps leave some points behind, which become small clusters of their own; afterwards the network
+# splits and merges clusters by its own densities. By default a search follows instead, which does the same
+# with Gaussian clusters as long as the evidence of the mixture (the probability of the data with all
+# parameters integrated out) grows. Above, ``refine=None`` turned that off.
 
 est = cw.DAC(filtering="anchored", random_state=0).fit(X)
 figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")

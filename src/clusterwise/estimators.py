@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from clusterwise.deepdpm.estimator import DeepDPM
     from clusterwise.dp.estimator import DPMixture
     from clusterwise.gaussian.estimator import GaussianSearch
-    from clusterwise.papers.act_st_estimator import ACTST
+    from clusterwise.papers.act_st import ACTST
     from clusterwise.papers.amcp_estimator import AMCP
-    from clusterwise.papers.chigac_estimator import CHiGac
-    from clusterwise.papers.dac_estimator import DAC
-    from clusterwise.papers.ncp_estimator import NCP
+    from clusterwise.papers.chigac.chigac import CHiGac
+    from clusterwise.papers.dac.dac import DAC
+    from clusterwise.papers.ncp import NCP
 
 __all__ = [
     "ACTST",
@@ -34,10 +34,10 @@ __all__ = [
 ESTIMATORS: dict[str, str] = {
     "Clusterer": "clusterwise.clusterer.estimator",
     "AMCP": "clusterwise.papers.amcp_estimator",
-    "DAC": "clusterwise.papers.dac_estimator",
-    "ACTST": "clusterwise.papers.act_st_estimator",
-    "NCP": "clusterwise.papers.ncp_estimator",
-    "CHiGac": "clusterwise.papers.chigac_estimator",
+    "DAC": "clusterwise.papers.dac.dac",
+    "ACTST": "clusterwise.papers.act_st",
+    "NCP": "clusterwise.papers.ncp",
+    "CHiGac": "clusterwise.papers.chigac.chigac",
     "DPMixture": "clusterwise.dp.estimator",
     "DeepDPM": "clusterwise.deepdpm.estimator",
     "GaussianSearch": "clusterwise.gaussian.estimator",

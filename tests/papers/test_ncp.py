@@ -6,20 +6,23 @@ import copy
 import dataclasses
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from sklearn.metrics import adjusted_rand_score
 from torch import Tensor
 
-from clusterwise.exceptions import RecipeError
+import clusterwise as cw
+from clusterwise.exceptions import CapReachedWarning, RecipeError
 from clusterwise.papers.model import TrainingTask
 from clusterwise.papers.ncp import (
     NCPConfig,
     NCPNetwork,
     PartitionDraws,
     Positions,
-    Winner,
     binder_losses,
     choice_log_probabilities,
     draw_partitions,
@@ -27,6 +30,7 @@ from clusterwise.papers.ncp import (
     inference_of_draws,
     random_orders,
 )
+from clusterwise.partition import canonical_labels
 
 SMALL = NCPConfig(width=12, h_size=7, u_size=5, g_size=9, n_wavelengths=2)
 
@@ -276,11 +280,11 @@ def test_the_cap_is_felt_only_where_it_binds() -> None:
 
 
 @pytest.mark.parametrize("winner", ["likeliest", "agreeing"])
-def test_one_of_the_partitions_wins(winner: Winner) -> None:
-    model, points = build(), random_points(2, 15, 2)
+def test_one_of_the_partitions_wins(winner: str) -> None:
+    model, points = build(winner=winner), random_points(2, 15, 2)
     mask = torch.arange(15) < torch.tensor([[15], [9]])
     draws = draw_partitions(model, points, mask, [1, 2], 100, 12)
-    for b, inference in enumerate(model.infer(points, mask, [1, 2], n_orders=12, winner=winner)):
+    for b, inference in enumerate(model.infer(points, mask, [1, 2], n_orders=12)):
         own = draws[b]
         same = [n for n, labels in enumerate(own.labels) if torch.equal(labels, inference.labels)]
         assert inference.log_probability in own.log_probability[same].tolist()
@@ -314,3 +318,103 @@ def test_binders_losses_count_pairs() -> None:
     assert (binder_losses(labels, ones) / 2).tolist() == [1 + 2, 1 + 1 + 1, 2 + 1 + 2, 1 + 2]
     some = torch.tensor([0.0, 2.0, 1.0, 0.0], dtype=torch.float64)
     assert (binder_losses(labels, some) / 2).tolist() == [2 + 2, 1, 2, 2 + 2]
+
+
+# -- the estimator -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def weights(tiny_networks: Path) -> Path:
+    return tiny_networks / "tiny-ncp.safetensors"
+
+
+@pytest.fixture(scope="module")
+def three() -> np.ndarray:
+    """Three clear clusters of 40, 30 and 20 rows in mixed order; (90, 2)."""
+    rng = np.random.default_rng(0)
+    centres = np.repeat([[0.0, 0.0], [4.0, 1.0], [-2.0, 5.0]], [40, 30, 20], axis=0)
+    return rng.permutation(centres + rng.normal(0, 0.25, (90, 2)))
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The options of each run of the network."""
+    seen: list[dict[str, Any]] = []
+    original = NCPNetwork.infer
+
+    def spy(self: NCPNetwork, *args: Any, **kwargs: Any) -> Any:
+        seen.append(kwargs)
+        return original(self, *args, **kwargs)
+
+    monkeypatch.setattr(NCPNetwork, "infer", spy)
+    return seen
+
+
+def test_the_posterior_is_drawn_when_it_is_asked_for(
+    weights: Path, three: np.ndarray, calls: list[dict[str, Any]]
+) -> None:
+    options: dict[str, Any] = {"n_orders": 6, "weights": weights, "random_state": 0, "refine": None}
+    estimator = cw.NCP(**options).fit(three)
+    assert [call["n_draws"] for call in calls] == [0]
+    posterior = estimator.k_posterior_
+    assert estimator.k_posterior_ == posterior
+    assert estimator.sample_partitions(6).k_posterior == pytest.approx(posterior)
+    assert [call["n_draws"] for call in calls] == [0, 6]  # and drawn once
+
+
+def test_the_partition_has_the_probability_that_is_reported(weights: Path, three: np.ndarray) -> None:
+    """It is one of the drawn partitions, row by row."""
+    estimator = cw.NCP(n_orders=20, refine=None, weights=weights, random_state=0).fit(three)
+    assert np.isfinite(estimator.partition_log_probability_)
+    assert estimator.partition_log_probability_ <= 0
+    samples = estimator.sample_partitions(20).labels
+    np.testing.assert_array_equal(estimator.network_labels_, canonical_labels(estimator.network_labels_))
+    assert (samples == estimator.network_labels_).all(axis=1).any()
+
+
+def test_steps_are_the_clusters_in_the_order_of_birth(weights: Path, three: np.ndarray) -> None:
+    estimator = cw.NCP(n_orders=5, weights=weights, random_state=0).fit(three)
+    members = np.stack([step.members for step in estimator.steps_])
+    assert (members.sum(axis=0) == 1).all()
+    np.testing.assert_array_equal(canonical_labels(members.argmax(axis=0)), estimator.network_labels_)
+    product = sum(np.log(step.probabilities[step.members]).sum() for step in estimator.steps_)
+    assert product == pytest.approx(estimator.partition_log_probability_, rel=1e-4)
+
+
+def test_rows_that_were_shown_keep_their_drawn_labels(weights: Path, three: np.ndarray) -> None:
+    """Others join a cluster of the same draw."""
+    estimator = cw.NCP(n_orders=8, refine=None, weights=weights, random_state=0, max_network_points=45).fit(
+        three
+    )
+    shown = estimator.network_labels_ >= 0
+    assert shown.sum() == 45
+    samples = estimator.sample_partitions(8)
+    assert samples.labels.shape == (8, 90)
+    by_network = [len(np.unique(row)) for row in samples.labels[:, shown]]
+    assert by_network == [len(np.unique(row)) for row in samples.labels]
+    assert samples.k_posterior == pytest.approx(estimator.k_posterior_)
+
+
+def test_em_steps_look_at_rows_beyond_the_network(weights: Path, three: np.ndarray) -> None:
+    """Summaries of a few shown rows would be off by a standard error of those few."""
+    X = np.tile(three, (20, 1)) + np.random.default_rng(1).normal(0, 0.25, (1800, 2))
+    estimator = cw.NCP(n_orders=5, weights=weights, random_state=0, max_network_points=30).fit(X)
+    for j, mean in enumerate(estimator.means_):
+        np.testing.assert_allclose(mean, X[estimator.labels_ == j].mean(axis=0), atol=0.02)
+
+
+def test_the_cap_bounds_the_posterior_too(weights: Path, three: np.ndarray) -> None:
+    with pytest.warns(CapReachedWarning):
+        estimator = cw.NCP(n_orders=10, weights=weights, random_state=0, max_clusters=1).fit(three)
+    assert list(estimator.k_posterior_) == [1]
+
+
+@pytest.mark.parametrize("name", [name for name in cw.list_weights() if name.startswith("ncp")])
+def test_shipped_weights_find_clear_clusters(name: str, three: np.ndarray) -> None:
+    estimator = cw.NCP(weights=name, random_state=0).fit(three)
+    assert estimator.n_clusters_ == 3
+    truth = estimator.labels_
+    alone = cw.NCP(weights=name, random_state=0, refine=None).fit(three)
+    assert adjusted_rand_score(truth, alone.network_labels_) > 0.95
+    assert estimator.k_posterior_[3] > 0.5
+    assert np.exp(estimator.partition_log_probability_) > 0.1

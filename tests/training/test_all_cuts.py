@@ -9,7 +9,7 @@ import pytest
 from scipy.cluster.hierarchy import fcluster, linkage
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
-from clusterwise.papers.cut_rule import CutRule, branches_of
+from clusterwise.papers.cut import CutRule, branches_of
 from clusterwise.training.all_cuts import AllCuts, agreement
 
 

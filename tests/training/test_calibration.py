@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clusterwise.papers.cut_rule import branches_of
+from clusterwise.papers.cut import branches_of
 from clusterwise.training import calibration
 from clusterwise.training.all_cuts import agreement
 from clusterwise.training.calibration import Encoded, divisibility, fit_rule, scores_of_refining, simplest

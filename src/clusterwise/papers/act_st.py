@@ -42,6 +42,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -53,10 +54,11 @@ from clusterwise.nn.attention import (
 )
 from clusterwise.nn.densities import DiagonalGaussianHead, diagonal_gaussian_log_density
 from clusterwise.nn.encoder import CoordinateEmbedding
+from clusterwise.papers.estimator import AmortizedClusterer
 from clusterwise.papers.model import AmortizedModel, Inference, TrainingTask
 from clusterwise.papers.paths import compact_labels
 
-__all__ = ["ACTSTConfig", "ACTSTNetwork", "Mixtures", "act_st_loss"]
+__all__ = ["ACTST", "ACTSTConfig", "ACTSTNetwork", "Mixtures", "act_st_loss"]
 
 LOG_HALF = float(np.log(0.5))
 # Less probable numbers of clusters are no draws.
@@ -247,3 +249,47 @@ def likely_numbers(log_posterior: Tensor, own: int, n_others: int) -> dict[int, 
     likely = sorted(probabilities, key=probabilities.__getitem__, reverse=True)
     others = [k for k in likely if k != own and probabilities[k] >= MIN_PROBABILITY]
     return {k: probabilities[k] for k in [own, *others[:n_others]]}
+
+
+# -- estimator ----------------------------------------------------------------------------------------
+
+
+class ACTST(AmortizedClusterer):
+    """Set Transformer with a learned stop (ACT-ST; Lee, Lee & Teh 2019, appendix A).
+
+    One pass gives whole mixtures of 1, 2, 3, ... clusters and a probability for each number. It suits few
+    clusters: unlike ``DAC`` it does not go far beyond the number of clusters that its weights were
+    trained on (4 for the shipped ones).
+
+    Parameters
+    ----------
+    weights, refine, projection, scaling, max_clusters, max_network_points, random_state, verbose, device
+        As for :class:`AMCP`.
+
+    Attributes
+    ----------
+    k_posterior_ : dict
+        Probability of each number of clusters: the evidences of all mixtures that the partitions of likely
+        numbers lead to. With ``refine=None`` it is the learned stop's probability of each of these,
+        assigned to the number of clusters that have a row.
+    network_k_posterior_ : dict
+        The learned stop's own probabilities.
+    labels_, n_clusters_, membership_, probabilities_, outlier_scores_, means_, covariances_, proportions_, \
+network_labels_, weights_name_, cap_reached_, n_network_points_
+        As for :class:`AMCP`. ``steps_`` is empty: all clusters come at once.
+
+    Examples
+    --------
+    >>> import clusterwise as cw
+    >>> X = [[0.0, 0.1], [0.1, 0.0], [0.1, 0.1], [5.0, 5.1], [5.1, 5.0], [5.1, 5.1]]
+    >>> cw.ACTST(random_state=0).fit_predict(X)
+    array([0, 0, 0, 1, 1, 1])
+    """
+
+    _method = "act-st"
+
+    @property
+    def network_k_posterior_(self) -> dict[int, float]:
+        """Probability of each number of clusters by the learned stop."""
+        check_is_fitted(self)
+        return dict(self._proposal.k_posterior or {})

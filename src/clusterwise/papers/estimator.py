@@ -22,7 +22,7 @@ from clusterwise.fitting.prepare import Prepared
 from clusterwise.fitting.propose import Proposal
 from clusterwise.fitting.refine import Refine
 from clusterwise.fitting.validation import require_columns, require_width
-from clusterwise.papers.cut_rule import CutRule
+from clusterwise.papers.cut import CutRule
 from clusterwise.papers.outside_prior import find_far_rows
 from clusterwise.papers.proposer import NetworkProposer, on_device
 from clusterwise.pretrained import Weights, get_weights
@@ -142,8 +142,7 @@ class AmortizedClusterer(PipelinedClusterer):
 
     def _encoded_pipeline(self, weights: Weights) -> Pipeline:
         """Stages in the space of the encoder that comes before the network."""
-        from clusterwise.papers.contexts import ContextsPipeline
-        from clusterwise.papers.encoded_space import EncodedSpace
+        from clusterwise.papers.encoded import ContextsPipeline, EncodedSpace
 
         model = cast("EncodedModel", on_device(cast("AmortizedModel", weights.model), self.device))
         space = EncodedSpace(model.encoder)

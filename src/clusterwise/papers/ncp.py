@@ -37,21 +37,24 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, cast
+from numbers import Integral
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import torch
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.nn import functional
 
 from clusterwise.exceptions import RecipeError
 from clusterwise.nn.encoder import CoordinateEmbedding
+from clusterwise.papers.estimator import AmortizedClusterer, RefineOption
 from clusterwise.papers.model import AmortizedModel, Inference, Step, TrainingTask
+from clusterwise.pretrained import Weights
 
-__all__ = ["NCPConfig", "NCPNetwork", "PartitionDraws", "choice_log_probabilities", "draw_partitions"]
+__all__ = ["NCP", "NCPConfig", "NCPNetwork", "PartitionDraws", "choice_log_probabilities", "draw_partitions"]
 
-# Which of several drawn partitions is the answer: that with the highest probability, as in the paper, or that
-# which agrees most with the others.
-Winner = Literal["likeliest", "agreeing"]
 # T: the probability of a partition is far too sure of itself. Chosen on validation data.
 TEMPERATURE = 14.0
 # Orders of different data sets that run as one batch: more of them no longer fit the processor's cache.
@@ -71,6 +74,9 @@ class NCPConfig:
     g_size: int = 256
     n_wavelengths: int = field(default=6, metadata={"least": 0})
     points_per_position: int = 8  # training looks at one position for this many points of a data set
+    # Which of several drawn partitions is the answer: that with the highest probability, as in the paper, or
+    # that which agrees most with the others.
+    winner: Literal["likeliest", "agreeing"] = "agreeing"
 
 
 # -- network -----------------------------------------------------------------------------------------
@@ -169,7 +175,6 @@ class NCPNetwork(AmortizedModel):
         max_clusters: int = 100,
         n_draws: int = 0,
         n_orders: int = 10,
-        winner: Winner = "agreeing",
     ) -> list[Inference]:
         """Partitions of B data sets, each drawn in ``n_orders`` random orders, of which one wins.
 
@@ -177,7 +182,7 @@ class NCPNetwork(AmortizedModel):
         """
         seeds = seeds or [0] * len(points)
         draws = draw_partitions(self, points, mask, seeds, max_clusters, n_draws or n_orders)
-        return [inference_of_draws(*of_set, winner) for of_set in zip(draws, mask, strict=True)]
+        return [inference_of_draws(*one, self.config.winner) for one in zip(draws, mask, strict=True)]
 
 
 # -- training ----------------------------------------------------------------------------------------
@@ -376,7 +381,7 @@ class RunningSums:
 # -- the answer --------------------------------------------------------------------------------------
 
 
-def inference_of_draws(draws: PartitionDraws, mask: Tensor, winner: Winner = "agreeing") -> Inference:
+def inference_of_draws(draws: PartitionDraws, mask: Tensor, winner: str = "agreeing") -> Inference:
     """The partition of S that wins, as the answer; all of them are its draws."""
     best = int(draws.log_probability.argmax())
     if winner == "agreeing":
@@ -402,3 +407,94 @@ def binder_losses(labels: Tensor, weights: Tensor) -> Tensor:
     shared = (members @ members.T).square().unflatten(0, (-1, k)).unflatten(2, (-1, k)).sum((1, 3))  # (S, S)
     own = shared.diagonal()
     return own * weights.sum() + own @ weights - 2 * shared @ weights
+
+
+# -- estimator ---------------------------------------------------------------------------------------
+
+
+class NCP(AmortizedClusterer):
+    """Neural Clustering Process (Pakman et al. 2020): rows are labelled one after another; k is found.
+
+    A trained network gives each row the probabilities of joining one of the clusters so far or opening a new
+    one. Multiplied along a random order of the rows they are the probability of a partition: labels drawn
+    from them are draws from a posterior over partitions, and of many orders the partition that agrees most
+    with the others is the network's answer. As a row costs a step, the network sees a sample of the rows.
+    ``refine`` says what happens to this partition.
+
+    Parameters
+    ----------
+    n_orders : int
+        Random orders of the rows (S in the paper); they run as one batch, and one of them wins. Also the
+        number of draws behind ``k_posterior_``.
+    weights, refine, projection, scaling, max_clusters, max_network_points, random_state, verbose, device
+        As for :class:`AMCP`; ``weights=None`` stands for "ncp-2d". ``refine=None`` and a large
+        ``max_network_points`` leave the network alone, as in the paper.
+
+    Attributes
+    ----------
+    k_posterior_ : dict
+        Probability of each number of clusters: the evidences of all mixtures that ``n_orders`` drawn
+        partitions lead to. With ``refine=None`` they are shares of these draws, as the network gives them.
+    partition_log_probability_ : float
+        Log probability of ``network_labels_``, given the data and the order in which it was found.
+    network_labels_ : ndarray of shape (n,)
+        The partition that wins, before refining; -1 for rows that the network was not shown.
+    steps_ : tuple of ClusteringStep
+        The clusters of that partition in the order in which they appeared, with the probabilities of their
+        members.
+    labels_, n_clusters_, membership_, probabilities_, outlier_scores_, means_, covariances_, proportions_, \
+weights_name_, cap_reached_, n_network_points_
+        As for :class:`AMCP`.
+
+    Examples
+    --------
+    >>> import clusterwise as cw
+    >>> X = [[0.0, 0.1], [0.1, 0.0], [0.1, 0.1], [5.0, 5.1], [5.1, 5.0], [5.1, 5.1]]
+    >>> cw.NCP(random_state=0).fit_predict(X)
+    array([0, 0, 0, 1, 1, 1])
+    """
+
+    _method = "ncp"
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **AmortizedClusterer._parameter_constraints,
+        "n_orders": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        *,
+        n_orders: int = 50,
+        weights: str | Path | Weights | None = None,
+        refine: RefineOption | None = "auto",
+        projection: Literal["pca"] | None = None,
+        scaling: Literal["joint", "feature"] = "joint",
+        max_clusters: int = 100,
+        max_network_points: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        device: str = "cpu",
+    ) -> None:
+        self.n_orders = n_orders
+        super().__init__(
+            weights=weights,
+            refine=refine,
+            projection=projection,
+            scaling=scaling,
+            max_clusters=max_clusters,
+            max_network_points=max_network_points,
+            random_state=random_state,
+            verbose=verbose,
+            device=device,
+        )
+
+    def _options(self) -> dict[str, Any]:
+        return {"n_orders": self.n_orders}
+
+    def _draws_of_posterior(self) -> int:
+        return self.n_orders
+
+    @property
+    def partition_log_probability_(self) -> float | None:
+        """Log probability of the network's own partition."""
+        check_is_fitted(self)
+        return self._proposal.log_probability

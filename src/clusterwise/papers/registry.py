@@ -18,8 +18,8 @@ __all__ = ["JUDGES", "MODELS", "make_model", "model_class"]
 # Where the network of each method is; its module is loaded when the method is asked for.
 MODELS: dict[str, tuple[str, str]] = {
     "amcp": ("clusterwise.papers.amcp", "AMCP"),
-    "chigac": ("clusterwise.papers.chigac", "CHiGac"),
-    "dac": ("clusterwise.papers.dac", "DAC"),
+    "chigac": ("clusterwise.papers.chigac.chigac", "CHiGacNetwork"),
+    "dac": ("clusterwise.papers.dac.dac", "DACNetwork"),
     "act-st": ("clusterwise.papers.act_st", "ACTSTNetwork"),
     "ncp": ("clusterwise.papers.ncp", "NCPNetwork"),
     "node-judge": ("clusterwise.clusterer.node_judge", "NodeJudge"),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from clusterwise._compiled import compiled
-from clusterwise.papers.cut_rule import Branches, CutRule, sums_below
+from clusterwise.papers.cut import Branches, CutRule, sums_below
 
 __all__ = ["AllCuts", "agreement"]
 

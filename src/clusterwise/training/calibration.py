@@ -16,7 +16,7 @@ from statistics import NormalDist
 import numpy as np
 
 from clusterwise.gaussian.search import search
-from clusterwise.papers.cut_rule import Branches, CutRule, branches_of, settled
+from clusterwise.papers.cut import Branches, CutRule, branches_of, nearest_means
 from clusterwise.partition import canonical_labels
 from clusterwise.training.all_cuts import AllCuts, agreement
 
@@ -134,8 +134,8 @@ def simplest(scores: np.ndarray) -> int:
 
 
 def labels_by(rule: CutRule, branches: Branches) -> np.ndarray:
-    """Labels (m,) of a cut, settled."""
-    return settled(branches.points, rule.labels(branches)[0])
+    """Labels (m,) of a cut, nearest_means."""
+    return nearest_means(branches.points, rule.labels(branches)[0])
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,150 +1,42 @@
-"""DAC: the filtering losses against loops, the law of removed clusters, the path of an inference."""
+"""DAC: the loss of a step, the path of an inference, the estimator with its shipped weights."""
 
 from __future__ import annotations
 
-import itertools
-import math
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from scipy.stats import chisquare
+from sklearn.metrics import adjusted_rand_score
 from torch import Tensor
 
+from clusterwise import DAC
 from clusterwise.exceptions import RecipeError
-from clusterwise.nn.densities import diagonal_gaussian_log_density
-from clusterwise.papers.dac import DAC, DACConfig, Filtered, filtering_loss
-from clusterwise.papers.dac_flows import flow_loss
-from clusterwise.papers.dac_sets import members_of_clusters, remaining_points, remove_random_clusters
+from clusterwise.papers.dac.dac import DACConfig, DACNetwork, Filtered
+from clusterwise.papers.dac.objective import filtering_loss, flow_loss, remove_random_clusters
 from clusterwise.papers.model import TrainingTask
 from clusterwise.papers.registry import make_model
+from clusterwise.pretrained import get_weights
 
+FILTERINGS = pytest.mark.parametrize("filtering", ["minimum-loss", "anchored"])
 SMALL = {"width": 8, "n_heads": 2, "n_inducing": 4, "n_encoder_blocks": 2, "n_decoder_blocks": 1}
 
 
-def network(seed: int = 0, **options: Any) -> DAC:
+def network(seed: int = 0, **options: Any) -> DACNetwork:
     torch.manual_seed(seed)
-    return DAC(DACConfig(**{**SMALL, "n_wavelengths": 2, **options})).double()
+    return DACNetwork(DACConfig(**{**SMALL, "n_wavelengths": 2, **options})).double()
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-# -- the losses --------------------------------------------------------------------------------------
-
-
 def loss_of(
     filtered: Filtered, points: Tensor, labels: Tensor, mask: Tensor, anchors: Tensor | None
 ) -> Tensor:
-    density = None
-    if filtered.means is not None and filtered.log_sds is not None:
-        density = diagonal_gaussian_log_density(points, filtered.means[:, None], filtered.log_sds[:, None])
+    density = network().log_density(points, filtered)
     return filtering_loss(filtered.logits, density, labels, mask, anchors)
-
-
-def naive_loss(
-    filtered: Filtered, points: Tensor, labels: Tensor, mask: Tensor, anchors: Tensor | None
-) -> list[float]:
-    """Eqs 5, 7 and 9, one data set, one cluster and one point at a time."""
-    losses = []
-    for b in range(len(points)):
-        present = [i for i in range(points.shape[1]) if mask[b, i]]
-        of_cluster: dict[int, float] = {}
-        for j in sorted({int(labels[b, i]) for i in present}):
-            cross_entropy, log_density, size = 0.0, 0.0, 0
-            for i in present:
-                probability = 1 / (1 + math.exp(-float(filtered.logits[b, i])))
-                inside = int(labels[b, i]) == j
-                cross_entropy -= math.log(probability if inside else 1 - probability)
-                if inside and filtered.means is not None and filtered.log_sds is not None:
-                    for x, mean, log_sd in zip(
-                        points[b, i].tolist(),
-                        filtered.means[b].tolist(),
-                        filtered.log_sds[b].tolist(),
-                        strict=True,
-                    ):
-                        variance = math.exp(log_sd) ** 2
-                        log_density -= (x - mean) ** 2 / (2 * variance) + math.log(2 * math.pi * variance) / 2
-                size += inside
-            of_cluster[j] = cross_entropy / len(present) - log_density / size
-        losses.append(min(of_cluster.values()) if anchors is None else of_cluster[int(labels[b, anchors[b]])])
-    return losses
-
-
-@pytest.mark.parametrize("with_density", [True, False], ids=["density", "no density"])
-@pytest.mark.parametrize("anchored", [True, False], ids=["anchored", "minimum loss"])
-@pytest.mark.parametrize("removed", [True, False], ids=["clusters removed", "all clusters"])
-def test_filtering_loss_is_eqs_5_7_and_9(with_density: bool, anchored: bool, removed: bool) -> None:
-    n_sets, n, d = 6, 12, 3
-    generator = torch.Generator().manual_seed(0)
-    labels = torch.randint(4, (n_sets, n), generator=generator)
-    mask = (labels != 1) & (labels != labels[:, :1]) if removed else torch.ones_like(labels, dtype=torch.bool)
-    points = normal(n_sets, n, d)
-    filtered = Filtered(
-        3 * normal(n_sets, n, seed=1),
-        normal(n_sets, d, seed=2) if with_density else None,
-        normal(n_sets, d, seed=3) if with_density else None,
-    )
-    anchors = torch.multinomial(mask.double(), 1, generator=generator).squeeze(1) if anchored else None
-    result = loss_of(filtered, points, labels, mask, anchors)
-    expected = naive_loss(filtered, points, labels, mask, anchors)
-    np.testing.assert_allclose(result.numpy(), expected, rtol=1e-12)
-
-
-def test_loss_does_not_read_removed_points() -> None:
-    points, labels = normal(2, 8, 2), torch.tensor([[0, 0, 1, 1, 2, 2, 2, 0]] * 2)
-    mask = labels != 2
-    filtered = Filtered(normal(2, 8, seed=1), normal(2, 2, seed=2), normal(2, 2, seed=3))
-    garbage = filtered._replace(logits=filtered.logits.masked_fill(~mask, 1e30))
-    before = loss_of(filtered, points, labels, mask, None)
-    after = loss_of(garbage, points.masked_fill(~mask[..., None], 1e9), labels, mask, None)
-    assert torch.equal(before, after)
-
-
-def test_loss_is_stable_for_sure_networks() -> None:
-    """Logits of 1e4 have probabilities that round to 0 and 1; the loss stays finite and right."""
-    logits = torch.tensor([[1e4, 1e4, -1e4, -1e4]], dtype=torch.float64)
-    labels = torch.tensor([[0, 0, 1, 1]])
-    mask = torch.ones(1, 4, dtype=torch.bool)
-    right = filtering_loss(logits, None, labels, mask, torch.tensor([0]))
-    wrong = filtering_loss(logits, None, labels, mask, torch.tensor([2]))
-    assert float(right) == 0.0
-    assert float(wrong) == 1e4
-
-
-# -- removed clusters --------------------------------------------------------------------------------
-
-
-def test_number_of_clusters_kept_is_uniform_and_so_is_which() -> None:
-    n_sets, k = 20_000, 4
-    labels = torch.arange(k).repeat(n_sets, 2)  # two points of each cluster
-    generator = torch.Generator().manual_seed(0)
-    mask = remove_random_clusters(labels, torch.full((n_sets,), k), generator)
-    kept = mask[:, :k]
-    assert torch.equal(kept, mask[:, k:])  # clusters are removed whole
-    counts = np.bincount(kept.sum(1).numpy(), minlength=k + 1)
-    assert counts[0] == 0
-    assert chisquare(counts[1:]).pvalue > 1e-4
-    for size in (1, 2, 3):
-        subsets = kept[kept.sum(1) == size].int() @ (2 ** torch.arange(k, dtype=torch.int32))
-        possible = [sum(2**j for j in subset) for subset in itertools.combinations(range(k), size)]
-        assert chisquare(np.bincount(subsets.numpy(), minlength=2**k)[possible]).pvalue > 1e-4
-
-
-def test_clusters_that_do_not_exist_are_not_kept_in_place_of_others() -> None:
-    """A set of one cluster keeps it; a set of two, in the same batch, keeps both half of the time."""
-    n_pairs = 4000
-    labels = torch.tensor([[0, 0, 0, 0, 0], [0, 1, 0, 1, 1], [0, 1, 2, 3, 4]]).repeat(n_pairs, 1)
-    n_clusters = torch.tensor([1, 2, 5]).repeat(n_pairs)
-    mask = remove_random_clusters(labels, n_clusters, torch.Generator().manual_seed(1))
-    assert mask.any(1).all()
-    assert mask[::3].all()
-    both = mask[1::3, 0] & mask[1::3, 1]
-    assert abs(float(both.double().mean()) - 0.5) < 4.5 * 0.5 / math.sqrt(n_pairs)
-    mean_kept = float(mask[2::3].double().sum(1).mean())
-    assert abs(mean_kept - 3.0) < 4.5 * math.sqrt(2.0 / n_pairs)
 
 
 # -- the training loss -------------------------------------------------------------------------------
@@ -180,7 +72,7 @@ def test_anchors_of_a_step_share_an_encoding() -> None:
     torch.testing.assert_close(result, torch.stack(alone).mean())
 
 
-@pytest.mark.parametrize("filtering", ["minimum-loss", "anchored"])
+@FILTERINGS
 def test_loss_with_a_flow_is_that_of_passes_and_that_of_true_clusters(filtering: str) -> None:
     options = {"filtering": filtering, "density": "flow", "n_context": 6, "flow_width": 8, "n_flow_blocks": 2}
     model, task = network(**options), small_task()
@@ -221,33 +113,7 @@ def test_a_search_among_flows_follows_the_passes() -> None:
     assert torch.equal(again.labels[:60], found.labels)
 
 
-def test_members_of_every_cluster_are_found() -> None:
-    labels = torch.tensor([[0, 1, 1, 0, 2], [0, 0, 0, 0, 1]])
-    index, mask = members_of_clusters(labels, 3)
-    found = [own[present].tolist() for own, present in zip(index, mask, strict=True)]
-    assert found == [[0, 3], [1, 2], [4], [5, 6, 7], [9]]
-
-
-def test_what_is_left_of_the_sets_is_packed() -> None:
-    generator = torch.Generator().manual_seed(1)
-    points, labels = normal(7, 40, 2), torch.randint(3, (7, 40), generator=generator)
-    mask = torch.rand(7, 40, generator=generator) < torch.linspace(0.1, 1.0, 7)[:, None]
-    anchors = torch.multinomial(mask.float(), 2, generator=generator)
-    parts = remaining_points(points, labels, mask)
-    assert sorted(torch.cat([part.sets for part in parts]).tolist()) == list(range(7))
-    assert parts[0].points.shape[1] < 40
-    for part in parts:
-        places = part.place_of(anchors)
-        for row, b in enumerate(part.sets.tolist()):
-            there = part.mask[row]
-            assert torch.equal(part.points[row][there], points[b][mask[b]])
-            assert torch.equal(part.labels[row][there], labels[b][mask[b]])
-            assert torch.equal(part.points[row][places[row]], points[b][anchors[b]])
-
-
 # -- one pass ----------------------------------------------------------------------------------------
-
-FILTERINGS = pytest.mark.parametrize("filtering", ["minimum-loss", "anchored"])
 
 
 @FILTERINGS
@@ -295,12 +161,12 @@ def test_without_density_there_is_no_theta() -> None:
 # -- the loop ----------------------------------------------------------------------------------------
 
 
-def infer(model: DAC, points: Tensor, **options: Any) -> Any:
+def infer(model: DACNetwork, points: Tensor, **options: Any) -> Any:
     (inference,) = model.infer(points[None], torch.ones(1, len(points), dtype=torch.bool), **options)
     return inference
 
 
-def with_bias(bias: float, **options: Any) -> DAC:
+def with_bias(bias: float, **options: Any) -> DACNetwork:
     """Return a network whose membership logits are shifted."""
     model = network(**options)
     with torch.no_grad():
@@ -424,3 +290,90 @@ def test_draws_have_anchors_of_their_own() -> None:
     assert len({tuple(labels.tolist()) for labels in drawn[0].draws}) > 1
     one_answer = network(filtering="minimum-loss")
     assert one_answer.infer(sets, mask, [3, 4], n_draws=5)[0].draws == ()
+
+
+# -- the estimator -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def close_pair() -> tuple[np.ndarray, np.ndarray]:
+    """Two clusters close to each other and two far away from them: hard to tell apart at one scale."""
+    rng = np.random.default_rng(0)
+    centres = np.array([[0.0, 0.0], [1.3, 0.0], [60.0, 0.0], [0.0, 60.0]])
+    truth = np.repeat(np.arange(4), 80)
+    return centres[truth] + rng.normal(0, 0.2, (320, 2)), truth
+
+
+@FILTERINGS
+def test_alone_the_labels_are_the_networks_own(filtering: str) -> None:
+    """Those of its passes, split and merged by its own densities, which matters where clusters overlap."""
+    agreement = []
+    model = get_weights(f"dac-{filtering}-2d").model
+    for seed in range(5):
+        noise = np.random.default_rng(seed).normal(size=(400, 2))
+        X = noise + 2.5 * np.repeat([[0, 0], [1, 0], [0, 4], [3, 3]], 100, axis=0)
+        estimator = DAC(filtering, refine=None, random_state=0).fit(X)
+        rows = np.lexsort(X.T[::-1])
+        scale = np.sqrt(np.square(X - X.mean(axis=0)).mean())
+        seen = torch.tensor((X[rows] - X.mean(axis=0)) / scale, dtype=torch.float32)
+        passes, regrouped = (infer(model, seen, seeds=[estimator._seed], n_starts=n) for n in (0, 1))
+        assert adjusted_rand_score(regrouped.labels.numpy(), estimator.labels_[rows]) == 1
+        agreement.append(adjusted_rand_score(passes.labels.numpy(), estimator.labels_[rows]))
+    assert min(agreement) < 1
+
+
+@FILTERINGS
+def test_the_search_tells_close_clusters_apart(filtering: str, close_pair: tuple) -> None:
+    """At the scale of the whole data set the network cannot."""
+    X, truth = close_pair
+    assert adjusted_rand_score(truth, DAC(filtering, random_state=0).fit_predict(X)) > 0.99
+    assert adjusted_rand_score(truth, DAC(filtering, random_state=0, refine=None).fit_predict(X)) < 0.9
+
+
+def test_em_steps_raise_the_likelihood() -> None:
+    """Where clusters overlap, hard labels describe them too narrow, or too wide."""
+    gains = []
+    for seed in range(4):
+        noise = np.random.default_rng(seed).normal(size=(300, 2))
+        X = noise + 3.5 * np.repeat([[0, 0], [1, 0], [0, 4]], 100, axis=0)
+        alone, em = (DAC(random_state=0, refine=refine).fit(X) for refine in (None, "em"))
+        assert alone.n_clusters_ == em.n_clusters_ > 1
+        gains.append(em.score(X) - alone.score(X))
+    # EM maximizes the posterior density, so that a single likelihood may fall by a little.
+    assert min(gains) > -5e-4
+    assert np.mean(gains) > 2e-4
+
+
+def test_scaling_by_feature(close_pair: tuple) -> None:
+    """Columns in different units: one scale would leave the second column nothing to say."""
+    X, truth = close_pair
+    X = np.column_stack([X[:, 1], X[:, 0] * 1e-6])
+    assert adjusted_rand_score(truth, DAC(random_state=0, scaling="feature").fit_predict(X)) > 0.99
+    assert adjusted_rand_score(truth, DAC(random_state=0, refine=None).fit_predict(X)) < 0.9
+
+
+@pytest.mark.parametrize("n_features", [1, 6])
+def test_projection(n_features: int) -> None:
+    rng = np.random.default_rng(1)
+    truth = np.repeat([0, 1, 2], 60)
+    X = (rng.normal(0, 10, (3, n_features)) if n_features > 1 else np.array([[-9.0], [0.0], [12.0]]))[truth]
+    X = X + rng.normal(0, 0.5, X.shape)
+    estimator = DAC(projection="pca", random_state=0).fit(X)
+    assert adjusted_rand_score(truth, estimator.labels_) > 0.99
+    means = np.stack([X[truth == j].mean(axis=0) for j in range(3)])
+    np.testing.assert_allclose(np.sort(estimator.means_[:, 0]), np.sort(means[:, 0]), atol=1.0)
+
+
+def test_default_weights_by_filtering() -> None:
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    assert DAC().fit(X).weights_name_ == "dac-minimum-loss-2d"
+    assert DAC("anchored").fit(X).weights_name_ == "dac-anchored-2d"
+
+
+def test_a_subsample_is_enough(close_pair: tuple) -> None:
+    X, truth = close_pair
+    rng = np.random.default_rng(0)
+    means = np.stack([X[truth == j].mean(axis=0) for j in range(4)])
+    many = means[rng.integers(4, size=5000)] + rng.normal(0, 0.2, (5000, 2))
+    labels = DAC(random_state=0, max_network_points=500).fit(many).predict(X)
+    assert adjusted_rand_score(truth, labels) > 0.99

@@ -1,4 +1,4 @@
-"""Cuts by a rule: what divides a branch, the cap, smoothing, and rows that have settled."""
+"""Cuts by a rule: what divides a branch, the cap, smoothing, and rows that have nearest_means."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from clusterwise.papers.cut_rule import CutRule, branches_of, settled, smoothed
+from clusterwise.papers.cut import CutRule, branches_of, nearest_means, smoothed
 
 
 def blobs(k: int = 4, each: int = 30, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -85,6 +85,6 @@ def test_settled_rows_are_nearest_to_their_own_mean() -> None:
     points, truth = blobs()
     start = truth.copy()
     start[::10] = 0
-    labels = settled(points, start)
+    labels = nearest_means(points, start)
     assert adjusted_rand_score(truth, labels) > adjusted_rand_score(truth, start)
-    assert np.array_equal(settled(points, labels), labels)
+    assert np.array_equal(nearest_means(points, labels), labels)

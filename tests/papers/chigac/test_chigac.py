@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import pickle
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
 from torch import Tensor
 from torch.nn import functional
 
+import clusterwise as cw
 from clusterwise.exceptions import RecipeError
-from clusterwise.papers.chigac import CHiGac, CHiGacConfig
-from clusterwise.papers.chigac_inference import STRATEGIES, TAU
-from clusterwise.papers.chigac_loop import Loop
-from clusterwise.papers.chigac_states import random_prefix
+from clusterwise.papers.chigac.bound import STRATEGIES, TAU
+from clusterwise.papers.chigac.chigac import CHiGacConfig, CHiGacNetwork, _pioneers
+from clusterwise.papers.chigac.generation import Loop
+from clusterwise.papers.chigac.prefixes import (
+    direction_of_pioneers,
+    next_clusters,
+    objectives,
+    random_prefix,
+)
 from clusterwise.papers.model import TrainingTask
 from clusterwise.papers.registry import make_model
+from clusterwise.partition import canonical_labels
 
 SMALL = CHiGacConfig(
     width=8,
@@ -32,9 +45,9 @@ SMALL = CHiGacConfig(
 )
 
 
-def build(seed: int = 0, **options: Any) -> CHiGac:
+def build(seed: int = 0, **options: Any) -> CHiGacNetwork:
     torch.manual_seed(seed)
-    model = CHiGac(dataclasses.replace(SMALL, **options)).double()
+    model = CHiGacNetwork(dataclasses.replace(SMALL, **options)).double()
     with torch.no_grad():
         for parameter in model.encoder.parameters():
             parameter *= 2.0  # so that an untrained network tells points apart
@@ -110,7 +123,7 @@ def test_pioneers_of_training_and_of_the_loop_have_the_same_scores() -> None:
     encoded = model.encode(task.points, None)
     prefix = random_prefix(task.labels, task.n_clusters, 2, torch.Generator().manual_seed(1))
     sums = prefix.clusters.double() @ encoded.h
-    direction, _, _ = model._direction(encoded.h, prefix, sums)
+    direction, _, _ = direction_of_pioneers(model, encoded.h, prefix, sums)
     for b in range(len(task.points)):
         earlier = []
         for k in range(int(prefix.n_assigned[b]) + 1):
@@ -139,14 +152,14 @@ def test_the_second_score_of_a_pioneer_adds_to_the_first() -> None:
     points = task_of().points[:1]
     everybody = torch.ones(points.shape[:2], dtype=torch.bool)
     assert not build().encode(points, None).central.any()
-    model = build(central=True)
+    model = build(central=True, stop="empty", recentre=0)
     with torch.no_grad():
         encoded = model.encode(points, None)
         assert float(encoded.central.std()) > 0
         for j in (0, 7, 30):
             scores = torch.zeros_like(encoded.central)
             scores[0, j] = 100.0
-            loop = Loop(model, encoded._replace(central=scores), everybody, [0], 0, 20, True, 0)
+            loop = Loop(model, encoded._replace(central=scores), everybody, [0], 0, 20)
             assert loop.run()[0].steps[0].anchor == j
 
 
@@ -203,8 +216,9 @@ def test_nothing_but_stragglers_teaches_to_stop() -> None:
     prefix = random_prefix(task.labels, task.n_clusters, 2, torch.Generator().manual_seed(1))
     assert 0 < int(prefix.is_over.sum()) < 40
     generator = torch.Generator().manual_seed(2)
-    candidates = model.candidates(model.encode(task.points, None), prefix, generator)
-    bound = model.objectives(candidates._replace(of_pioneer=torch.zeros(40, 2)), prefix, generator)
+    candidates = next_clusters(model, model.encode(task.points, None), prefix, generator)
+    without = candidates._replace(of_pioneer=torch.zeros(40, 2))
+    bound = objectives(model, without, prefix, generator)
     assert torch.equal(bound[prefix.is_over], torch.zeros_like(bound[prefix.is_over]))
     assert bool((bound[~prefix.is_over] < 0).all())
     over = candidates.of_pioneer[prefix.is_over]
@@ -220,22 +234,22 @@ def everyone(points: Tensor) -> Tensor:
 
 def test_pioneers_start_the_steps_and_belong_to_their_clusters() -> None:
     points = task_of().points
-    for until_empty in (False, True):
-        for inference in build(3).infer(points, everyone(points), until_empty=until_empty, recentre=1):
+    for stop in ("learned", "empty"):
+        for inference in build(3, stop=stop, recentre=1).infer(points, everyone(points)):
             taken = torch.zeros(points.shape[1], dtype=torch.bool)
             for step in inference.steps:
                 assert step.anchor is not None
                 assert step.members[step.anchor]
                 assert not bool((step.members & taken).any())
                 taken |= step.members
-            if until_empty:
+            if stop == "empty":
                 assert bool(taken.all())
 
 
-def trained(**options: Any) -> CHiGac:
+def trained(**options: Any) -> CHiGacNetwork:
     """A small network after a hundred steps on three clear clusters."""
     torch.manual_seed(0)
-    model = CHiGac(dataclasses.replace(SMALL, width=16, n_coordinates=8, **options))
+    model = CHiGacNetwork(dataclasses.replace(SMALL, width=16, n_coordinates=8, **options))
     optimizer = torch.optim.Adam(model.parameters(), 5e-3)
     for step in range(150):
         task = task_of(n_sets=16, seed=step)
@@ -248,11 +262,18 @@ def trained(**options: Any) -> CHiGac:
 
 
 @pytest.fixture(scope="module")
-def network() -> CHiGac:
+def network() -> CHiGacNetwork:
     return trained()
 
 
-def test_draws_differ_among_each_other_and_not_from_seed_to_seed(network: CHiGac) -> None:
+def configured(network: CHiGacNetwork, **options: Any) -> CHiGacNetwork:
+    """The same network with other options of its configuration."""
+    other = copy.copy(network)
+    other.config = dataclasses.replace(network.config, **options)
+    return other
+
+
+def test_draws_differ_among_each_other_and_not_from_seed_to_seed(network: CHiGacNetwork) -> None:
     points = task_of(n_sets=2, seed=1000).points.float()
     one, same, other = (
         network.infer(points, everyone(points), seeds=seeds, n_draws=8) for seeds in ([1, 2], [1, 2], [3, 2])
@@ -264,7 +285,7 @@ def test_draws_differ_among_each_other_and_not_from_seed_to_seed(network: CHiGac
     assert len({tuple(draw.tolist()) for draw in one[0].draws}) > 1
 
 
-def test_draws_do_not_depend_on_the_neighbours_in_the_batch(network: CHiGac) -> None:
+def test_draws_do_not_depend_on_the_neighbours_in_the_batch(network: CHiGacNetwork) -> None:
     points = task_of(n_sets=2, seed=1000).points.float()
     padded = functional.pad(points, (0, 0, 0, 9), value=50.0)
     mask = torch.arange(padded.shape[1]) < torch.tensor([[36], [36]])
@@ -275,7 +296,7 @@ def test_draws_do_not_depend_on_the_neighbours_in_the_batch(network: CHiGac) -> 
         assert torch.equal(a, b[:36])
 
 
-def test_the_first_path_is_the_same_with_and_without_draws(network: CHiGac) -> None:
+def test_the_first_path_is_the_same_with_and_without_draws(network: CHiGacNetwork) -> None:
     points = task_of(n_sets=3, seed=1001).points.float()
     without = network.infer(points, everyone(points))
     with_draws = network.infer(points, everyone(points), n_draws=3)
@@ -284,16 +305,15 @@ def test_the_first_path_is_the_same_with_and_without_draws(network: CHiGac) -> N
         assert [step.anchor for step in a.steps] == [step.anchor for step in b.steps]
 
 
-def test_recentred_pioneers_are_in_the_middle_of_their_clusters(network: CHiGac) -> None:
+def test_recentred_pioneers_are_in_the_middle_of_their_clusters(network: CHiGacNetwork) -> None:
     """Nearer to the mean of the cluster they belong to, on average, than those that Eq 11 chose."""
     task = task_of(n_sets=40, seed=1004)
     points = task.points.float()
 
     def mean_distance(recentre: int) -> float:
         distances = []
-        for of_set, inference in zip(
-            points, network.infer(points, everyone(points), recentre=recentre), strict=True
-        ):
+        found = configured(network, recentre=recentre).infer(points, everyone(points))
+        for of_set, inference in zip(points, found, strict=True):
             for step in inference.steps:
                 if int(step.members.sum()) >= 5:
                     assert step.anchor is not None
@@ -305,11 +325,11 @@ def test_recentred_pioneers_are_in_the_middle_of_their_clusters(network: CHiGac)
 
 @pytest.mark.parametrize("says", [-torch.inf, torch.inf])
 def test_the_learned_stop_leaves_stragglers_to_the_clusters_that_want_them(
-    network: CHiGac, monkeypatch: pytest.MonkeyPatch, says: float
+    network: CHiGacNetwork, monkeypatch: pytest.MonkeyPatch, says: float
 ) -> None:
     """Who never says that nobody is a pioneer goes on to the end; who always does takes one step."""
     points = task_of(n_sets=10, seed=1002).points.float()
-    empty = network.infer(points, everyone(points), until_empty=True)
+    empty = configured(network, stop="empty").infer(points, everyone(points))
     prototypes = network.prototypes
 
     def decided(*means: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -327,7 +347,7 @@ def test_the_learned_stop_leaves_stragglers_to_the_clusters_that_want_them(
             assert torch.equal(a.labels, torch.zeros_like(a.labels))
 
 
-def test_a_cap_is_reported_and_every_point_labelled(network: CHiGac) -> None:
+def test_a_cap_is_reported_and_every_point_labelled(network: CHiGacNetwork) -> None:
     points = task_of(n_sets=20, seed=1003).points.float()
     inferences = network.infer(points, everyone(points), max_clusters=1, n_draws=2)
     assert any(inference.cap_reached for inference in inferences)
@@ -362,3 +382,116 @@ def test_only_iterative_inference_has_an_update() -> None:
     assert extra and all(name.startswith("update.") for name in extra)
     for strategy in STRATEGIES:
         assert names[strategy] - extra == names["ergodic"]
+
+
+# -- the estimator -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def weights(tiny_networks: Path) -> Path:
+    return tiny_networks / "tiny-chigac.safetensors"
+
+
+@pytest.fixture(scope="module")
+def close_pair() -> np.ndarray:
+    """Two clusters so close that one could doubt them, and a third far away; (120, 2)."""
+    rng = np.random.default_rng(5)
+    centres = np.repeat([[0.0, 0.0], [3.0, 0.0], [20.0, 5.0]], 40, axis=0)
+    return centres + rng.normal(size=(120, 2))
+
+
+@pytest.mark.parametrize("options", [{}, {"refine": None}, {"refine": "em"}])
+def test_pioneers_stand_for_the_clusters(weights: Path, close_pair: np.ndarray, options: Any) -> None:
+    estimator = cw.CHiGac(weights=weights, random_state=0, **options).fit(close_pair)
+    assert estimator.pioneers_.shape == (estimator.n_clusters_,)
+    np.testing.assert_array_equal(estimator.labels_[estimator.pioneers_], np.arange(estimator.n_clusters_))
+    started = [step.anchor for step in estimator.steps_]
+    for label, pioneer in enumerate(estimator.pioneers_):
+        of_cluster = [row for row in started if estimator.labels_[row] == label]
+        if of_cluster:
+            assert pioneer == of_cluster[0]
+        else:
+            rows = np.flatnonzero(estimator.labels_ == label)
+            centred = close_pair[rows] - estimator.means_[label]
+            squares = np.linalg.solve(estimator.covariances_[label], centred.T).T * centred
+            assert pioneer == rows[squares.sum(axis=1).argmin()]
+
+
+def test_pioneers_do_not_depend_on_the_order_of_the_rows(weights: Path, close_pair: np.ndarray) -> None:
+    order = np.random.default_rng(2).permutation(len(close_pair))
+    one = cw.CHiGac(weights=weights, random_state=0).fit(close_pair)
+    other = cw.CHiGac(weights=weights, random_state=0).fit(close_pair[order])
+    assert set(order[other.pioneers_]) == set(one.pioneers_)
+
+
+def test_pioneers_among_rows_that_the_network_did_not_see(weights: Path) -> None:
+    """A cluster without a row among those shown has a pioneer all the same."""
+    labels = np.array([0, 1, 0, 1, 2, 2])
+    found = _pioneers(labels, np.array([3, 2, 0]), np.array([5.0, 4.0, 3.0, 2.0, 0.9, 0.8]))
+    np.testing.assert_array_equal(found, [2, 3, 5])
+    points = cw.datasets.load_demo()[0]
+    estimator = cw.CHiGac(weights=weights, random_state=0, max_network_points=50).fit(points)
+    np.testing.assert_array_equal(estimator.labels_[estimator.pioneers_], np.arange(estimator.n_clusters_))
+
+
+def test_the_posterior_is_about_what_is_doubtful(weights: Path, close_pair: np.ndarray) -> None:
+    posterior = cw.CHiGac(weights=weights, random_state=0).fit(close_pair).k_posterior_
+    assert sum(posterior.values()) == pytest.approx(1.0)
+    assert posterior.get(2, 0.0) + posterior.get(3, 0.0) > 0.8
+
+
+def test_samples_agree_with_the_posterior(weights: Path, close_pair: np.ndarray) -> None:
+    estimator = cw.CHiGac(weights=weights, random_state=0).fit(close_pair)
+    samples = estimator.sample_partitions(200)
+    # Drawn memberships may leave a cluster of a few rows empty, so this is a comparison, not an equality.
+    for k, probability in estimator.k_posterior_.items():
+        if probability > 0.05:
+            assert abs(samples.k_posterior.get(k, 0.0) - probability) < 0.25
+    assert adjusted_rand_score(samples.consensus().labels, estimator.labels_) > 0.5
+
+
+def test_without_refining_the_posterior_is_that_of_the_draws(weights: Path, close_pair: np.ndarray) -> None:
+    estimator = cw.CHiGac(weights=weights, random_state=0, refine=None).fit(close_pair)
+    posterior = estimator.k_posterior_
+    assert sum(posterior.values()) == pytest.approx(1.0)
+    shares = np.array(list(posterior.values())) * 20
+    np.testing.assert_allclose(shares, shares.round(), atol=1e-9)  # 20 drawn paths
+
+
+def test_more_paths_do_not_lose_the_best(weights: Path, close_pair: np.ndarray) -> None:
+    """The likeliest path is among the candidates whatever else is drawn."""
+    one = cw.CHiGac(weights=weights, random_state=0).fit(close_pair)
+    many = cw.CHiGac(weights=weights, random_state=0, n_draws=10).fit(close_pair)
+    np.testing.assert_array_equal(one.network_labels_, many.network_labels_)
+
+
+def test_draws_are_averaged() -> None:
+    """On clusters that lie in each other, where the paths drawn on all rows disagree."""
+    rng = np.random.default_rng(2)
+    points = np.array([[0.0, 0.0], [2.5, 0.0], [0.0, 9.0]])[rng.integers(3, size=300)]
+    points += rng.normal(size=points.shape)
+    estimator = cw.CHiGac(random_state=0, n_draws=20, max_network_points=256).fit(points)
+    of_the_answer = estimator._clusters.memberships(estimator._space.apply(points))
+    assert abs(estimator.membership_ - of_the_answer).max() > 0.001
+    np.testing.assert_allclose(estimator.membership_.sum(axis=1), 1, rtol=1e-12)
+    np.testing.assert_array_equal(estimator.membership_.argmax(axis=1), estimator.labels_)
+    np.testing.assert_array_equal(estimator.predict(points), estimator.labels_)
+    (many, _) = clone(estimator).fit_predict_many([points, points[:50]])
+    np.testing.assert_array_equal(many, estimator.labels_)
+    arrived = pickle.loads(pickle.dumps(estimator))
+    np.testing.assert_array_equal(arrived.predict_proba(points + 0.1), estimator.predict_proba(points + 0.1))
+    order = rng.permutation(len(points))
+    shuffled = clone(estimator).fit(points[order])
+    np.testing.assert_array_equal(shuffled.labels_, canonical_labels(estimator.labels_[order]))
+    columns = estimator.labels_[order][
+        [np.argmax(shuffled.labels_ == k) for k in range(shuffled.n_clusters_)]
+    ]
+    np.testing.assert_array_equal(shuffled.membership_, estimator.membership_[order][:, columns])
+
+
+def test_the_posterior_over_k_is_about_the_mixtures_that_are_averaged(
+    weights: Path, close_pair: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    estimator = cw.CHiGac(weights=weights, random_state=0, n_draws=5).fit(close_pair)
+    monkeypatch.setattr(cw.CHiGac, "_pipeline", None)  # no further paths
+    assert set(estimator.k_posterior_) == {m.n_clusters for m in estimator._assigner.beliefs.clusters}

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Bernoulli, Independent, Normal, kl_divergence
 
-from clusterwise.papers.chigac_inference import (
+from clusterwise.papers.chigac.bound import (
     SIGMA_0,
     STRATEGIES,
     TAU,

@@ -1,25 +1,25 @@
 """Cluster-wise Hierarchical Generative Model (Liu, Wang & Jing, CVPR 2021): pioneer, cluster vector, members.
 
-An encoder runs once per data set. Step k of the cluster-wise loop (``chigac_loop``) then draws a pioneer I
+An encoder runs once per data set. Step k of the cluster-wise loop (``generation``) then draws a pioneer I
 among the unassigned points S_k, a cluster vector z given the pioneer, and the membership h_i of every point
 given both, until no point is left. The paper raises a bound on log p(C_k | C_1:k-1, S_k) (Eq 8), by one of
-five strategies (``chigac_inference``):
+five strategies (``bound``):
 
     E_q(z) [log p(h | z)] - KL(q(z), p(z)) - KL(q(I), p(I))
 
-What ``CHiGac.loss`` raises is this and, with ``hybrid``, log p(h | z) at a draw of the prior, and the last
-term is weighted by how easy a cluster is (6): an objective for training, no bound any more.
+What ``CHiGacNetwork.loss`` raises is this and, with ``hybrid``, log p(h | z) at a draw of the prior, and the
+last term is weighted by how easy a cluster is (6): an objective for training, no bound any more.
 
 ==================  ====================================================  ========================
 symbol              meaning                                               here
 ==================  ====================================================  ========================
-h_i (of a network)  encoding of a point in the context of the set         ``CHiGac.encode``
-e_i                 its representation on the unit sphere in R^D1         ``Encoded.sphere``
-m^k, s_j            prototype of step k, scores of pioneers (Eq 11)       ``CHiGac.prototypes``
-p(z | S_I)          prior of the cluster vector (Eq 12)                   ``CHiGac.prior``
+h_i (of a network)  encoding of a point in the context of the set         ``encode``
+e_i                 its representation on the unit sphere in R^D1         ``Representations.sphere``
+m^k, s_j            prototype of step k, scores of pioneers (Eq 11)       ``prototypes``
+p(z | S_I)          prior of the cluster vector (Eq 12)                   ``prior``
 p(h_i | z, S_I)     decoder (Eq 13)                                       ``Scene.logits``
 q(I)                pioneers among the members: central ones              ``central_scores``
-q(z | h)            encoder (Eq 14)                                       ``CHiGac.posterior``
+q(z | h)            encoder (Eq 14)                                       ``posterior``
 ==================  ====================================================  ========================
 
 Corrections of the paper and readings of ours.
@@ -42,34 +42,37 @@ Corrections of the paper and readings of ours.
     are easy to name and lead to worse clusters. Here q(I) has no parameters and prefers central members. The
     likeliest pioneer still tends to the rim: Eq 11 scores points by one direction, and the maximum along a
     direction is an extreme point. So a network of each point's encoding adds a second score, for how central
-    it is (``central``), and a cluster is generated again from its most central member (``chigac_loop``).
+    it is (``central``), and a cluster is generated again from its most central member (``generation``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from numbers import Integral
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple
 
+import numpy as np
 import torch
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.nn import functional
 
+from clusterwise.gaussian.clusters import Clusters
+from clusterwise.gaussian.sorted_rows import in_input_order
 from clusterwise.nn.attention import MultiheadAttentionBlock
 from clusterwise.nn.encoder import SetEncoder
-from clusterwise.papers.chigac_inference import TAU, Gaussian, Scene, Strategy, log_likelihood, objective
-from clusterwise.papers.chigac_loop import Loop
-from clusterwise.papers.chigac_states import Prefix, random_prefix
+from clusterwise.papers.chigac.bound import Gaussian, Scene, Strategy
+from clusterwise.papers.chigac.generation import Loop
+from clusterwise.papers.chigac.prefixes import masked_mean, next_clusters, objectives, random_prefix
+from clusterwise.papers.estimator import AmortizedClusterer, RefineOption
 from clusterwise.papers.model import AmortizedModel, Inference, TrainingTask
+from clusterwise.pretrained import Weights
 
-__all__ = ["CHiGac", "CHiGacConfig", "Candidates", "Context", "Encoded"]
+__all__ = ["CHiGac", "CHiGacConfig", "CHiGacNetwork", "Context", "Representations"]
 
-# Temperature of the Gumbel-Softmax that draws pioneers in training.
-GUMBEL_TEMPERATURE = 0.5
-# How much pioneers are central members: at twice the usual squared distance the chance is exp(-2) as large.
-CENTRALITY = 2.0
-# How much pioneers of easy clusters are preferred: a power of their likelihood.
-EASE = 0.2
 # Weight of the printed second term of Eq 11, which pushes prototypes apart.
 SEPARATION_WEIGHT = 0.01
 
@@ -93,9 +96,14 @@ class CHiGacConfig:
     n_states: int = 4  # pioneers that a training step looks at, per data set
     hybrid: bool = True  # also score memberships given a draw of the prior, as at test time
     central: bool = False  # whether pioneers have a second score besides Eq 11: how central they are
+    # When to stop: when the network says that only stragglers are left, which then join the cluster of their
+    # largest membership; or when no point is left, as printed.
+    stop: Literal["learned", "empty"] = "learned"
+    # How often a cluster is generated again from its most central member; 0 as printed.
+    recentre: int = field(default=5, metadata={"least": 0})
 
 
-class Encoded(NamedTuple):
+class Representations(NamedTuple):
     """A data set as the loop sees it."""
 
     h: Tensor  # (R, N, width)
@@ -114,16 +122,7 @@ class Context(NamedTuple):
     offset: Tensor  # (R, N)
 
 
-class Candidates(NamedTuple):
-    """S clusters that may come next in each of R data sets, with a pioneer drawn in each."""
-
-    scene: Scene
-    psi: Gaussian  # (R, S, D), psi_0
-    of_pioneer: Tensor  # (R, S), - KL(q(I), p(I))
-    regularizer: Tensor  # (), the mean of the second term of Eq 11 as printed, times tau
-
-
-class CHiGac(AmortizedModel):
+class CHiGacNetwork(AmortizedModel):
     """Pioneer selection, prior, decoder, encoder, and the bound on the likelihood of a cluster."""
 
     method = "chigac"
@@ -172,15 +171,15 @@ class CHiGac(AmortizedModel):
         if config.inference == "iterative":
             self.update = perceptron(4 * d, 2 * d)
 
-    def encode(self, points: Tensor, mask: Tensor | None) -> Encoded:
+    def encode(self, points: Tensor, mask: Tensor | None) -> Representations:
         """Encode (R, N, n_features) points once; all steps of the loop read it."""
         h = self.encoder(points, mask)
         raw = self.to_sphere(h)
         # Points share most of what an encoder says of them; cosines should see how they differ.
         everyone = torch.ones_like(h[..., 0], dtype=torch.bool) if mask is None else mask
-        sphere, pioneering = (raw - _mean(raw, everyone).unsqueeze(1)).chunk(2, dim=-1)
+        sphere, pioneering = (raw - masked_mean(raw, everyone).unsqueeze(1)).chunk(2, dim=-1)
         central = torch.zeros_like(h[..., 0]) if self.central is None else self.central(h).squeeze(-1)
-        return Encoded(
+        return Representations(
             h, functional.normalize(sphere, dim=-1), functional.normalize(pioneering, dim=-1), central
         )
 
@@ -220,7 +219,7 @@ class CHiGac(AmortizedModel):
 
     # -- phi -------------------------------------------------------------------------------------
 
-    def posterior(self, encoded: Encoded, members: Tensor, w_pioneer: Tensor) -> Gaussian:
+    def posterior(self, encoded: Representations, members: Tensor, w_pioneer: Tensor) -> Gaussian:
         """q(z | h, S_I) of Eq 14 for clusters with ``members`` (R, S, N).
 
         The pioneer's context ``w_pioneer`` (R, S, width) comes from V_1 .. V_k-1 and U_k; here it attends to
@@ -242,76 +241,16 @@ class CHiGac(AmortizedModel):
         by_mean, by_b = raw.chunk(2, dim=-1)
         return Gaussian(psi.mean + 0.1 * by_mean, psi.b + 0.1 * by_b)
 
-    # -- training --------------------------------------------------------------------------------
+    # -- training and inference ------------------------------------------------------------------
 
     def loss(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
         """The negative objective per point at random states of the loop."""
         encoded = self.encode(task.points, None)
         prefix = random_prefix(task.labels, task.n_clusters, self.config.n_states, generator)
-        candidates = self.candidates(encoded, prefix, generator)
-        value = self.objectives(candidates, prefix, generator)
+        candidates = next_clusters(self, encoded, prefix, generator)
+        value = objectives(self, candidates, prefix, generator)
         n_points = task.points.shape[1]
         return -value.mean() / n_points + SEPARATION_WEIGHT * candidates.regularizer
-
-    def objectives(self, candidates: Candidates, prefix: Prefix, generator: torch.Generator) -> Tensor:
-        """What is raised for each of the candidates, (R, S), as the strategy prescribes."""
-        config, scene, psi = self.config, candidates.scene, candidates.psi
-        n_states = prefix.members.shape[1]
-        shape = (config.n_inner_steps + 2, *psi.mean.shape)
-        noise = torch.randn(shape, generator=generator, dtype=psi.mean.dtype).to(psi.mean.device)
-        update = self.learned_update if config.inference == "iterative" else None
-        bound = objective(config.inference, scene, psi, noise[:-1], config.inner_rate, update)
-        bound = bound * ~prefix.is_over.unsqueeze(1)
-        generated = log_likelihood(scene, scene.prior.at(noise[-1]))
-        # The order of clusters is latent too: among the candidates, easy ones are the likelier next.
-        ease = n_states * torch.softmax(EASE * generated.detach(), dim=1)
-        if config.hybrid:
-            bound = bound + generated
-        return bound + ease * candidates.of_pioneer
-
-    def candidates(self, encoded: Encoded, prefix: Prefix, generator: torch.Generator) -> Candidates:
-        """Draw a pioneer in each cluster that may come next, and say what follows from it."""
-        h, members = encoded.h, prefix.members.to(encoded.h.dtype)
-        sums = prefix.clusters.to(h.dtype) @ h  # (R, K, width), in the order of assignment
-        direction, nobody, regularizer = self._direction(h, prefix, sums)
-        scores = (encoded.pioneering @ direction.unsqueeze(-1)).squeeze(-1) / TAU + encoded.central
-        scores = scores.masked_fill(~prefix.left, NEVER)
-        log_p = torch.log_softmax(torch.cat([scores, nobody.unsqueeze(1)], dim=1), dim=1)  # (R, N + 1)
-
-        own_scores = central_scores(h, members)
-        log_q = torch.log_softmax(own_scores, dim=-1)
-        of_pioneer = (torch.exp(log_q) * members * (log_p[:, None, :-1] - log_q)).sum(-1)
-        # Where only stragglers are left, the one thing to learn is that nobody is a pioneer.
-        of_pioneer = torch.where(prefix.is_over.unsqueeze(1), log_p[:, -1:], of_pioneer)
-
-        hard, pioneer = _gumbel_softmax(own_scores, generator)
-        context = self.context(h, prefix.assigned_sums(sums), prefix.sizes, prefix.left)
-        prior, w = self.prior(h, context, pioneer @ h, pioneer @ encoded.sphere)
-        counts = prefix.left.unsqueeze(1) & ~hard.bool() & ~prefix.is_over[:, None, None]
-        scene = self.scene(encoded.sphere, context, prior, members, counts.to(h.dtype))
-        return Candidates(scene, self.posterior(encoded, members, w), of_pioneer, regularizer)
-
-    def _direction(self, h: Tensor, prefix: Prefix, sums: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """m^k minus the mean of the earlier prototypes (R, D); the score of nobody (R,); the regularizer."""
-        sizes = prefix.clusters.sum(-1, keepdim=True).to(h.dtype)
-        zero = torch.zeros_like(sums[:, :1])
-        before = torch.cat([zero, sums.cumsum(1)], dim=1)  # (R, K + 1, width)
-        n_before = torch.cat([zero[..., :1], sizes.cumsum(1)], dim=1)
-        left = before[:, -1:] - before
-        n_left = n_before[:, -1:] - n_before
-        # The state itself, with its stragglers, replaces the clean one.
-        here = functional.one_hot(prefix.n_assigned, before.shape[1]).unsqueeze(-1).to(h.dtype)
-        mean_assigned = before / n_before.clamp(min=1)
-        mean_left = left / n_left.clamp(min=1)
-        mean_assigned = mean_assigned + here * (_mean(h, ~prefix.left).unsqueeze(1) - mean_assigned)
-        mean_left = mean_left + here * (_mean(h, prefix.left).unsqueeze(1) - mean_left)
-        prototypes, nobody = self.prototypes(mean_assigned, mean_left)
-        own = (here * prototypes).sum(1)
-        earlier = torch.arange(before.shape[1], device=h.device) < prefix.n_assigned.unsqueeze(1)
-        others = _mean(prototypes, earlier)
-        return own - others, (here.squeeze(-1) * nobody).sum(1), (own * others).sum(-1).mean()
-
-    # -- inference -------------------------------------------------------------------------------
 
     @torch.inference_mode()
     def infer(
@@ -321,48 +260,105 @@ class CHiGac(AmortizedModel):
         seeds: Sequence[int] | None = None,
         max_clusters: int = 100,
         n_draws: int = 0,
-        until_empty: bool = False,
-        recentre: int = 2,
     ) -> list[Inference]:
-        """Partition B data sets; one path takes likely pioneers and mean vectors, ``n_draws`` more draw both.
-
-        ``until_empty`` opens clusters until no point is left, as printed; otherwise the network may say that
-        only stragglers are, which then join the cluster that wanted them most. ``recentre`` says how often a
-        cluster is generated again from its most central member; 0 as printed.
-        """
+        """Partitions of B data sets: one path takes likely pioneers and mean vectors, others draw both."""
         encoded = self.encode(points, None if bool(mask.all()) else mask)
         seeds = seeds or [0] * len(points)
-        loop = Loop(self, encoded, mask, seeds, n_draws, max_clusters, until_empty, recentre)
-        return loop.run()
+        return Loop(self, encoded, mask, seeds, n_draws, max_clusters).run()
 
 
-# Log of "never": finite, so that no gradient is NaN.
-NEVER = -1e4
+# -- estimator ---------------------------------------------------------------------------------------
 
 
-def _mean(values: Tensor, mask: Tensor) -> Tensor:
-    """Mean of values (R, N, .) where mask (R, N) is true; zero where it never is."""
-    weights = mask.to(values.dtype)
-    return (weights.unsqueeze(1) @ values).squeeze(1) / weights.sum(1, keepdim=True).clamp(min=1)
+class CHiGac(AmortizedClusterer):
+    """CHiGac (Liu, Wang & Jing 2021): clusters grow from representative rows, the pioneers; k is found.
 
+    A trained encoder looks at the whole data set once. Clusters are then generated one by one: a
+    pioneer is chosen among the remaining rows, a latent vector of its cluster follows from it, and
+    together they decide which rows belong to the cluster. All three are random variables of a trained
+    model, so that further draws say how sure the answer is. ``refine`` says what happens to this partition.
 
-@torch.no_grad()
-def central_scores(h: Tensor, members: Tensor) -> Tensor:
-    """Scores of q(I), (R, S, N): the nearer to the mean of the ``members`` (R, S, N) in h, the higher.
+    Parameters
+    ----------
+    n_draws : int
+        Further paths with drawn pioneers and cluster vectors (L in the paper); the best of all is the answer,
+        and memberships are averages over what all of them lead to (Eq 10 in the paper). 0 takes the likeliest
+        path alone, which is quick; ``k_posterior_`` then draws 20 by itself. With ``refine=None`` only
+        ``k_posterior_`` draws.
+    weights, refine, projection, scaling, max_clusters, max_network_points, random_state, verbose, device
+        As for :class:`AMCP`; ``weights=None`` stands for "chigac-2d".
 
-    Squared distances are in units of the cluster's own mean one; points of other clusters are never drawn.
+    Attributes
+    ----------
+    pioneers_ : ndarray of shape (K,)
+        A row that stands for each cluster of ``labels_``: the pioneer that started it. Where refining left a
+        cluster several pioneers it is the first of them, where it left none the row nearest to the
+        cluster's mean in units of its spread.
+    steps_ : tuple of ClusteringStep
+        The steps of the likeliest path in their order. ``anchor`` is the pioneer.
+    labels_, n_clusters_, membership_, probabilities_, outlier_scores_, k_posterior_, means_, covariances_, \
+proportions_, network_labels_, weights_name_, cap_reached_, n_network_points_
+        As for :class:`AMCP`.
+
+    Examples
+    --------
+    >>> import clusterwise as cw
+    >>> X, y = cw.datasets.load_demo()
+    >>> est = cw.CHiGac(random_state=0).fit(X)
+    >>> int(est.n_clusters_)
+    7
+    >>> bool((est.labels_[est.pioneers_] == range(7)).all())
+    True
     """
-    sizes = members.sum(-1, keepdim=True).clamp(min=1)
-    means = members @ h / sizes
-    apart = torch.cdist(means, h).square()  # (R, S, N)
-    spread = (members * apart).sum(-1, keepdim=True) / sizes
-    return (-CENTRALITY * apart / spread.clamp(min=1e-9)).masked_fill(members == 0, NEVER)
+
+    _clusters: Clusters
+    _method = "chigac"
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **AmortizedClusterer._parameter_constraints,
+        "n_draws": [Interval(Integral, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        *,
+        n_draws: int = 0,
+        weights: str | Path | Weights | None = None,
+        refine: RefineOption | None = "auto",
+        projection: Literal["pca"] | None = None,
+        scaling: Literal["joint", "feature"] = "joint",
+        max_clusters: int = 100,
+        max_network_points: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        device: str = "cpu",
+    ) -> None:
+        self.n_draws = n_draws
+        super().__init__(
+            weights=weights,
+            refine=refine,
+            projection=projection,
+            scaling=scaling,
+            max_clusters=max_clusters,
+            max_network_points=max_network_points,
+            random_state=random_state,
+            verbose=verbose,
+            device=device,
+        )
+
+    @property
+    def pioneers_(self) -> np.ndarray:
+        """A row for each cluster, (K,)."""
+        check_is_fitted(self)
+        anchors = np.array([step.anchor for step in self.steps_], dtype=np.int64)
+        clusters, order = self._clusters, self._prepared.order
+        distances = clusters.prior.squared_distances(self._prepared.features, clusters.posterior)
+        own = in_input_order(distances, order)[np.arange(len(order)), self.labels_]
+        return _pioneers(self.labels_, anchors, own)
 
 
-def _gumbel_softmax(scores: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw one point by scores (..., N): one-hot, and the same with the gradient of a soft choice."""
-    uniform = torch.rand(scores.shape, generator=generator, dtype=scores.dtype).to(scores.device)
-    gumbel = -torch.log(-torch.log(uniform + 1e-9) + 1e-9)
-    soft = torch.softmax((scores + gumbel) / GUMBEL_TEMPERATURE, dim=-1)
-    hard = torch.zeros_like(soft).scatter_(-1, soft.argmax(-1, keepdim=True), 1.0)
-    return hard, hard + soft - soft.detach()
+def _pioneers(labels: np.ndarray, candidates: np.ndarray, distances: np.ndarray) -> np.ndarray:
+    """One row for each cluster (K,): its first candidate, or else its most typical row."""
+    by_distance = np.argsort(distances, kind="stable")
+    rows = np.concatenate([candidates, by_distance])
+    pioneers: np.ndarray = rows[np.unique(labels[rows], return_index=True)[1]]
+    return pioneers

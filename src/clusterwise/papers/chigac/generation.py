@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from clusterwise.papers.chigac_inference import TAU
+from clusterwise.papers.chigac.bound import TAU
 from clusterwise.papers.model import Inference, Step
 from clusterwise.papers.paths import compact_labels, drawn_points
 
 if TYPE_CHECKING:
-    from clusterwise.papers.chigac import CHiGac, Context, Encoded
+    from clusterwise.papers.chigac.chigac import CHiGacNetwork, Context, Representations
 
 __all__ = ["Loop"]
 
@@ -66,17 +66,14 @@ class Loop:
 
     def __init__(
         self,
-        model: CHiGac,
-        encoded: Encoded,
+        model: CHiGacNetwork,
+        encoded: Representations,
         mask: Tensor,
         seeds: Sequence[int],
         n_draws: int,
         max_clusters: int,
-        until_empty: bool,
-        recentre: int,
     ) -> None:
         self.model, self.max_clusters = model, max_clusters
-        self.until_empty, self.recentre = until_empty, recentre
         self.encoded, self.present = encoded, mask
         self.n_paths = 1 + n_draws
         # Each data set draws from its own generator, once in every step, whoever its neighbours are.
@@ -92,16 +89,16 @@ class Loop:
         for k in range(self.max_clusters):
             choice, is_over = self._choose(paths, k)
             if bool(is_over.any()):  # only stragglers are left
-                paths, choice = self._settle(paths, is_over), choice.select(~is_over)
+                paths, choice = self._end(paths, is_over), choice.select(~is_over)
             if len(paths.row) > 0:
                 paths = self._grow(paths, choice, k)
                 is_empty = ~paths.left.any(1)
                 if bool(is_empty.any()):
-                    paths = self._settle(paths, is_empty)
+                    paths = self._end(paths, is_empty)
             if len(paths.row) == 0:
                 break
         capped = {row // self.n_paths for row in paths.row.tolist() if row % self.n_paths == 0}
-        self._settle(paths, torch.ones_like(paths.row, dtype=torch.bool))
+        self._end(paths, torch.ones_like(paths.row, dtype=torch.bool))
         return [self._inference(b, b in capped) for b in range(len(self.present))]
 
     def _start(self) -> _Paths:
@@ -134,7 +131,7 @@ class Loop:
         direction = (prototypes - paths.prototypes / max(k, 1)) / TAU
         scores = (paths.pioneering @ direction.unsqueeze(-1)).squeeze(-1) + paths.central
         scores = scores.masked_fill(~paths.left, -torch.inf)
-        if k == 0 or self.until_empty:
+        if k == 0 or self.model.config.stop == "empty":
             nobody = torch.full_like(nobody, -torch.inf)
         # The likeliest path is over if more likely than not nobody is a pioneer.
         is_over = nobody > torch.logsumexp(scores, dim=1)
@@ -169,7 +166,7 @@ class Loop:
         h, left = paths.h, paths.left
         context = self.model.context(h, paths.sums, paths.sizes, left)
         logits, joins = self._members(paths, context, choice)
-        for _ in range(self.recentre):
+        for _ in range(self.model.config.recentre):
             choice = choice._replace(pioneers=_central(paths.sphere, joins, choice.pioneers))
             logits, joins = self._members(paths, context, choice)
         self._record(paths.row, joins, torch.sigmoid(logits) * left, choice.pioneers)
@@ -210,7 +207,7 @@ class Loop:
                 step = Step(members[position], probabilities[position], int(pioneers[position]))
                 self.steps[row // self.n_paths].append(step)
 
-    def _settle(self, paths: _Paths, over: Tensor) -> _Paths:
+    def _end(self, paths: _Paths, over: Tensor) -> _Paths:
         """Store the columns of paths that are over, and return the others.
 
         What is left joins the cluster that wanted it most.

@@ -1,0 +1,96 @@
+"""The passes of DAC over many data sets and paths: each takes a cluster, until no point is left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from clusterwise.papers.model import Inference, Step
+
+if TYPE_CHECKING:
+    from clusterwise.papers.dac.dac import DACNetwork
+
+__all__ = ["Trace", "path_seeds", "run_passes"]
+
+
+def run_passes(
+    network: DACNetwork, points: Tensor, traces: list[Trace], max_clusters: int
+) -> list[Inference]:
+    """What is found in each of B data sets (B, N, d) by passes until no point is left."""
+    for _ in range(max_clusters):
+        active = [b for b, trace in enumerate(traces) if trace.left.any()]
+        if not active:
+            break
+        _run_pass(network, points, [traces[b] for b in active], active)
+    return [trace.finish(points[b]) for b, trace in enumerate(traces)]
+
+
+def _run_pass(network: DACNetwork, points: Tensor, traces: list[Trace], active: list[int]) -> None:
+    """Run one pass over the points that are left, gathered so that taken points cost nothing."""
+    left = [trace.left.nonzero().squeeze(1) for trace in traces]
+    gathered = nn.utils.rnn.pad_sequence(
+        [points[b, index] for b, index in zip(active, left, strict=True)], batch_first=True
+    )
+    sizes = torch.tensor([len(index) for index in left], device=points.device)
+    mask = torch.arange(gathered.shape[1], device=points.device) < sizes[:, None]
+    h_x, anchors, sets = network.encode(gathered, mask), None, list(range(len(traces)))
+    if network.anchor is not None:
+        drawn = [trace.draw_anchors(len(index)) for trace, index in zip(traces, left, strict=True)]
+        sets = [row for row, own in enumerate(drawn) for _ in own]  # of each anchor
+        anchors = torch.tensor([anchor for own in drawn for anchor in own], device=points.device)
+        if len(sets) > len(traces):
+            h_x, mask = h_x[sets], mask[sets]
+    probabilities = torch.sigmoid(network.decode(h_x, mask, anchors).logits)
+    errors = (torch.minimum(probabilities, 1 - probabilities) * mask).sum(1).tolist()
+    for row, (trace, index) in enumerate(zip(traces, left, strict=True)):
+        best = min((one for one, of in enumerate(sets) if of == row), key=errors.__getitem__)
+        anchor = None if anchors is None else int(anchors[best])
+        trace.take(probabilities[best, : len(index)], index, anchor)
+
+
+def path_seeds(seed: int, n_paths: int) -> list[int]:
+    """The seed itself, and one for each of the other paths."""
+    generator = torch.Generator().manual_seed(seed)
+    return [seed, *torch.randint(2**31 - 1, (n_paths - 1,), generator=generator).tolist()]
+
+
+class Trace:
+    """The filtering of one data set so far."""
+
+    def __init__(self, mask: Tensor, seed: int, n_anchors: int) -> None:
+        self.left, self.n_anchors = mask.clone(), n_anchors
+        self.generator = torch.Generator().manual_seed(seed)
+        self.steps: list[Step] = []
+
+    def draw_anchors(self, n_left: int) -> list[int]:
+        """Draw from the points that are left, uniformly, by the data set's own generator."""
+        shape = (min(self.n_anchors, n_left),)
+        anchors: list[int] = torch.randint(n_left, shape, generator=self.generator).tolist()
+        return anchors
+
+    def take(self, probabilities: Tensor, index: Tensor, anchor: int | None) -> None:
+        """Give the points at ``index`` with a probability above 0.5 to the next cluster."""
+        joins = probabilities > 0.5
+        if anchor is not None:
+            joins[anchor] = True
+        elif not joins.any():
+            joins = probabilities >= 0.5 * probabilities.max()
+        members = torch.zeros_like(self.left)
+        members[index[joins]] = True
+        everyone = probabilities.new_zeros(len(self.left))
+        everyone[index] = probabilities
+        self.left &= ~members
+        self.steps.append(Step(members, everyone, None if anchor is None else int(index[anchor])))
+
+    def finish(self, points: Tensor) -> Inference:
+        """Label every point; what a cap left over joins the cluster with the nearest mean."""
+        labels = torch.zeros(len(self.left), dtype=torch.int64, device=self.left.device)
+        for k, step in enumerate(self.steps):
+            labels[step.members] = k
+        cap_reached = bool(self.left.any())
+        if cap_reached:
+            centres = torch.stack([points[step.members].mean(0) for step in self.steps])
+            labels[self.left] = torch.cdist(points[self.left], centres).argmin(1)
+        return Inference(labels, tuple(self.steps), cap_reached=cap_reached)
