@@ -66,7 +66,7 @@ def test_other_loops_are_the_networks_own() -> None:
     for name in (*ORDERS, AS_PRINTED):
         assert options_of(name)["refine"] is None
         assert options_of(name)["max_network_points"] >= 10_000
-    assert options_of(AS_PRINTED)["stop"] == "empty"
+    assert options_of(AS_PRINTED)["network"]["stop"] == "empty"
 
 
 @pytest.fixture(scope="module")
