@@ -56,7 +56,7 @@ __all__ = [
 @dataclass_transform(kw_only_default=True, eq_default=False)
 @dataclass(kw_only=True, eq=False)
 class _Sentence:
-    """What was found, and what to do about it in Python; subclasses are dataclasses."""
+    """A sentence about what was found and what to do about it in Python; subclasses are dataclasses."""
 
     template: ClassVar[str]  # of what was found; {0} is the error or warning with its fields
     remedy: str = ""
@@ -66,7 +66,7 @@ class _Sentence:
         dataclass(kw_only=True, eq=False)(cls)
 
     def finding(self) -> str:
-        """What was found, without a full stop."""
+        """The part about what was found, without a full stop."""
         return self.template.format(self)
 
     def __str__(self) -> str:

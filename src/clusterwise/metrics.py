@@ -1,4 +1,4 @@
-"""How good a partition is: what scikit-learn lacks."""
+"""Measures of a partition that scikit-learn lacks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _two_labelings(y: ArrayLike, labels: ArrayLike) -> tuple[NDArray[np.int64], 
 
 
 def matched_accuracy(y: ArrayLike, labels: ArrayLike) -> float:
-    """Return the share of points that are right under the best one-to-one matching of clusters to classes.
+    """The share of points that are right under the best one-to-one matching of clusters to classes.
 
     The table of classes and clusters may be rectangular: with more clusters than classes, the
     points of clusters without a partner count as wrong, and the other way round. It is kept
@@ -51,7 +51,7 @@ def matched_accuracy(y: ArrayLike, labels: ArrayLike) -> float:
 
 
 def matched_points(y: ArrayLike, labels: ArrayLike) -> NDArray[np.bool_]:
-    """Return which points are right, (n,), under the matching of :func:`matched_accuracy`.
+    """Which points are right, (n,), under the matching of :func:`matched_accuracy`.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def matched_points(y: ArrayLike, labels: ArrayLike) -> NDArray[np.bool_]:
 
 
 def k_error(y: ArrayLike, labels: ArrayLike) -> int:
-    """Return the absolute difference of the numbers of classes and clusters.
+    """The absolute difference of the numbers of classes and clusters.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def k_error(y: ArrayLike, labels: ArrayLike) -> int:
 
 
 def nmi(y: ArrayLike, labels: ArrayLike, average: Literal["geometric", "arithmetic"] = "geometric") -> float:
-    """Return the mutual information of classes and clusters over the mean of their entropies.
+    """The mutual information of classes and clusters over the mean of their entropies.
 
     The papers on amortized clustering divide by the geometric mean, scikit-learn by default by
     the arithmetic one; say which one you report.
@@ -116,7 +116,7 @@ def _unit_rows(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
 def davies_bouldin(
     X: ArrayLike, labels: ArrayLike, metric: Literal["cosine", "euclidean"] = "cosine"
 ) -> float:
-    """Return the Davies-Bouldin index: mean over clusters of the worst (a_k + a_j) / d(c_k, c_j).
+    """The Davies-Bouldin index: mean over clusters of the worst (a_k + a_j) / d(c_k, c_j).
 
     a_k is the mean distance of a cluster's points to its mean c_k. Smaller is better. Both
     distances are of the kind that ``metric`` names; the cosine distance is 1 minus the cosine.

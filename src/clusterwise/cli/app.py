@@ -18,7 +18,6 @@ from clusterwise.cli.choices import (
     Refine,
     Scaling,
 )
-from clusterwise.cli.clustering import Task, cluster_file, default_output
 from clusterwise.cli.messages import one_line_errors, one_line_warnings, terminated_like_interrupted
 
 __all__ = ["app"]
@@ -132,6 +131,8 @@ def cluster(
             "scaling": scaling,
             "refine": refine,
         }
+        from clusterwise.cli.clustering import Task, cluster_file, default_output
+
         asked = Columns(_names(columns), _names(drop) or (), _names(include) or (), id, str(dates), raw)
         out = default_output(file) if out is None else out
         cluster_file(Task(file, out, report, asked, append, method, options, seed))

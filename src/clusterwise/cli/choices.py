@@ -1,4 +1,4 @@
-"""What the options of ``clusterwise cluster`` choose: a method with its weights, and columns of the table."""
+"""The choices that options of ``clusterwise cluster`` make: a method, its weights, columns of the table."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import scipy.sparse
-
 from clusterwise.cli.messages import include_option
 from clusterwise.estimators import ESTIMATORS
 from clusterwise.exceptions import ClusterwiseError, InvalidDataError, UnknownColumnError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from clusterwise.tables import TablePreparation
 
 __all__ = [
@@ -131,7 +130,7 @@ def prepares(estimator: Any) -> bool:
 
 @dataclass(frozen=True)
 class WeightsFacts:
-    """What is known of weights before anything is fitted; nothing if none were named."""
+    """Facts about weights that are known before anything is fitted; none if no weights were named."""
 
     method: str | None = None
     filtering: str | None = None  # of DAC
@@ -140,7 +139,7 @@ class WeightsFacts:
 
 
 def weights_facts(weights: str | None) -> WeightsFacts:
-    """What the header of a weights file says; errors about it come when it is loaded."""
+    """Facts from the header of a weights file; errors about it come when it is loaded."""
     if weights is None:
         return WeightsFacts()
     from clusterwise.pretrained.registry import read_header, weights_path
@@ -160,7 +159,7 @@ def weights_facts(weights: str | None) -> WeightsFacts:
 
 @dataclass(frozen=True)
 class Columns:
-    """What was asked for about columns."""
+    """Wishes about columns."""
 
     columns: Sequence[str] | None = None
     drop: Sequence[str] = ()
@@ -216,7 +215,7 @@ def choose_features(table: Any, asked: Columns, weights: WeightsFacts) -> Featur
     """
     if weights.from_labels and weights.columns and asked.columns is None:
         return _features_as_trained(table, asked, weights.columns)
-    sparse = scipy.sparse.issparse(table)
+    sparse = _is_matrix(table)
     asked = replace(asked, raw=asked.raw or weights.from_labels)
     preparation = preparation_for(None if sparse else table.column_names, asked)
     features = preparation.fit_transform(table)
@@ -232,7 +231,7 @@ def choose_features(table: Any, asked: Columns, weights: WeightsFacts) -> Featur
 def _features_as_trained(table: Any, asked: Columns, columns: Sequence[str]) -> Features:
     from clusterwise.tables.columns import read_columns, select_columns
 
-    if scipy.sparse.issparse(table):
+    if _is_matrix(table):
         raise InvalidDataError("these weights take a table with named columns, not a sparse matrix.")
     missing = [name for name in columns if name not in table.column_names]
     if missing:
@@ -251,10 +250,17 @@ def _features_as_trained(table: Any, asked: Columns, columns: Sequence[str]) -> 
     return Features(transform(table), tuple(columns), notes, id_name, table.select(list(columns)), transform)
 
 
+def _is_matrix(table: Any) -> bool:
+    """Whether a file held a sparse matrix, which has no columns with names."""
+    return not hasattr(table, "column_names")
+
+
 def _numbers_as_they_are(table: Any, used: Sequence[str]) -> np.ndarray:
+    import numpy as np
+
     from clusterwise.tables.columns import read_columns
 
-    if scipy.sparse.issparse(table):
+    if _is_matrix(table):
         raise InvalidDataError("a sparse matrix cannot be clustered as it is; leave out --raw.")
     by_name = {column.name: column for column in read_columns(table).columns}
     for name in used:

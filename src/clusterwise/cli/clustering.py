@@ -41,7 +41,7 @@ from clusterwise.tables.readers import STDIN, format_of, read_table
 __all__ = ["Task", "cluster_file", "default_output", "summary_lines"]
 
 MAX_LINES = 30
-# Tables with fewer numbers are read whole.
+# Tables with fewer numbers are read at once.
 MIN_NUMBERS_IN_PARTS = 20_000_000
 # Rows that tell what the columns are.
 ROWS_OF_PREPARATION = 10_000
@@ -51,7 +51,7 @@ DIGITS = 6  # of probabilities and scores
 
 @dataclass(frozen=True)
 class Task:
-    """What was asked for; ``options`` of the method by their names here, None: not set."""
+    """A file and the wishes about it; ``options`` of the method by their names here, None: not set."""
 
     file: Path
     out: Path
@@ -211,8 +211,8 @@ def summary_lines(estimator: Any, rows: np.ndarray, confidence: np.ndarray, seco
     k_posterior: dict[int, float] | None = getattr(estimator, "k_posterior_", None)
     if k_posterior is not None:
         likely = sorted(k_posterior.items(), key=lambda item: -item[1])[:5]
-        shown = ", ".join(f"{probability:.2f} for {k}" for k, probability in likely if probability >= 0.005)
-        yield f"probability of k: {shown}"
+        numbers = ", ".join(f"{probability:.2f} for {k}" for k, probability in likely if probability >= 0.005)
+        yield f"probability of k: {numbers}"
     if n_rows < FEW_ROWS:
         yield f"with only {n_rows} row{'s' * (n_rows != 1)}, take this with caution"
 

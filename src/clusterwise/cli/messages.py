@@ -1,4 +1,4 @@
-"""What a user sees beside the results: errors and warnings in one line each, an exit code, a progress bar."""
+"""Errors and warnings in one line each, exit codes, and a progress bar."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
@@ -17,7 +18,9 @@ from rich.progress import Progress as Bars
 
 from clusterwise import exceptions
 from clusterwise.exceptions import ClusterwiseError, ClusterwiseWarning
-from clusterwise.fitting.batches import Progress
+
+if TYPE_CHECKING:
+    from clusterwise.fitting.batches import Progress
 
 __all__ = [
     "BAD_INPUT",
@@ -45,13 +48,13 @@ FOR_DEVELOPERS = (
 
 
 def include_option(name: str) -> str:
-    """What to write on a command line to use a column of that name."""
+    """The option that uses a column of that name."""
     in_list = '"' + name.replace('"', '""') + '"' if "," in name else name
     return f"--include {shlex.quote(in_list)}"
 
 
 def error_line(error: ClusterwiseError) -> str:
-    """What is wrong, and what to do about it on the command line."""
+    """A sentence about what is wrong, with what to do about it on the command line."""
     match error:
         case exceptions.UnknownColumnError(parameter="columns" | "drop" | "include"):
             return str(replace(error, parameter=f"--{error.parameter}"))
@@ -65,7 +68,7 @@ def error_line(error: ClusterwiseError) -> str:
 
 
 def warning_line(warning: ClusterwiseWarning, raw: bool = False) -> str:
-    """What was found, and what to do about it on the command line."""
+    """A sentence about what was found, with what to do about it on the command line."""
     if isinstance(warning, exceptions.OtherKWarning):
         are = "cluster is" if warning.likeliest == 1 else "clusters are"
         return f"{warning.likeliest} {are} likelier ({100 * warning.probability:.0f} %): see --report"
@@ -74,7 +77,7 @@ def warning_line(warning: ClusterwiseWarning, raw: bool = False) -> str:
 
 
 def _remedy(warning: ClusterwiseWarning, raw: bool) -> str:
-    """What to do; tables are prepared already unless they are ``raw``, and no method recommends itself."""
+    """A remedy; tables are prepared already unless they are ``raw``, and no method recommends itself."""
     match warning:
         case exceptions.DiscreteColumnsWarning() | exceptions.SkewedClustersWarning():
             return "leave out --raw" * raw

@@ -10,7 +10,7 @@ __all__ = ["load_demo"]
 
 
 def load_demo() -> tuple[np.ndarray, np.ndarray]:
-    """Return the positions of 1,500 nests and the colony that each belongs to.
+    """The positions of 1,500 nests and the colony that each belongs to.
 
     The data are made up (``recipes/make_demo_data.py`` draws them): seven colonies of 60 to 420
     nests, each spread like a Gaussian around its centre on a map grid.

@@ -1,4 +1,4 @@
-"""What else the answer could have been, in pictures: other numbers of clusters, other nodes of the tree."""
+"""Alternatives to an answer, in pictures: other numbers of clusters, other nodes of the tree."""
 
 from __future__ import annotations
 

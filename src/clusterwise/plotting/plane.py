@@ -1,4 +1,4 @@
-"""What all pictures share: the plane that points are drawn on, its axes, and the colours of clusters."""
+"""The plane that points are drawn on, its axes, and the colours of clusters: the same in all pictures."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ PALETTE = (
 
 
 def cluster_colour(label: int) -> str:
-    """Return the colour of one cluster; after 18 they come again, with another marker."""
+    """The colour of one cluster; after 18 they come again, with another marker."""
     return PALETTE[label % len(PALETTE)]
 
 
 def cluster_marker(label: int) -> str:
-    """Return the marker of one cluster: circles first, other shapes when the colours come again."""
+    """The marker of one cluster: circles first, other shapes when the colours come again."""
     return MARKERS[label // len(PALETTE) % len(MARKERS)]
 
 
 def cluster_colours(n_clusters: int) -> list[str]:
-    """Return a colour #RRGGBB for each of ``n_clusters`` clusters."""
+    """A colour #RRGGBB for each of ``n_clusters`` clusters."""
     return [cluster_colour(label) for label in range(n_clusters)]
 
 
@@ -112,7 +112,7 @@ def project(
     return unit * (centred @ axes.T), (first, second)
 
 
-def thin_out(labels: np.ndarray, max_points: int, at_least: int = 20) -> np.ndarray:
+def thin_out(labels: np.ndarray, max_points: int, min_points: int = 20) -> np.ndarray:
     """Rows to draw, sorted: all, or about ``max_points`` at random with a few of every cluster."""
     if len(labels) <= max_points:
         return np.arange(len(labels))
@@ -122,15 +122,15 @@ def thin_out(labels: np.ndarray, max_points: int, at_least: int = 20) -> np.ndar
     starts = np.searchsorted(labels[order][by_cluster], labels[order][by_cluster])
     rank = np.empty(len(labels), dtype=np.int64)
     rank[by_cluster] = np.arange(len(labels)) - starts
-    keep = rank < at_least
+    keep = rank < min_points
     keep[np.flatnonzero(~keep)[: max(0, max_points - int(keep.sum()))]] = True
     return np.sort(order[keep])
 
 
 def points_of_fit(estimator: Any, X: Any) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    """What an estimator clustered, (n, f), with names if there are any: X, or the features made of it.
+    """The points that an estimator clustered, (n, f), with names if there are any.
 
-    An array of numbers without gaps is taken for what was clustered, in any case.
+    They are X, or the features made of it; an array of numbers without gaps is taken for what was clustered.
     """
     preparation, columns = getattr(estimator, "preparation_", None), getattr(X, "columns", None)
     names = None if columns is None else tuple(str(name) for name in columns)

@@ -194,7 +194,7 @@ def outlying_rows(estimator: Any, columns: Sequence[Column], count: int = 10) ->
 
 @dataclass(frozen=True)
 class Agreement:
-    """How the clusters agree with classes that are known."""
+    """Agreement of clusters with known classes."""
 
     ari: float
     accuracy: float
@@ -203,7 +203,7 @@ class Agreement:
 
 
 def agreement_with(y: Any, labels: np.ndarray) -> Agreement:
-    """How clusters agree with known classes (n,)."""
+    """The agreement of clusters with known classes (n,)."""
     known = np.asarray(y)
     names, classes = np.unique(known, return_inverse=True)
     counts, n_clusters = None, int(labels.max()) + 1
@@ -256,7 +256,7 @@ def summary(estimator: Any, k_posterior: Mapping[int, float] | None) -> str:
 
 
 def _about_sizes(sizes: np.ndarray) -> str:
-    """How many rows the clusters (K,) have."""
+    """A sentence or two about the numbers of rows of the clusters (K,)."""
     n_rows, n_single = int(sizes.sum()), int((sizes == 1).sum())
     if sizes.min() == sizes.max():
         return f"Each has {sizes[0]:,} row{'s' * bool(sizes[0] != 1)}."
@@ -268,7 +268,7 @@ def _about_sizes(sizes: np.ndarray) -> str:
 
 
 def _about_certainty(estimator: Any, n_clusters: int, k_posterior: Mapping[int, float]) -> str:
-    """How probable the number of clusters is, and which others are."""
+    """A sentence about how probable the number of clusters is, and which others are."""
     probability = k_posterior.get(n_clusters, 0.0)
     if hasattr(estimator, "sample_partitions"):
         how = "nearly certain" if probability > 0.95 else "likely" if probability > 0.5 else "uncertain"

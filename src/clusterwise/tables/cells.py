@@ -30,7 +30,7 @@ MAX_STRAY = 0.05
 
 # -- gaps and numbers -------------------------------------------------------------------------------
 
-# Signs between thousands, and the sign before decimals; the first that fits a whole column counts.
+# Signs between thousands, and the sign before decimals; the first that fits all cells of a column counts.
 STYLES = {
     "1,234.5": (",", "."),
     "1.234,5": (".", ","),
@@ -51,7 +51,7 @@ def _pattern(thousands: str, decimal: str) -> str:
 
 
 def _signs(thousands: str, decimal: str) -> dict[int, str | None]:
-    """What makes a number of Python of one that is written so."""
+    """A translation table from numbers that are written so to those of Python."""
     left_out = dict.fromkeys(f"{thousands} \t\u00a0\u202f$€£¥%)")
     return str.maketrans({**left_out, "(": "-", decimal: "."})
 
@@ -168,16 +168,16 @@ def distinct_names(labels: Iterable[Any]) -> list[str]:
 def find_header(rows: Sequence[Sequence[Any]]) -> Header:
     """The header among the first rows of a table, whoever has read them; titles may stand above it.
 
-    In titles less is filled in than in the rows below; the first of these must name the columns, or there
-    are no titles.
+    Titles have fewer cells with anything in them than the rows below; the first of these must name the
+    columns, or there are no titles.
     """
-    filled = [sum(not is_gap(cell) for cell in row) for row in rows]
-    start = next((place for place, count in enumerate(filled) if count > max(filled) / 2), 0)
-    titles = [row for row, count in zip(rows[:start], filled, strict=False) if count]
+    counts = [sum(not is_gap(cell) for cell in row) for row in rows]
+    start = next((place for place, count in enumerate(counts) if count > max(counts) / 2), 0)
+    titles = [row for row, count in zip(rows[:start], counts, strict=False) if count]
     if any(is_gap(row[0]) or _is_number(row[0]) for row in titles):
         start = 0
     for above in (start, 0):
-        below = next((row for row, n in zip(rows[above + 1 :], filled[above + 1 :], strict=True) if n), None)
+        below = next((row for row, n in zip(rows[above + 1 :], counts[above + 1 :], strict=True) if n), None)
         is_row = _names_columns(rows[above], below)
         if is_row and below is not None:
             break

@@ -212,8 +212,8 @@ def _frame_column(name: str, series: Any, style: str | None, n_above: int) -> Co
 def _floats(series: Any) -> np.ndarray:
     """Float64 values, gaps as NaN; pandas, polars and arrow have words of their own for them."""
     missing = series.is_null().to_numpy()
-    filled = series.to_numpy() if not missing.any() else series.cast(nw.Float64).to_numpy()
-    values = np.array(filled, dtype=np.float64, copy=True)
+    numbers = series.to_numpy() if not missing.any() else series.cast(nw.Float64).to_numpy()
+    values = np.array(numbers, dtype=np.float64, copy=True)
     values[missing] = np.nan
     return values
 

@@ -209,7 +209,7 @@ class Levels:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What tells the features of the column apart."""
+        """Endings of the names of the features."""
         if self.n_places == 2:
             return ("",)
         return (*(f"={name}" for name in self.kept), *(["=other"] * self.has_others))
@@ -318,7 +318,7 @@ Encoding = Number | Levels | Cycles
 
 
 def fit_encoding(column: Column, dates: Literal["number", "cycle"]) -> Encoding:
-    """How a column that is not constant becomes features."""
+    """The encoding of a column that is not constant."""
     if column.kind == "words":
         return _fit_levels(column.values)
     values = column.values[~column.missing]

@@ -40,7 +40,7 @@ LACKING_MUCH = 0.5
 
 @dataclass(frozen=True)
 class _Encoded:
-    """How the columns in use become features: by encodings, then without gaps, weighed."""
+    """Encodings of the columns in use, and what follows them: gaps filled in, redundant features weighed."""
 
     encodings: tuple[Encoding, ...]
     noise: RowNoise
@@ -248,7 +248,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             del self.feature_names_in_
 
     def _any_constant(self, table: TableColumns) -> list[int]:
-        """What to use where every column was set aside: a constant, if all rows are the same anyway."""
+        """The place of a constant column if all rows are the same; an error if columns have other faults."""
         constant = [
             column.kind == "number" and self.set_aside_[column.name].kind == "constant"
             for column in table.columns
@@ -312,7 +312,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
 
     @property
     def notes_(self) -> list[str]:
-        """What was done, one sentence each."""
+        """Sentences about what was done."""
         check_is_fitted(self)
         return [*set_aside_notes(self.set_aside_), *self.remarks_]
 

@@ -117,7 +117,7 @@ def read_table(path: str | Path) -> Any:
 
 @dataclass(frozen=True)
 class Layout:
-    """How a text was written."""
+    """The way in which a text was written."""
 
     separator: str
     header: Header  # its rows are lines
@@ -216,7 +216,7 @@ def _as_utf8(data: bytes, name: str) -> bytes:
 
 
 def find_layout(lines: Sequence[str], name: str = "the text", separator: str | None = None) -> Layout:
-    """How a text was written, from its first lines.
+    """The layout of a text, from its first lines.
 
     Above a table may stand blank lines, comments, titles, and the line ``sep=;`` by which Excel is told the
     separator. numpy.savetxt writes the names of columns in a comment.
@@ -297,7 +297,7 @@ def _only_table(path: Path, names: Sequence[str]) -> str:
     return names[0]
 
 
-# -- files that say what they are ---------------------------------------------------------------------
+# -- files of a known format --------------------------------------------------------------------------
 
 
 def _read_arrow(path: Path, format: str) -> Any:

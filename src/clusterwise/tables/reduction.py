@@ -1,4 +1,4 @@
-"""Features of a whole table: gaps filled in, redundant ones weighed, very many projected onto few."""
+"""Features of all columns together: gaps filled in, redundant ones weighed, very many projected onto few."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ROWS_LOOKED_AT = 2000
 
 
 def fit_imputer(features: np.ndarray, seed: int) -> KNNImputer:
-    """What fills gaps in from the most similar rows of features (n, f) with NaN; none is empty."""
+    """An imputer that fills gaps in from the most similar rows of features (n, f) with NaN; none is empty."""
     donors = features
     if len(features) > MAX_DONORS:
         # In an order of their own: which rows are drawn does not depend on how the table was sorted.
