@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import clusterwise as cw
-from clusterwise.estimators import ESTIMATORS
+from clusterwise import ESTIMATORS
 
 # What may be done without torch, one after the other in one process, and what has been loaded after each.
 WITHOUT_TORCH = {

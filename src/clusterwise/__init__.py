@@ -12,22 +12,18 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from clusterwise.estimators import ESTIMATORS
-
 if TYPE_CHECKING:
     from clusterwise import datasets, metrics, plotting, pretrained, report
+    from clusterwise.clusterer.estimator import Clusterer
+    from clusterwise.deepdpm.estimator import DeepDPM
     from clusterwise.deepdpm.feature_learning import ImageVariants
-    from clusterwise.estimators import (
-        ACTST,
-        AMCP,
-        DAC,
-        NCP,
-        CHiGac,
-        Clusterer,
-        DeepDPM,
-        DPMixture,
-        GaussianSearch,
-    )
+    from clusterwise.dp.estimator import DPMixture
+    from clusterwise.gaussian.estimator import GaussianSearch
+    from clusterwise.papers.act_st import ACTST
+    from clusterwise.papers.amcp_estimator import AMCP
+    from clusterwise.papers.chigac.chigac import CHiGac
+    from clusterwise.papers.dac.dac import DAC
+    from clusterwise.papers.ncp import NCP
     from clusterwise.partition import Partition, PartitionPosterior
     from clusterwise.pretrained import list_weights
     from clusterwise.tables import TablePreparation
@@ -61,6 +57,19 @@ __all__ = [
     "train_from_labels",
 ]
 
+# The one list of estimators: the class and the module that holds it. The package and the command line
+# read it; those that need no network must do without torch, which takes seconds to import.
+ESTIMATORS: dict[str, str] = {
+    "Clusterer": "clusterwise.clusterer.estimator",
+    "AMCP": "clusterwise.papers.amcp_estimator",
+    "DAC": "clusterwise.papers.dac.dac",
+    "ACTST": "clusterwise.papers.act_st",
+    "NCP": "clusterwise.papers.ncp",
+    "CHiGac": "clusterwise.papers.chigac.chigac",
+    "DPMixture": "clusterwise.dp.estimator",
+    "DeepDPM": "clusterwise.deepdpm.estimator",
+    "GaussianSearch": "clusterwise.gaussian.estimator",
+}
 # Names are loaded on first use: importing torch takes seconds, and `clusterwise --help` needs none of it.
 _MODULE_OF = {
     **ESTIMATORS,

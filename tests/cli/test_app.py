@@ -52,8 +52,8 @@ def test_after_a_warm_up_a_fit_compiles_nothing(run):
 
 
 def test_all_methods_with_compiled_loops_are_warmed_up():
+    from clusterwise import ESTIMATORS
     from clusterwise.cli.warming import OTHERS
-    from clusterwise.estimators import ESTIMATORS
 
     for name, options in OTHERS:
         getattr(clusterwise, name)(random_state=0, **options)._validate_params()

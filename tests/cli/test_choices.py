@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import clusterwise as cw
+from clusterwise import ESTIMATORS
 from clusterwise.cli.choices import (
     METHODS,
     Filtering,
@@ -18,7 +19,6 @@ from clusterwise.cli.choices import (
     choose_method,
     make_estimator,
 )
-from clusterwise.estimators import ESTIMATORS
 from clusterwise.exceptions import ClusterwiseError
 
 AMORTIZED = ["amcp", "dac", "act-st", "ncp", "chigac"]

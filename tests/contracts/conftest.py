@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import clusterwise as cw
-from clusterwise.estimators import ESTIMATORS
+from clusterwise import ESTIMATORS
 from clusterwise.exceptions import (
     MisfitWarning,
     NotConvergedWarning,

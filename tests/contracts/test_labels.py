@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import clusterwise as cw
-from clusterwise.estimators import ESTIMATORS
+from clusterwise import ESTIMATORS
 from clusterwise.exceptions import CapReachedWarning, MisfitWarning, OutsidePriorWarning
 from clusterwise.partition import canonical_labels
 

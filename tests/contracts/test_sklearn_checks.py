@@ -12,7 +12,7 @@ import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
-import clusterwise.estimators
+import clusterwise
 from clusterwise import (
     ACTST,
     AMCP,
@@ -65,7 +65,7 @@ def test_scikit_learn(estimator: BaseEstimator, check: Callable[[BaseEstimator],
 
 
 def test_every_public_estimator_is_checked() -> None:
-    assert {type(estimator).__name__ for estimator in ESTIMATORS} == set(clusterwise.estimators.ESTIMATORS)
+    assert {type(estimator).__name__ for estimator in ESTIMATORS} == set(clusterwise.ESTIMATORS)
 
 
 @pytest.mark.parametrize("layout", ["csr", "csc", "coo", "lil", "dok", "dia", "bsr"])

@@ -9,8 +9,8 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from clusterwise import ESTIMATORS
 from clusterwise.cli.messages import include_option
-from clusterwise.estimators import ESTIMATORS
 from clusterwise.exceptions import ClusterwiseError, InvalidDataError, UnknownColumnError
 
 if TYPE_CHECKING:
