@@ -30,6 +30,8 @@ __all__ = [
 FARTHEST = 1e140
 # Exact principal axes cost the cube of the number of features; beyond this many they are approximated.
 MAX_FEATURES_FOR_EXACT_AXES = 500
+# Rows of a mapped file that are read at a time.
+ROWS_AT_ONCE = 65_536
 
 
 class FeatureSpace(Protocol):
@@ -160,6 +162,8 @@ def fit_scaling(points: np.ndarray, per_feature: bool = False) -> AffineMap:
 
 def fit_column_map(points: np.ndarray, joint: bool) -> AffineMap:
     """Map to the columns of points (n, d) that vary, at least one; in one unit if ``joint``."""
+    if isinstance(points, np.memmap):
+        return _fit_column_map_of_file(points, joint)
     each = fit_scaling(points, per_feature=True)
     noise = 4 * np.finfo(points.dtype).eps * np.abs(points).max(axis=0)
     varies = np.abs(points / 2 - each.shift / 2).max(axis=0) > noise / 2
@@ -168,6 +172,27 @@ def fit_column_map(points: np.ndarray, joint: bool) -> AffineMap:
     used = np.flatnonzero(varies) if varies.any() else np.zeros(1, dtype=np.int64)
     scaling = fit_scaling(points[:, used], per_feature=not joint)
     return replace(scaling, columns=used, constants=points[0].copy())
+
+
+def _fit_column_map_of_file(points: np.memmap, joint: bool) -> AffineMap:
+    """The same from two passes over mapped points (n, d), for more rows than memory."""
+    n, d = points.shape
+    mean, largest, smallest = np.zeros(d), np.full(d, -np.inf), np.full(d, np.inf)
+    for start in range(0, n, ROWS_AT_ONCE):
+        chunk = np.asarray(points[start : start + ROWS_AT_ONCE], dtype=np.float64)
+        mean += chunk.sum(axis=0) / n
+        largest, smallest = np.maximum(largest, chunk.max(axis=0)), np.minimum(smallest, chunk.min(axis=0))
+    varies = largest > smallest
+    used = np.flatnonzero(varies) if varies.any() else np.zeros(1, dtype=np.int64)
+    squares = np.zeros(d)
+    for start in range(0, n, ROWS_AT_ONCE):
+        chunk = np.asarray(points[start : start + ROWS_AT_ONCE], dtype=np.float64)
+        squares += np.square(chunk - mean).sum(axis=0) / n
+    spread = squares[used].mean() if joint else squares[used]
+    scale = np.broadcast_to(np.sqrt(np.where(spread > 0, spread, 1.0)), used.shape).copy()
+    if varies.all():
+        return AffineMap(mean, scale)
+    return AffineMap(mean[used], scale, columns=used, constants=np.asarray(points[0], dtype=np.float64))
 
 
 def fit_feature_map(

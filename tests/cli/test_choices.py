@@ -64,7 +64,7 @@ def test_options_of_the_amortized_methods(method):
 
 @pytest.mark.parametrize("method", AMORTIZED)
 def test_refinement(method):
-    for refine, value in ((Refine.SEARCH, "search"), (Refine.EM, "em"), (Refine.NONE, None)):
+    for refine, value in ((Refine.SEARCH, "search"), (Refine.NONE, None)):
         assert make_estimator(method, 0, {"refine": refine}).refine == value
 
 
@@ -76,7 +76,7 @@ def test_filtering_is_for_dac_alone():
 
 @pytest.mark.parametrize("method", OWN_FIT)
 @pytest.mark.parametrize(
-    ("option", "value"), [("--weights", "amcp-2d"), ("--project", "pca"), ("--refine", "em")]
+    ("option", "value"), [("--weights", "amcp-2d"), ("--project", "pca"), ("--refine", "search")]
 )
 def test_options_about_networks_do_not_apply_without_one(run, data, method, option, value):
     result = run("cluster", data, "--columns", "x,y", "--method", method, option, value)

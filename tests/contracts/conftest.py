@@ -63,13 +63,11 @@ class Variant:
 
 VARIANTS = {
     "AMCP": Variant("AMCP", "tiny-amcp"),
-    "AMCP, em, drawn": Variant("AMCP", "tiny-amcp", {"refine": "em", "n_draws": 3}, rare=True),
     "AMCP alone": Variant("AMCP", "tiny-amcp", {"refine": None, "update": False}),
     "CHiGac": Variant("CHiGac", "tiny-chigac"),
-    "CHiGac, drawn": Variant("CHiGac", "tiny-chigac", {"n_draws": 3}, rare=True),
     "DAC": Variant("DAC", "tiny-minimum-loss"),
     "DAC alone": Variant("DAC", "tiny-minimum-loss", {"refine": None}, rare=True),
-    "DAC, anchored, em": Variant("DAC", "tiny-anchored", {"filtering": "anchored", "refine": "em"}),
+    "DAC, anchored": Variant("DAC", "tiny-anchored", {"filtering": "anchored"}),
     "DAC, anchored, alone": Variant("DAC", "tiny-anchored", {"filtering": "anchored", "refine": None}),
     "DAC, flows": Variant("DAC", "tiny-flow", {"refine": None}),
     "ACTST": Variant("ACTST", "tiny-act-st"),

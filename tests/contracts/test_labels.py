@@ -99,7 +99,7 @@ def test_same_settings_twice(make: Make, heaps: np.ndarray) -> None:
 # -- the network's path --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("refine", ["search", "em", None])
+@pytest.mark.parametrize("refine", ["search", None])
 def test_a_network_sees_fewer_rows_before_a_search(
     make_network: Make, heaps: np.ndarray, refine: str | None
 ) -> None:
@@ -110,7 +110,7 @@ def test_a_network_sees_fewer_rows_before_a_search(
     assert estimator.n_network_points_ == (96 if refine == "search" else alone)
 
 
-@pytest.mark.parametrize("variant", ["DAC", "DAC, anchored, em"])
+@pytest.mark.parametrize("variant", ["DAC", "DAC, anchored"])
 @pytest.mark.parametrize("max_network_points", [1000, 60])
 def test_steps_share_out_the_rows_that_were_shown(
     make_variant: Callable[..., Any], heaps: np.ndarray, variant: str, max_network_points: int
@@ -142,7 +142,7 @@ def test_steps_share_out_the_rows_that_were_shown(
 
 
 def test_only_anchored_steps_have_an_anchor(make_variant: Callable[..., Any], heaps: np.ndarray) -> None:
-    for step in make_variant("DAC, anchored, em").fit(heaps).steps_:
+    for step in make_variant("DAC, anchored").fit(heaps).steps_:
         assert step.members[step.anchor]
     assert all(step.anchor is None for step in make_variant("DAC").fit(heaps).steps_)
     assert make_variant("ACTST").fit(heaps).steps_ == ()

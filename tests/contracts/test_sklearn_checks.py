@@ -31,11 +31,11 @@ from clusterwise.exceptions import FeatureCountError
 # projection="pca" says what to do about it. The networks are tiny because any network must pass.
 ESTIMATORS = [
     AMCP(weights="tiny-amcp.safetensors", projection="pca"),
-    CHiGac(weights="tiny-chigac.safetensors", projection="pca", n_draws=2),
+    CHiGac(weights="tiny-chigac.safetensors", projection="pca"),
     DAC(weights="tiny-minimum-loss.safetensors", projection="pca"),
     DAC("anchored", weights="tiny-anchored.safetensors", projection="pca"),
     ACTST(weights="tiny-act-st.safetensors", projection="pca"),
-    NCP(weights="tiny-ncp.safetensors", projection="pca", n_orders=5, refine="em"),
+    NCP(weights="tiny-ncp.safetensors", projection="pca", n_orders=5),
     GaussianSearch(),
     DPMixture(n_warm_up=10, n_draws=5, n_chains=1),
     DeepDPM(max_epochs=8, n_hidden=8),

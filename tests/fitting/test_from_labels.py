@@ -37,7 +37,7 @@ def new_rows() -> tuple[np.ndarray, np.ndarray]:
     return rows_of(UNSEEN, 25, 1)
 
 
-@pytest.mark.parametrize("refine", ["auto", "em", "search", None])
+@pytest.mark.parametrize("refine", ["auto", "search", None])
 def test_unseen_classes_are_found_and_all_else_works(
     weights: Weights, new_rows: tuple[np.ndarray, np.ndarray], refine: Any
 ) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.sparse.csgraph import connected_components
 
-from clusterwise.fitting.gaps import LEAST_MASS, N_BINS, groups_without_gap, n_far_rows, valley
+from clusterwise.fitting.gaps import MIN_MASS, N_BINS, groups_without_gap, n_far_rows, valley
 
 
 def slow_valley(values: np.ndarray) -> float:
@@ -22,7 +22,7 @@ def slow_valley(values: np.ndarray) -> float:
     density = np.convolve(counts, kernel / kernel.sum(), "same")
     peaks = np.minimum(np.maximum.accumulate(density), np.maximum.accumulate(density[::-1])[::-1])
     below = counts.cumsum() / n
-    inside = (below > LEAST_MASS) & (below < 1 - LEAST_MASS)
+    inside = (below > MIN_MASS) & (below < 1 - MIN_MASS)
     return float(np.min(density[inside] / peaks[inside], initial=1.0))
 
 

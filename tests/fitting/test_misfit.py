@@ -56,7 +56,7 @@ def test_gaussians_in_more_features():
         assert misfits(search(), X) == []
 
 
-def test_small_data_are_not_judged():
+def test_small_data_are_not_compared():
     X = np.random.default_rng(0).lognormal(size=(40, 2))
     assert find_misfits(X, np.arange(40) % 3) == []
 
@@ -219,7 +219,7 @@ def test_clusterer_says_what_it_does_not_trust():
 def test_clusterer_says_why_another_number_is_likelier():
     X = np.random.default_rng(0).normal(size=(300, 2))
     estimator = cw.Clusterer(random_state=0).fit(X)
-    estimator._judged.k_posterior.update({1: 0.2, 2: 0.8})
+    estimator._compared.k_posterior.update({1: 0.2, 2: 0.8})
     with pytest.warns(OtherKWarning, match=r"have 1 cluster, but 2 are likelier \(0\.80\).*labels_at\(2\)"):
         _ = estimator.k_posterior_
     _ = estimator.k_posterior_  # once

@@ -4,71 +4,39 @@ from __future__ import annotations
 
 import threading
 import time
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import clusterwise as cw
-from clusterwise.deepdpm.method import History
 from clusterwise.exceptions import InvalidDataError
 from clusterwise.fitting import progress
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """A clock that stands still unless ``now`` is set."""
-    clock = SimpleNamespace(now=100.0)
-    monkeypatch.setattr(progress, "time", SimpleNamespace(perf_counter=lambda: clock.now))
-    return clock
-
-
-def test_a_chain_says_every_few_seconds_how_far_it_is(
-    clock: SimpleNamespace, capsys: pytest.CaptureFixture[str]
-) -> None:
-    loud, silent = progress.chain_progress("chain 1", 1, 10), progress.chain_progress("chain 2", 0, 10)
-    for seconds, n_clusters in [(0.5, 3), (2.5, 4), (3.0, 5), (4.4, 6), (4.6, 7)]:
-        clock.now = 100.0 + seconds
-        loud(n_clusters)
-        silent(n_clusters)
-    assert capsys.readouterr().out == (
-        "chain 1 [####................] step 2 of at most 10, 4 clusters\n"
-        "chain 1 [##########..........] step 5 of at most 10, 7 clusters\n"
-    )
-
-
-def test_epochs(clock: SimpleNamespace, capsys: pytest.CaptureFixture[str]) -> None:
-    loud, silent = progress.epoch_progress(1, 4), progress.epoch_progress(0, 4)
-    history = History()
-    for n_clusters in (1, 2):
-        history.add_epoch(n_clusters, 0.25 * n_clusters)
-        history.add_moves(splits=n_clusters, merges=1)
-        clock.now += 1.5
-        loud(history)
-        silent(history)
-    assert capsys.readouterr().out == (
-        "DeepDPM [##########..........] epoch 2 of at most 4, 2 clusters, loss 0.5000, 3 splits "
-        "and 2 merges\n"
-    )
-
-
-def test_stages_are_named_while_they_last(
+def test_steps_are_named_while_they_last(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(progress, "SECONDS_BETWEEN", 0.01)
-    with progress.stage_progress("AMCP", 1, 4) as begin:
-        begin("preparing")
-        begin("proposing clusters")
+    with progress.progress_of("DPMixture", 1) as report:
+        report("chain 1 of 2, step", 40, 160)
         deadline = time.perf_counter() + 10
         printed = ""
-        while "proposing" not in printed and time.perf_counter() < deadline:
+        while "chain" not in printed and time.perf_counter() < deadline:
             time.sleep(0.02)
             printed += capsys.readouterr().out
-    assert "AMCP [#####...............] proposing clusters, " in printed
+    assert "DPMixture [#####...............] chain 1 of 2, step 40 of 160, 0 s\n" in printed
     capsys.readouterr()
-    with progress.stage_progress("AMCP", 0, 4) as begin:
-        begin("preparing")
+    with progress.progress_of("DPMixture", 0) as report:
+        report("chain 1 of 2, step", 40, 160)
         time.sleep(0.05)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_callback_has_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    said: list[tuple[str, int, int]] = []
+    with progress.redirected(lambda *one: said.append(one)):
+        cw.GaussianSearch().fit(np.random.default_rng(0).normal(size=(30, 2)))
+    assert said == [("searching", 0, 1)]
     assert capsys.readouterr().out == ""
 
 

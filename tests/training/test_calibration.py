@@ -51,7 +51,7 @@ def test_ways_to_refine_are_compared() -> None:
     sets = [drawn(rng, k) for k in (2, 4, 6)]
     scores = scores_of_refining(sets, fit_rule(sets).rule)
     assert scores["cut"] > scores["none"]
-    assert set(scores) == {"none", "em", "search", "cut"}
+    assert set(scores) == {"none", "search", "cut"}
 
 
 def test_a_fold_is_judged_by_the_rule_of_the_others() -> None:

@@ -65,7 +65,7 @@ Filtering = StrEnum("Filtering", {"MINIMUM_LOSS": "minimum-loss", "ANCHORED": "a
 Projection = StrEnum("Projection", {"PCA": "pca"})
 Scaling = StrEnum("Scaling", {"JOINT": "joint", "FEATURE": "feature"})
 Dates = StrEnum("Dates", {"NUMBER": "number", "CYCLE": "cycle"})
-Refine = StrEnum("Refine", {"SEARCH": "search", "EM": "em", "CUT": "cut", "NONE": "none"})
+Refine = StrEnum("Refine", {"SEARCH": "search", "CUT": "cut", "NONE": "none"})
 
 
 def require_method(method: str) -> None:

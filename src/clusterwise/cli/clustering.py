@@ -30,11 +30,12 @@ from clusterwise.cli.choices import (
 )
 from clusterwise.cli.messages import one_line_warnings, progress_bar
 from clusterwise.exceptions import ClusterwiseError, ClusterwiseWarning
-from clusterwise.fitting.batches import Progress, survey
-from clusterwise.fitting.progress import heard_by
+from clusterwise.fitting.progress import redirected
+from clusterwise.fitting.protocol import Progress
+from clusterwise.fitting.source_fit import survey
 from clusterwise.rows import Batch, RowSource
 from clusterwise.rows.arrow import open_parquet
-from clusterwise.rows.prepared import InFeatures, PreparedSource
+from clusterwise.rows.source import InFeatures, PreparedSource
 from clusterwise.tables.cells import distinct_names
 from clusterwise.tables.readers import STDIN, format_of, read_table
 
@@ -268,11 +269,11 @@ class LabelBatch:
 
 def _label_in_parts(task: Task, source: RowSource) -> None:
     """Fit, and write labels batch by batch."""
-    with progress_bar() as progress, heard_by(progress):
+    with progress_bar() as progress, redirected(progress):
         fitted = _fit(
             task, lambda: survey(source, None, ROWS_OF_PREPARATION, task.seed, progress).data, source
         )
-        labeller = fitted.estimator.batch_labeller()
+        labeller = fitted.estimator.batch_assigner()
         if fitted.features is not None:
             labeller = InFeatures(labeller, fitted.features.transform)
         k = fitted.estimator.n_clusters_

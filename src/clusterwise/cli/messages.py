@@ -20,7 +20,7 @@ from clusterwise import exceptions
 from clusterwise.exceptions import ClusterwiseError, ClusterwiseWarning
 
 if TYPE_CHECKING:
-    from clusterwise.fitting.batches import Progress
+    from clusterwise.fitting.protocol import Progress
 
 __all__ = [
     "BAD_INPUT",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
+from clusterwise.assigner import AssignedRows, Assigner
 from clusterwise.clusterer.graph import CORE_NEIGHBOUR, Neighbourhood, nearest
 from clusterwise.clusterer.points import Projection
-from clusterwise.gaussian.clusters import Clusters, outlier_scores
+from clusterwise.gaussian.clusters import Clusters
 
 __all__ = ["MixtureAssigner", "NeighbourAssigner", "links_of", "votes_of"]
 
@@ -21,11 +23,15 @@ ROWS_AT_ONCE = 20_000
 LEAST_CORE = 1e-100
 # Rows with this many times more room around them than is usual are left out of the Gaussians.
 OUTLYING = 3.0
+# Single precision rounds probabilities to one from a little below this.
+SURE = 1e-6
 
 
 @dataclass(frozen=True)
-class NeighbourAssigner:
+class NeighbourAssigner(Assigner):
     """Says who belongs to which of K clusters by the nearest of m rows."""
+
+    outlying: ClassVar[float] = 0.75  # twice as much room around a row as is usual
 
     projection: Projection
     points: np.ndarray  # (m, q) projected rows
@@ -67,6 +73,16 @@ class NeighbourAssigner:
         """Probability of each cluster for rows of features (n, f), (n, K), each row on its own."""
         return self.describe(points)[0]
 
+    def outlier_scores(self, points: np.ndarray, n_rows: int) -> np.ndarray:
+        """How much emptier it is around rows of features (n, f) than is usual, (n,)."""
+        return self.describe(points)[1]
+
+    def assign(self, points: np.ndarray, n_rows: int) -> AssignedRows:
+        """Labels, their probabilities and outlier scores."""
+        membership, scores = self.describe(points)
+        labels = membership.argmax(axis=1).astype(np.int32)
+        return AssignedRows(labels, membership.max(axis=1).astype(np.float32), scores)
+
     def describe(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Memberships (n, K) and outlier scores (n,): how much emptier it is around a row than is usual."""
         membership = np.empty((len(features), self.n_clusters))
@@ -103,19 +119,18 @@ def _usual(core: np.ndarray, of_all: np.ndarray) -> float:
 
 
 @dataclass(frozen=True)
-class MixtureAssigner:
+class MixtureAssigner(Assigner):
     """Says who belongs to which of K clusters by their Gaussians."""
 
     clusters: Clusters
     votes: np.ndarray  # (K, K) mean membership of the rows of each cluster, by all candidates
-    n_rows: int
 
     @classmethod
-    def of(cls, clusters: Clusters, votes: np.ndarray, labels: np.ndarray, n_rows: int) -> MixtureAssigner:
-        """Take the clusters of a partition with labels (m,), votes (m, K), of ``n_rows`` rows."""
+    def of(cls, clusters: Clusters, votes: np.ndarray, labels: np.ndarray) -> MixtureAssigner:
+        """Take the clusters of a partition with labels (m,), and votes (m, K)."""
         sums = np.zeros((clusters.n_clusters, votes.shape[1]))
         np.add.at(sums, labels, votes)
-        return cls(clusters, sums / np.bincount(labels)[:, None], n_rows)
+        return cls(clusters, sums / np.bincount(labels)[:, None])
 
     @property
     def n_clusters(self) -> int:
@@ -125,7 +140,7 @@ class MixtureAssigner:
     def select(self, clusters: np.ndarray) -> MixtureAssigner:
         """Keep the clusters with these indices, in this order."""
         votes = _renormalized(self.votes[np.ix_(clusters, clusters)], len(clusters) < self.n_clusters)
-        return MixtureAssigner(self.clusters.select(clusters), votes, self.n_rows)
+        return MixtureAssigner(self.clusters.select(clusters), votes)
 
     def agreement(self, features: np.ndarray, labels: np.ndarray) -> float:
         """Share of rows of features (m, f) that get the label (m,) that they have."""
@@ -135,10 +150,27 @@ class MixtureAssigner:
         """Probability of each cluster for rows of features (n, f), (n, K), each row on its own."""
         return self.clusters.memberships(points) @ self.votes
 
-    def describe(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Memberships (n, K) and outlier scores (n,)."""
-        distances = self.clusters.nearest_distances(features)
-        return self.memberships(features), outlier_scores(distances, features.shape[1], self.n_rows)
+    def outlier_scores(self, points: np.ndarray, n_rows: int) -> np.ndarray:
+        """How far rows of features (n, f) are from the nearest Gaussian, (n,)."""
+        return self.clusters.outlier_scores(points, n_rows)
+
+    def assign(self, points: np.ndarray, n_rows: int) -> AssignedRows:
+        """Labels, their probabilities and outlier scores; where one Gaussian is certain, by it alone."""
+        labels, probabilities, scores = self.clusters.assign(points, n_rows)
+        own = np.diagonal(self.votes)
+        most = np.where(np.eye(len(own), dtype=bool), 0.0, self.votes).max(axis=1)
+        certain = probabilities >= 1.0
+        certain &= (own > most + SURE)[labels]
+        result = np.where(certain, own[labels], 0.0)
+        others = np.flatnonzero(~certain)
+        if len(others) > 0:
+            membership = self.memberships(points[others])
+            labels[others], result[others] = membership.argmax(axis=1), membership.max(axis=1)
+        return AssignedRows(labels, result.astype(np.float32), scores)
+
+    def with_mixing_weights(self, points: np.ndarray, weights: np.ndarray) -> MixtureAssigner:
+        """The same clusters with the mixing weights that points (n, f) give them, by ``weights`` (n,)."""
+        return replace(self, clusters=self.clusters.with_mixing_weights(points, weights))
 
 
 def _renormalized(votes: np.ndarray, some_are_gone: bool) -> np.ndarray:

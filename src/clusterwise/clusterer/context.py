@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from clusterwise.clusterer.graph import CORE_NEIGHBOUR, nearest
 from clusterwise.clusterer.points import fit_projection
-from clusterwise.fitting.prepare import Prepared
 
 __all__ = ["with_small_clusters"]
 
@@ -20,16 +17,15 @@ FAR, TIGHT = 3.0, 3.0
 SHARE = 0.1
 
 
-def with_small_clusters(prepared: Prepared, seed: int) -> Prepared:
-    """Exchange some of the rows shown for rows of groups that a uniform choice has missed.
+def with_small_clusters(features: np.ndarray, shown: np.ndarray, seed: int) -> np.ndarray:
+    """Rows (m,) to look at of features (n, f), with some of groups that a uniform choice has missed.
 
     A few hundred rows among a million have hardly one in a context of two thousand. Rows that lie far from
     all of it, but close to each other, are such a group; single rows far out are not.
     """
-    features, shown = prepared.features, prepared.shown
-    n, m = prepared.n_rows, len(shown)
+    n, m = len(features), len(shown)
     if n <= m or m <= 2 * CORE_NEIGHBOUR:
-        return prepared
+        return shown
     rng = np.random.default_rng(seed)
     searched = np.arange(n) if n <= MOST_SEARCHED else np.sort(rng.choice(n, MOST_SEARCHED, replace=False))
     projection = fit_projection(features[shown])
@@ -40,13 +36,13 @@ def with_small_clusters(prepared: Prepared, seed: int) -> Prepared:
     if len(far) > MOST_FAR:
         far = np.sort(rng.choice(far, MOST_FAR, replace=False))
     if len(far) <= CORE_NEIGHBOUR:
-        return prepared
+        return shown
     among = nearest(points[far], points[far], CORE_NEIGHBOUR + 1)[1][:, -1]
     grouped = searched[far[among < distances[far, 0] / TIGHT]]
     most = int(SHARE * m)
     if len(grouped) > most:
         grouped = rng.choice(grouped, most, replace=False)
     if len(grouped) == 0:
-        return prepared
+        return shown
     kept = np.sort(rng.choice(m, m - len(grouped), replace=False))
-    return replace(prepared, shown=np.union1d(shown[kept], grouped))
+    return np.union1d(shown[kept], grouped)

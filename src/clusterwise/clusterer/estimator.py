@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -12,38 +13,28 @@ import scipy.sparse
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from clusterwise.affine import AffineMap, fit_column_map
-from clusterwise.clusterer.assign import MixtureAssigner, NeighbourAssigner
+from clusterwise.affine import AffineMap
+from clusterwise.clusterer.assign import MixtureAssigner
 from clusterwise.clusterer.judged import (
-    JudgedPipeline,
+    JudgedMethod,
     JudgedProposal,
     JudgedProposer,
-    beliefs_of_judged,
-    describe_judged,
+    clusters_of_candidate,
     layer,
 )
 from clusterwise.clusterer.judged_tree import JudgedTree, judged_tree
 from clusterwise.clusterer.node_judge import NodeJudge
 from clusterwise.clusterer.partition_judge import PartitionJudge
-from clusterwise.clusterer.points import COLUMNS_OF_ONE_UNIT, in_one_unit
-from clusterwise.exceptions import (
-    ClusterwiseError,
-    ClusterwiseWarning,
-    LowConfidenceWarning,
-    MisfitWarning,
-    UnusualTableWarning,
-)
-from clusterwise.fitting.describe import Description
-from clusterwise.fitting.fitting import Stages
-from clusterwise.fitting.many_rows import TableReader
-from clusterwise.fitting.misfit import find_misfits_of_any_shape, rows_to_check
-from clusterwise.fitting.pipelined import PipelinedClusterer
-from clusterwise.fitting.posterior import Beliefs
-from clusterwise.fitting.prepare import Prepared
-from clusterwise.fitting.propose import Proposal
+from clusterwise.clusterer.points import COLUMNS_OF_ONE_UNIT
+from clusterwise.exceptions import ClusterwiseError
+from clusterwise.fitting.base import BaseClusterer
+from clusterwise.fitting.protocol import MAX_ROWS, assign_rows
+from clusterwise.fitting.source_fit import Reader
 from clusterwise.fitting.validation import as_points, require_features
+from clusterwise.partition import canonical_labels
 from clusterwise.pretrained import Weights, get_weights
 from clusterwise.rows import Batch, RowSource
+from clusterwise.rows.batches import NumberReader
 from clusterwise.tables import TablePreparation
 
 __all__ = ["Clusterer"]
@@ -51,13 +42,30 @@ __all__ = ["Clusterer"]
 # Rows that the judges look at; tables with many columns need more of them to show their structure.
 CONTEXT_ROWS = 2_000
 CONTEXT_ROWS_OF_MANY_COLUMNS = 4_000
-# Tables this many times stranger than one in a thousand of the training tables bring a warning.
-MARGIN = 1.5
-# Answers that the judge expects less of bring a warning: half-way between chance and the truth.
-LEAST_EXPECTED = 0.5
 
 
-class Clusterer(PipelinedClusterer):
+@dataclass(frozen=True)
+class TableReader:
+    """Turns batches of a table into prepared features; see ``Reader``."""
+
+    preparation: TablePreparation
+    is_fitted: bool = False
+
+    def fit(self, sample: Any) -> TableReader:
+        """One whose preparation is fitted to some rows."""
+        preparation = TablePreparation(**self.preparation.get_params())
+        preparation.fit(sample)
+        return TableReader(preparation, True)
+
+    def __call__(self, batch: Batch) -> np.ndarray:
+        """Features (m, f) of a batch."""
+        try:
+            return self.preparation.transform(batch.data)
+        except ClusterwiseError as error:
+            raise type(error)(f"{batch.place}: {error}") from error
+
+
+class Clusterer(BaseClusterer):
     """Finds clusters of any shape in any table, and how many there are.
 
     Linkage trees, communities of the neighbour graph and Gaussian mixtures propose partitions; a network
@@ -114,8 +122,11 @@ class Clusterer(PipelinedClusterer):
     """
 
     _space: AffineMap
-    _assigner: NeighbourAssigner | MixtureAssigner
-
+    _other_k = (
+        "the labels are the single best partition, whereas all partitions into the same number of clusters "
+        "count together in the probability of that number",
+        "see labels_at({k}) for the best of those",
+    )
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "preparation": [StrOptions({"auto"}), TablePreparation, None],
         "max_clusters": [Interval(Integral, 1, None, closed="left")],
@@ -152,54 +163,54 @@ class Clusterer(PipelinedClusterer):
             )
         return get_weights(pair[0], "node-judge"), get_weights(pair[1], "partition-judge")
 
-    def _pipeline(self) -> JudgedPipeline:
+    def _make_method(self) -> JudgedMethod:
         nodes, partitions = self._judges()
-        return JudgedPipeline(
-            self._fit_space,
+        n_columns = self._n_columns
+        many = self.max_context is None and n_columns > COLUMNS_OF_ONE_UNIT
+        max_context = self.max_context or (CONTEXT_ROWS_OF_MANY_COLUMNS if many else CONTEXT_ROWS)
+        return JudgedMethod(
             JudgedProposer(
                 cast(NodeJudge, nodes.model), cast(PartitionJudge, partitions.model), self.max_clusters
             ),
-            self._most_rows,
-            self._has_many,
-            self.max_clusters,
+            self._prepared,
+            max_context,
+            many,
+            f"{nodes.name} and {partitions.name}",
+            float(partitions.facts["largest_strangeness"]),
+            max(max_context, MAX_ROWS if many else 0),
         )
-
-    def _fit_space(self, points: np.ndarray) -> AffineMap:
-        # Prepared features have their weights already.
-        return fit_column_map(points, joint=self.preparation_ is not None or in_one_unit(points))
-
-    def _most_rows(self, n_columns: int) -> int:
-        if self.max_context is not None:
-            return self.max_context
-        return CONTEXT_ROWS_OF_MANY_COLUMNS if self._has_many(n_columns) else CONTEXT_ROWS
-
-    def _has_many(self, n_columns: int) -> bool:
-        return self.max_context is None and n_columns > COLUMNS_OF_ONE_UNIT
 
     # -- tables ----------------------------------------------------------------------------------
 
-    def _points(self, X: Any, name: str = "X") -> np.ndarray:
-        self.preparation_ = self._preparation_for(X)
-        if self.preparation_ is None:
-            return as_points(X, self, name)
-        points: np.ndarray = self.preparation_.fit_transform(X)
-        return points
+    def _points(self, X: Any, name: str = "X") -> tuple[np.ndarray, Reader]:
+        preparation = self._preparation_for(X)
+        self._prepared = preparation is not None
+        if preparation is None:
+            points = as_points(X, self, name)
+            reader: Reader = NumberReader(points.shape[1])
+        else:
+            points = preparation.fit_transform(X)
+            reader = TableReader(preparation, True)
+        self._n_columns = points.shape[1]
+        return points, reader
 
-    def _survey_reader(self, source: RowSource) -> Callable[[Batch], np.ndarray] | None:
-        self.preparation_ = None
+    def _reader_of(self, source: RowSource) -> Reader:
+        self._n_columns = source.n_features
         tables = source.names is not None and self.preparation is not None
-        if tables or isinstance(self.preparation, TablePreparation):
-            return None
-        return super()._batch_reader()
+        self._prepared = tables or isinstance(self.preparation, TablePreparation)
+        if not self._prepared:
+            return NumberReader(source.n_features, source.names)
+        given = self.preparation if isinstance(self.preparation, TablePreparation) else TablePreparation()
+        return TableReader(given)
 
-    def _sample_reader(self, data: Any) -> Callable[[Batch], np.ndarray]:
-        self.preparation_ = self._preparation_for(data)
-        if self.preparation_ is not None:
-            self.preparation_.fit(data)
-        return self._batch_reader()
+    def _column_names(self) -> Any:
+        return None if self._prepared else getattr(self, "feature_names_in_", None)
 
-    def _batch_reader(self) -> Callable[[Batch], np.ndarray]:
-        return super()._batch_reader() if self.preparation_ is None else TableReader(self.preparation_)
+    @property
+    def preparation_(self) -> TablePreparation | None:
+        """The fitted preparation, if there was one."""
+        check_is_fitted(self)
+        return self._reader.preparation if isinstance(self._reader, TableReader) else None
 
     def _preparation_for(self, X: Any) -> TablePreparation | None:
         if isinstance(self.preparation, TablePreparation):
@@ -237,36 +248,35 @@ class Clusterer(PipelinedClusterer):
             tags.input_tags.sparse = True
         return tags
 
-    def _outlier_scores(self, features: np.ndarray) -> np.ndarray:
-        return self._assigner.describe(features)[1]
-
     # -- what was found --------------------------------------------------------------------------
-
-    def _store_proposal(
-        self, prepared: Prepared, proposal: Proposal, description: Description, seed: int
-    ) -> None:
-        super()._store_proposal(prepared, proposal, description, seed)
-        scores = self._judged.expected_scores
-        self.expected_ari_ = 1.0 if scores is None else float(scores[0])
-        self._weights_name = " and ".join(one.name for one in self._judges())
 
     @property
     def _judged(self) -> JudgedProposal:
-        proposal = self._proposal
-        assert isinstance(proposal, JudgedProposal)
+        check_is_fitted(self)
+        proposal: JudgedProposal = self._found.details
         return proposal
 
     @property
-    def weights_name_(self) -> str:
-        """Names of the weights of the judges."""
-        check_is_fitted(self)
-        return self._weights_name
+    def expected_ari_(self) -> float:
+        """Adjusted Rand index with the true clusters that the judge expects."""
+        return self._judged.expected_ari
+
+    @property
+    def network_labels_(self) -> np.ndarray:
+        """The partition that was chosen, (n,); -1 for rows that the judges were not shown."""
+        judged, rows = self._judged, self._rows
+        assert rows is not None
+        labels = np.full(len(rows), -1)
+        labels[judged.rows] = judged.candidates[0]
+        labels = rows.in_input_order(labels)
+        labels[labels >= 0] = canonical_labels(labels[labels >= 0])
+        return labels
 
     @property
     def gaussian_(self) -> bool:
         """Whether rows are assigned by one Gaussian per cluster (True) or by their nearest neighbours."""
         check_is_fitted(self)
-        return isinstance(self._assigner, MixtureAssigner)
+        return isinstance(self._found.assigner, MixtureAssigner)
 
     @property
     def per_feature_(self) -> bool:
@@ -288,23 +298,6 @@ class Clusterer(PipelinedClusterer):
         sizes = np.bincount(answer)
         return max(trees, key=lambda tree: float(tree.overlaps @ sizes))
 
-    @property
-    def k_posterior_(self) -> dict[int, float]:
-        """Probability of each number of clusters, estimated by the network that compares partitions."""
-        check_is_fitted(self)
-        assert self._judged.k_posterior is not None
-        return self._with_other_k_said(self._judged.k_posterior)
-
-    def _why_other_k(self, likeliest: int) -> tuple[str, str]:
-        return (
-            "the labels are the single best partition, whereas all partitions into the same number of "
-            "clusters count together in the probability of that number",
-            f"see labels_at({likeliest}) for the best of those",
-        )
-
-    def _believe(self, n_draws: int) -> Beliefs:
-        return beliefs_of_judged(self._prepared, self._judged)
-
     def labels_at(self, n_clusters: int) -> np.ndarray:
         """Labels (n,) of a partition into ``n_clusters``.
 
@@ -315,33 +308,17 @@ class Clusterer(PipelinedClusterer):
         would be one.
         """
         check_is_fitted(self)
-        most = len(self._prepared.shown)
+        most = len(self._judged.rows)
         if not isinstance(n_clusters, Integral) or not 1 <= n_clusters <= most:
             raise ClusterwiseError(
                 f"n_clusters must be a whole number from 1 to {most}, the rows that were looked at; "
                 f"got {n_clusters!r}."
             )
         answer = layer(self._judged, int(n_clusters))
-        return describe_judged(self._prepared, self._judged, answer, alone=True).labels
-
-    def _find_misfits(
-        self, prepared: Prepared, description: Description, pipeline: Stages
-    ) -> list[MisfitWarning]:
-        rows = rows_to_check(prepared.n_rows)
-        labels = description.labels[prepared.order[rows]]
-        names = None if self.preparation_ is not None else getattr(self, "feature_names_in_", None)
-        return find_misfits_of_any_shape(prepared.features[rows], labels, names)
-
-    def _notes(self, prepared: Prepared, cap_reached: bool) -> Iterator[ClusterwiseWarning]:
-        yield from super()._notes(prepared, cap_reached)
-        if self.expected_ari_ < LEAST_EXPECTED:
-            yield LowConfidenceWarning(n_clusters=self.n_clusters_, expected_ari=self.expected_ari_)
-        known = float(self._judges()[1].facts["largest_strangeness"])
-        if self._judged.strangeness > MARGIN * known:
-            yield UnusualTableWarning(fraction=self._judged.strangeness)
-
-    def _is_capped(self, proposal: Proposal, description: Description) -> bool:
-        return proposal.cap_reached
+        rows = self._rows
+        assert rows is not None
+        found = clusters_of_candidate(rows, self._judged, answer, alone=True, seed=self._seed)
+        return rows.in_input_order(assign_rows(rows, found)[2].argmax(axis=1))
 
 
 def _has_names(X: Any) -> bool:

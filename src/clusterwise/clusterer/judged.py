@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 
-from clusterwise.affine import FeatureSpace
+from clusterwise.affine import FeatureSpace, fit_column_map
 from clusterwise.clusterer.assign import MixtureAssigner, NeighbourAssigner, links_of, votes_of
 from clusterwise.clusterer.context import with_small_clusters
 from clusterwise.clusterer.graph import Neighbourhood, neighbourhood_of
@@ -22,21 +22,19 @@ from clusterwise.clusterer.partition_judge import (
     ranked,
 )
 from clusterwise.clusterer.partitions import agreements, features_of_partition
-from clusterwise.clusterer.points import COLUMNS_OF_ONE_UNIT, Projection, fit_projection
+from clusterwise.clusterer.points import COLUMNS_OF_ONE_UNIT, Projection, fit_projection, in_one_unit
 from clusterwise.clusterer.proposers import Candidates, MoreRows, candidates_of
-from clusterwise.fitting.describe import Description
-from clusterwise.fitting.posterior import Beliefs
-from clusterwise.fitting.prepare import MOST_CONTEXT, Prepared, prepare
-from clusterwise.fitting.propose import Proposal
-from clusterwise.fitting.refine import choose_covariance_type, clusters_of_labels
-from clusterwise.gaussian.sorted_rows import by_first_appearance, in_input_order
+from clusterwise.exceptions import ClusterwiseWarning, LowConfidenceWarning, UnusualTableWarning
+from clusterwise.fitting.mixture_fit import choose_covariance_type, clusters_of_labels
+from clusterwise.fitting.protocol import MAX_ROWS, Clustering, Method, Progress
+from clusterwise.fitting.uncertainty import ClusteringPosterior
+from clusterwise.gaussian.sorted_rows import SortedRows, by_first_appearance, sample_rows, spread_rows
 
 __all__ = [
-    "JudgedPipeline",
+    "JudgedMethod",
     "JudgedProposal",
     "JudgedProposer",
-    "beliefs_of_judged",
-    "describe_judged",
+    "clusters_of_candidate",
     "doubt_of",
     "layer",
 ]
@@ -47,18 +45,27 @@ LEAST_ROWS = 8
 # hundred rows, than others are. From this many rows on the judge is sometimes taken to know nothing, more
 # often with each doubling, and then the answer is the candidate that is most like all others.
 ROWS_WITHOUT_DOUBT, DOUBT_OF_A_DOUBLING, MOST_DOUBT = 1_000, 0.5, 0.7
-# Candidates less probable than this, relative to the likeliest, are left out of the beliefs.
+# Candidates less probable than this, relative to the likeliest, are left out of the posterior.
 LEAST_WEIGHT = 1e-4
 # Numbers of clusters less probable than this, relative to the likeliest, are left out of P(K).
 LEAST_OF_K = 1e-3
+# Tables this many times stranger than one in a thousand of the training tables bring a warning.
+MARGIN = 1.5
+# Answers that the judge expects less of bring a warning: half-way between chance and the truth.
+LEAST_EXPECTED = 0.5
 # Asked for a number of clusters that is less probable, a better known partition is merged or split.
 LEAST_TO_ASK = 0.1
 
 
 @dataclass(frozen=True)
-class JudgedProposal(Proposal):
+class JudgedProposal:
     """Candidates with the judges' probabilities, the best answer first; see ``ranked``."""
 
+    candidates: tuple[np.ndarray, ...]  # labels (m,) each
+    weights: np.ndarray  # the judges' probability of each
+    cap_reached: bool = False
+    k_posterior: dict[int, float] | None = None
+    rows: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # (m,) of the sorted rows
     considered: Candidates | None = None  # None: too few rows to consider anything
     ranking: np.ndarray | None = None  # (c,) places of the candidates among those considered
     expected_scores: np.ndarray | None = (
@@ -70,6 +77,11 @@ class JudgedProposal(Proposal):
         default_factory=Projection
     )  # from features to the points that distances were taken between
 
+    @property
+    def expected_ari(self) -> float:
+        """Adjusted Rand index with the truth that the judge expects of the answer."""
+        return 1.0 if self.expected_scores is None else float(self.expected_scores[0])
+
 
 @dataclass(frozen=True)
 class JudgedProposer:
@@ -78,10 +90,6 @@ class JudgedProposer:
     node_judge: NodeJudge
     partition_judge: PartitionJudge
     max_clusters: int = 100
-
-    def propose(self, sets: Sequence[np.ndarray], seeds: Sequence[int], n_draws: int) -> list[JudgedProposal]:
-        """See ``Proposer``; all candidates are returned, however many draws are asked for."""
-        return [self.judged(features) for features in sets]
 
     def judged(self, features: np.ndarray, more: MoreRows | None = None) -> JudgedProposal:
         """Candidates of features (m, f); communities may be those of more rows of the table."""
@@ -136,58 +144,70 @@ def doubt_of(n_rows: int, n_columns: int) -> float:
 
 
 @dataclass(frozen=True)
-class JudgedPipeline:
-    """The stages of ``cw.Clusterer``; the judges' choice is not refined any further."""
+class JudgedMethod(Method):
+    """What ``cw.Clusterer`` does with a data set; the judges' choice is not refined any further."""
 
-    fit_space: Callable[[np.ndarray], FeatureSpace]
     proposer: JudgedProposer
-    most_rows: Callable[[int], int]  # by the number of columns
-    has_many: Callable[[int], bool]  # of columns: communities are found among all rows of the context
-    max_clusters: int = 100
-    how: None = None
-    n_draws: int = 0
+    prepared: bool  # whether a table was prepared, whose columns have their weights already
+    max_context: int  # rows that the judges see
+    many_columns: bool  # whether communities are found among all rows of the context
+    weights_name: str
+    usual_strangeness: float
+    max_rows: int = MAX_ROWS
 
-    def most_sampled(self, n_features: int) -> int:
-        """Rows that the judges, or the communities, look at."""
-        return max(self.most_rows(n_features), MOST_CONTEXT if self.has_many(n_features) else 0)
+    def fit_space(self, points: np.ndarray) -> FeatureSpace:
+        """See ``Method``."""
+        return fit_column_map(points, joint=self.prepared or in_one_unit(points))
 
-    def prepare(self, points: np.ndarray, seed: int) -> Prepared:
-        """Sort and scale points (n, d), and choose the rows that the judges see."""
-        most = self.most_rows(points.shape[1])
-        return with_small_clusters(prepare(points, self.fit_space, most, seed), seed)
+    def cluster(self, sets: Sequence[SortedRows], seed: int, progress: Progress) -> list[Clustering]:
+        """See ``Method``."""
+        return [self._cluster(rows, seed) for rows in sets]
 
-    def propose(
-        self, prepared: Sequence[Prepared], seed: int, n_draws: int | None = None
-    ) -> list[JudgedProposal]:
-        """Candidate partitions of the rows shown of each data set, judged."""
-        return [self.proposer.judged(one.features[one.shown], self._more_rows(one)) for one in prepared]
+    def _cluster(self, rows: SortedRows, seed: int) -> Clustering:
+        context = sample_rows(len(rows), max(MAX_ROWS, self.max_context), seed)
+        shown = context[spread_rows(len(context), self.max_context)]
+        shown = with_small_clusters(rows.features, shown, seed)
+        features, more = rows.features, None
+        if len(context) > len(shown) and self.many_columns:
+            union = np.union1d(context, shown)
+            more = MoreRows(features[union], np.searchsorted(union, shown))
+        proposal = replace(self.proposer.judged(features[shown], more), rows=shown)
+        found = clusters_of_candidate(rows, proposal, proposal.candidates[0], seed=seed)
+        return replace(found, warnings=self._notes(proposal), weights_name=self.weights_name)
 
-    def _more_rows(self, prepared: Prepared) -> MoreRows | None:
-        context, shown = prepared.context, prepared.shown
-        if len(context) <= len(shown) or not self.has_many(prepared.features.shape[1]):
-            return None
-        rows = np.union1d(context, shown)
-        return MoreRows(prepared.features[rows], np.searchsorted(rows, shown))
+    def _notes(self, proposal: JudgedProposal) -> tuple[ClusterwiseWarning, ...]:
+        notes: list[ClusterwiseWarning] = []
+        if proposal.expected_ari < LEAST_EXPECTED:
+            n_clusters = int(proposal.candidates[0].max()) + 1
+            notes.append(LowConfidenceWarning(n_clusters=n_clusters, expected_ari=proposal.expected_ari))
+        if proposal.strangeness > MARGIN * self.usual_strangeness:
+            notes.append(UnusualTableWarning(fraction=proposal.strangeness))
+        return tuple(notes)
 
-    def refine(self, prepared: Prepared, proposal: JudgedProposal) -> None:
-        """Nothing: clusters may have any shape."""
+    def posterior(
+        self, rows: SortedRows, found: Clustering, seed: int, n_samples: int | None
+    ) -> ClusteringPosterior:
+        """See ``Method``; the candidates as the judges weigh them."""
+        proposal: JudgedProposal = found.details
+        likely = np.flatnonzero(proposal.weights >= LEAST_WEIGHT * proposal.weights.max())
+        assigners, settled = [], []
+        for i in likely:
+            labels = proposal.candidates[i]
+            votes = links_of(labels, labels)[labels]
+            if proposal.near is None:
+                assigners.append(_best_assigner(rows, proposal, labels, votes))
+            else:
+                assigners.append(NeighbourAssigner.of(proposal.projection, proposal.near, votes))
+            settled.append(np.full(len(rows), -1))
+            settled[-1][proposal.rows] = labels
+        weights = proposal.weights[likely]
+        return ClusteringPosterior(assigners, weights / weights.sum(), settled)
 
-    def describe(self, prepared: Prepared, proposal: JudgedProposal, refined: None) -> Description:
-        """Label all rows by their neighbours among those that the judges saw."""
-        return describe_judged(prepared, proposal, proposal.candidates[0])
 
-    def believe(
-        self, prepared: Prepared, seed: int, n_draws: int, weights: np.ndarray | None = None
-    ) -> Beliefs:
-        """What else there may be besides the answer."""
-        (proposal,) = self.propose([prepared], seed)
-        return beliefs_of_judged(prepared, proposal)
-
-
-def describe_judged(
-    prepared: Prepared, proposal: JudgedProposal, answer: np.ndarray, alone: bool = False
-) -> Description:
-    """Describe one partition of the rows shown, (m,), with memberships by all candidates or by it ``alone``.
+def clusters_of_candidate(
+    rows: SortedRows, proposal: JudgedProposal, answer: np.ndarray, *, alone: bool = False, seed: int = 0
+) -> Clustering:
+    """The clusters of one partition of the rows shown, (m,), with memberships by all candidates or ``alone``.
 
     Rows are labelled by their neighbours or by the Gaussians of the clusters, whichever tells the judges'
     labels better.
@@ -196,42 +216,40 @@ def describe_judged(
         votes = links_of(answer, answer)[answer]
     else:
         votes = votes_of(answer, proposal.candidates, proposal.weights)
-    assigner = _best_assigner(prepared, proposal, answer, votes)
-    while True:
-        membership, far = assigner.describe(prepared.features)
-        labels = membership.argmax(axis=1)
-        in_use = by_first_appearance(labels, assigner.n_clusters, prepared.order)
-        complete = len(in_use) == assigner.n_clusters
-        assigner = assigner.select(in_use)
-        if complete:  # another order of the clusters changes nothing else
-            membership, labels = membership[:, in_use], np.argsort(in_use)[labels]
-            break
-    clusters = clusters_of_labels(
-        prepared.features[prepared.context],
-        _all_used(labels[prepared.context], assigner.n_clusters),
-        choose_covariance_type("auto", len(prepared.context), prepared.features.shape[1]),
-    )
-    order = prepared.order
-    return Description(
-        clusters, assigner, in_input_order(membership, order), lambda: in_input_order(far, order)
+    assigner = _best_assigner(rows, proposal, answer, votes)
+    context = np.union1d(sample_rows(len(rows), MAX_ROWS, seed), proposal.rows)
+    features = rows.features[context]
+    labels = assigner.memberships(features).argmax(axis=1)
+    order = context if rows.order is None else rows.order[context]
+    in_use = by_first_appearance(labels, assigner.n_clusters, order)
+    labels, assigner = np.argsort(in_use)[labels], assigner.select(in_use)
+    covariance_type = choose_covariance_type("auto", *features.shape)
+    clusters = clusters_of_labels(features, labels, covariance_type)
+    return Clustering(
+        clusters,
+        assigner,
+        cap_reached=proposal.cap_reached,
+        check="any shape",
+        k_posterior=proposal.k_posterior,
+        details=proposal,
     )
 
 
 def _best_assigner(
-    prepared: Prepared, proposal: JudgedProposal, answer: np.ndarray, votes: np.ndarray
+    rows: SortedRows, proposal: JudgedProposal, answer: np.ndarray, votes: np.ndarray
 ) -> NeighbourAssigner | MixtureAssigner:
-    shown = prepared.features[prepared.shown]
+    shown = rows.features[proposal.rows]
     covariance_type = choose_covariance_type("auto", *shown.shape)
     if proposal.near is None:
         clusters = clusters_of_labels(shown, answer, covariance_type)
-        return MixtureAssigner.of(clusters, votes, answer, prepared.n_rows)
+        return MixtureAssigner.of(clusters, votes, answer)
     by_neighbours = NeighbourAssigner.of(proposal.projection, proposal.near, votes)
     ordinary = by_neighbours.ordinary & (votes.argmax(axis=1) == answer)
     ordinary |= ~np.isin(answer, answer[ordinary])  # of a cluster without any all rows count
     least = by_neighbours.agreement(proposal.near, answer)
-    for rows in (ordinary, np.ones_like(ordinary)):  # without rows far out, if that does not harm
-        clusters = clusters_of_labels(shown[rows], answer[rows], covariance_type)
-        by_mixture = MixtureAssigner.of(clusters, votes, answer, prepared.n_rows)
+    for some in (ordinary, np.ones_like(ordinary)):  # without rows far out, if that does not harm
+        clusters = clusters_of_labels(shown[some], answer[some], covariance_type)
+        by_mixture = MixtureAssigner.of(clusters, votes, answer)
         if by_mixture.agreement(shown, answer) >= least:
             return by_mixture
     return by_neighbours
@@ -256,29 +274,3 @@ def layer(proposal: JudgedProposal, n_clusters: int) -> np.ndarray:
     if n_clusters < answer.max() + 1:
         return coarser(points, known[min(k for k in known if k > n_clusters)], n_clusters)
     return finer(points, known[max(k for k in known if k < n_clusters)], n_clusters)
-
-
-def _all_used(context: np.ndarray, n_clusters: int) -> np.ndarray:
-    """Labels of the context with every cluster in use: one without a row there gets one of the largest."""
-    counts = np.bincount(context, minlength=n_clusters)
-    if counts.all():
-        return context
-    context = context.copy()
-    for missing in np.flatnonzero(counts == 0):
-        giver = int(np.bincount(context, minlength=n_clusters).argmax())
-        context[np.flatnonzero(context == giver)[0]] = missing
-    return context
-
-
-def beliefs_of_judged(prepared: Prepared, proposal: JudgedProposal) -> Beliefs:
-    """Believe in the candidates as the judges do."""
-    likely = np.flatnonzero(proposal.weights >= LEAST_WEIGHT * proposal.weights.max())
-    labels = tuple(proposal.candidates[i] for i in likely)
-    assigners = tuple(
-        _best_assigner(prepared, proposal, one, links_of(one, one)[one])
-        if proposal.near is None
-        else NeighbourAssigner.of(proposal.projection, proposal.near, links_of(one, one)[one])
-        for one in labels
-    )
-    weights = proposal.weights[likely]
-    return Beliefs(assigners, weights / weights.sum(), labels)

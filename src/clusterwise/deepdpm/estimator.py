@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from clusterwise._threads import one_thread
 from clusterwise.affine import AffineMap, fit_column_map
+from clusterwise.assigner import Assigner
 from clusterwise.deepdpm.feature_learning import FeatureLearner, LearnedSpace, Variants, alternate
 from clusterwise.deepdpm.method import History, Settings, Snapshot, fit_mixture
-from clusterwise.deepdpm.nets import weighted_statistics
+from clusterwise.deepdpm.nets import NetWeights, weighted_statistics
 from clusterwise.exceptions import (
-    CapReachedWarning,
     ClusterwiseError,
+    ClusterwiseWarning,
     InterruptedWarning,
     OneClusterWarning,
     StillMovingWarning,
 )
 from clusterwise.fitting.base import BaseClusterer
-from clusterwise.fitting.misfit import rows_to_check
-from clusterwise.fitting.progress import epoch_progress
-from clusterwise.fitting.sorting import SortedRows, fit_column_map_of_file, is_mapped, sort_rows
-from clusterwise.fitting.validation import as_points, by_feature, require_degrees_of_freedom
-from clusterwise.gaussian.clusters import Clusters, clusters_in_use, outlier_scores_of
+from clusterwise.fitting.protocol import Clustering, Method, Progress, assign_rows
+from clusterwise.fitting.validation import by_feature, require_degrees_of_freedom
+from clusterwise.gaussian.clusters import Clusters
 from clusterwise.gaussian.families import PRIORS
 from clusterwise.gaussian.niw import CovarianceType, NormalInverseWishart
-from clusterwise.gaussian.sorted_rows import Rows, in_input_order
-from clusterwise.rows import as_source
+from clusterwise.gaussian.sorted_rows import Rows, SortedRows
+from clusterwise.rows import RowSource
+from clusterwise.rows.batches import NumberReader
 
 __all__ = ["DeepDPM", "pareto_scaled", "prior_of_clusters"]
 
@@ -44,6 +41,201 @@ __all__ = ["DeepDPM", "pareto_scaled", "prior_of_clusters"]
 # nu Psi can be a share of that of the data instead: it keeps the number of clusters from growing with the
 # number of rows, as clusters are never exactly Gaussian.
 MIN_VARIANCE = 0.005
+# Rows that tell whether there is anything to tell apart.
+ROWS_TO_CHECK = 1000
+
+
+@dataclass(frozen=True)
+class NetAssigner(Assigner):
+    """Memberships by the clustering net, outlier scores by the mixture."""
+
+    net: NetWeights
+    clusters: Clusters
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters K."""
+        return self.net.n_clusters
+
+    def memberships(self, points: np.ndarray) -> np.ndarray:
+        """See ``Assigner``."""
+        return self.net.memberships(points)
+
+    def outlier_scores(self, points: np.ndarray, n_rows: int) -> np.ndarray:
+        """See ``Assigner``."""
+        return self.clusters.outlier_scores(points, n_rows)
+
+    def select(self, clusters: np.ndarray) -> NetAssigner:
+        """See ``Assigner``."""
+        return NetAssigner(self.net.select(clusters), self.clusters.select(clusters))
+
+
+@dataclass(frozen=True)
+class NetState:
+    """Where a fit to rows (n, d) has ended, and from where another can go on."""
+
+    snapshot: Snapshot
+    shape: tuple[int, int]
+    space: LearnedSpace | None
+
+
+@dataclass(frozen=True)
+class NetMethod(Method):
+    """What ``DeepDPM`` does with a data set; see ``Method`` and the parameters of the estimator."""
+
+    sees_all_rows: ClassVar[bool] = True
+
+    k_init: int
+    feature_learning: Literal["mlp"] | torch.nn.Module | None
+    variants: Variants | None
+    n_latent: int
+    covariance_type: CovarianceType
+    scaling: Literal["pareto", "joint", "feature"]
+    alpha: float
+    mean_precision_prior: float
+    degrees_of_freedom_prior: float | None
+    scatter_share: float
+    covariance_prior: Any
+    n_hidden: int
+    batch_size: int
+    learning_rate: float
+    max_epochs: int
+    max_clusters: int
+    device: str
+    before: NetState | None = None  # from where the fit goes on
+
+    def fit_space(self, points: np.ndarray) -> AffineMap:
+        """The map to the columns that vary, in their units or in Pareto's."""
+        columns = fit_column_map(points, self.scaling == "joint")
+        return pareto_scaled(columns) if self.scaling == "pareto" else columns
+
+    def cluster(self, sets: Sequence[SortedRows], seed: int, progress: Progress) -> list[Clustering]:
+        """See ``Method``. An interrupt from the keyboard keeps the state of the last epoch."""
+        return [self._cluster(rows, seed, progress) for rows in sets]
+
+    def _cluster(self, rows: SortedRows, seed: int, progress: Progress) -> Clustering:
+        columns, points = rows.space, rows.rows
+        assert isinstance(columns, AffineMap)
+        before = self._before(rows)
+        report = partial(_report, progress, self.max_epochs)
+        learned, space = None, None
+        if self.feature_learning is None:
+            if self.variants is not None:
+                raise ClusterwiseError("variants are for learned features; set feature_learning='mlp'.")
+            n_before = 0 if before is None else len(before.snapshot.history)
+            settings = self._settings(columns, points.n_features, len(rows), n_before)
+            snapshot = None if before is None else before.snapshot
+            snapshot = fit_mixture(seed, points, settings, self.k_init, snapshot, report)
+        else:
+            space, settings, snapshot = self._learn(seed, columns, points, before, progress, report)
+            points = Rows(space.encode(rows.features))
+            learned = SortedRows(points, space, rows.order)
+        first = Clusters(settings.prior, snapshot.statistics)
+        clustering = Clustering(first, NetAssigner(snapshot.weights, first))
+        _, in_use, membership = assign_rows(learned or rows, clustering)
+        assert isinstance(in_use.assigner, NetAssigner)
+        net = in_use.assigner.net
+        clusters = Clusters(settings.prior, weighted_statistics(points, membership, settings.prior))
+        snapshot = replace(snapshot, weights=net, statistics=clusters.statistics)
+        return Clustering(
+            clusters,
+            NetAssigner(net, clusters),
+            cap_reached=net.n_clusters >= self.max_clusters,
+            warnings=tuple(_notes(snapshot, points)),
+            check="compared",
+            k_posterior=snapshot.k_after_moves(),
+            learned=learned,
+            details=NetState(snapshot, (len(rows), columns.n_columns), space),
+        )
+
+    def _before(self, rows: SortedRows) -> NetState | None:
+        """The state to go on from, if there is one; it must be of these rows."""
+        assert isinstance(rows.space, AffineMap)
+        shape = (len(rows), rows.space.n_columns)
+        if self.before is not None and shape != self.before.shape:
+            n, d = self.before.shape
+            raise ClusterwiseError(
+                f"warm_start goes on with {n} rows of {d} features, but X has {shape[0]} of {shape[1]}; pass "
+                "the same X, or warm_start=False."
+            )
+        return self.before
+
+    def _learn(
+        self,
+        seed: int,
+        columns: AffineMap,
+        rows: Rows,
+        before: NetState | None,
+        progress: Progress,
+        report: Callable[[History], object],
+    ) -> tuple[LearnedSpace, Settings, Snapshot]:
+        """Let feature learning and clustering take turns."""
+        if self.covariance_prior is not None:
+            raise ClusterwiseError(
+                "covariance_prior is in the units of X, which learned features do not have; leave it out "
+                "with feature_learning."
+            )
+        encoder = self.feature_learning if isinstance(self.feature_learning, torch.nn.Module) else None
+        features = rows.take(slice(None))
+        space = None if before is None else before.space
+        snapshot = None if before is None or space is None else before.snapshot
+        if space is None:
+            space = LearnedSpace.draw(seed, columns, features, encoder, self.n_latent, self.device)
+        stage: Callable[[str], object] = partial(_report_stage, progress)
+        stage("neighbours of the rows and their layout")
+        learner = FeatureLearner(seed, features, space, self.variants, is_trained=snapshot is not None)
+        settings = self._settings(columns, space.n_latent, len(rows), 0)
+        found = alternate(learner, seed, features, settings, self.k_init, snapshot, report, stage)
+        return learner.space, settings, found
+
+    def _settings(self, columns: AffineMap, n_features: int, n: int, n_epochs_before: int) -> Settings:
+        variances = None
+        if self.covariance_prior is not None:
+            given = by_feature(self.covariance_prior, columns.n_columns, "covariance_prior", "positive")
+            variances = columns.variances(given)
+        prior = prior_of_clusters(
+            n_features,
+            n,
+            self.covariance_type,
+            self.mean_precision_prior,
+            self.degrees_of_freedom_prior,
+            self.scatter_share,
+            variances,
+        )
+        return Settings(
+            prior,
+            float(self.alpha),
+            n_hidden=self.n_hidden,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            max_epochs=n_epochs_before + self.max_epochs,
+            max_clusters=self.max_clusters,
+            device=self.device,
+        )
+
+
+def _report(progress: Progress, max_epochs: int, history: History) -> None:
+    moves = f"{sum(history.splits)} splits and {sum(history.merges)} merges"
+    found = f"{history.n_clusters[-1]} clusters, loss {history.loss[-1]:.4f}, {moves}"
+    progress(f"{found}, epoch", len(history), max_epochs)
+
+
+def _report_stage(progress: Progress, stage: str) -> None:
+    progress(stage, 0, 1)
+
+
+def _notes(snapshot: Snapshot, rows: Rows) -> list[ClusterwiseWarning]:
+    """What a user should know about how the fit ended."""
+    notes: list[ClusterwiseWarning] = []
+    if snapshot.interrupted:
+        kept = "the state of its last epoch is kept"
+        notes.append(InterruptedWarning(kept=kept, remedy="go on with warm_start=True"))
+    elif snapshot.quiet_rounds == 0:
+        notes.append(StillMovingWarning(n_epochs=len(snapshot.history)))
+    some = rows.take(np.unique(np.linspace(0, len(rows) - 1, ROWS_TO_CHECK).astype(np.int64)))
+    if snapshot.weights.n_clusters == 1 and (some != some[0]).any():
+        notes.append(OneClusterWarning())
+    return notes
 
 
 class DeepDPM(BaseClusterer):
@@ -134,7 +326,8 @@ class DeepDPM(BaseClusterer):
     2
     """
 
-    _space: AffineMap | LearnedSpace
+    _other_k = ("the fit ended while clusters were still being split or merged", "raise max_epochs")
+    _keeps_mapped = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "k_init": [Interval(Integral, 1, None, closed="left")],
         "feature_learning": [StrOptions({"mlp"}), torch.nn.Module, None],
@@ -205,88 +398,8 @@ class DeepDPM(BaseClusterer):
 
     # -- fitting ---------------------------------------------------------------------------------
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> DeepDPM:
-        """Find the clusters of X, (n, d), and how many there are; ``y`` is ignored.
-
-        X may be a ``numpy.memmap``, which is read batch by batch. An interrupt from the keyboard ends the fit
-        and keeps the state of the last epoch; ``warm_start=True`` goes on from there.
-        """
-        started = time.perf_counter()
-        self._require_device()
-        table = self._table(X)
-        before = self._snapshot_before(table)
-        self._remember_columns(X)
-        seed = self._draw_seed()
-        with one_thread():
-            columns, rows = table.space, table.rows
-            assert isinstance(columns, AffineMap)
-            space: AffineMap | LearnedSpace = columns
-            report = epoch_progress(self.verbose, self.max_epochs)
-            if self.feature_learning is None:
-                if self.variants is not None:
-                    raise ClusterwiseError("variants are for learned features; set feature_learning='mlp'.")
-                settings = self._settings(
-                    columns, rows.n_features, len(rows), 0 if before is None else len(before.history)
-                )
-                snapshot = fit_mixture(seed, rows, settings, self.k_init, before, report)
-            else:
-                space, rows, settings, snapshot = self._learn(seed, columns, rows, before, report)
-            self._store(rows, table.order, space, settings.prior, snapshot)
-        self._warn()
-        if self.verbose:
-            print(
-                f"DeepDPM: {self.n_clusters_} clusters in {len(rows)} rows, {self.n_iter_} epochs, "
-                f"{time.perf_counter() - started:.2f} s"
-            )
-        return self
-
-    def _table(self, X: Any) -> SortedRows:
-        """The rows of X in the units of the nets; a large mapped file is read as it is needed."""
-        if is_mapped(X):
-            space = self._scaled(fit_column_map_of_file(X, self.scaling == "joint"))
-            return SortedRows(Rows(X, space), space, None)
-        if as_source(X) is not None and not isinstance(X, np.memmap):
-            raise ClusterwiseError(
-                "DeepDPM is fitted to data in memory or to a numpy.memmap; load the rows, or part of them, "
-                "and pass the rest to predict."
-            )
-        return sort_rows(
-            as_points(X, self), lambda points: self._scaled(fit_column_map(points, self.scaling == "joint"))
-        )
-
-    def _scaled(self, columns: AffineMap) -> AffineMap:
-        return pareto_scaled(columns) if self.scaling == "pareto" else columns
-
-    def _learn(
-        self,
-        seed: int,
-        columns: AffineMap,
-        rows: Rows,
-        before: Snapshot | None,
-        report: Callable[[History], object],
-    ) -> tuple[LearnedSpace, Rows, Settings, Snapshot]:
-        """Let feature learning and clustering take turns."""
-        if self.covariance_prior is not None:
-            raise ClusterwiseError(
-                "covariance_prior is in the units of X, which learned features do not have; leave it out "
-                "with feature_learning."
-            )
-        log = partial(_print_stage, self.verbose)
-        encoder = self.feature_learning if isinstance(self.feature_learning, torch.nn.Module) else None
-        features = rows.take(slice(None))
-        if before is not None and isinstance(self._space, LearnedSpace):
-            space = self._space
-        else:
-            before = None
-            space = LearnedSpace.draw(seed, columns, features, encoder, self.n_latent, self.device)
-        log("neighbours of the rows and their layout")
-        learner = FeatureLearner(seed, features, space, self.variants, is_trained=before is not None)
-        settings = self._settings(columns, space.n_latent, len(rows), 0)
-        snapshot = alternate(learner, seed, features, settings, self.k_init, before, report, log)
-        return learner.space, Rows(learner.space.encode(features)), settings, snapshot
-
-    def _require_device(self) -> None:
+    def _make_method(self) -> NetMethod:
+        """The method, which goes on from the last ``fit`` if it is to."""
         try:
             torch.zeros(1, device=self.device)
         except (AssertionError, RuntimeError) as error:  # torch's ways to say that there is no such device
@@ -294,76 +407,38 @@ class DeepDPM(BaseClusterer):
                 f"The nets cannot run on device {self.device!r} ({str(error).splitlines()[0]}); "
                 "pass device='cpu'."
             ) from error
+        before = self._found.details if self.warm_start and hasattr(self, "_found") else None
+        shared = {one.name: getattr(self, one.name) for one in fields(NetMethod) if hasattr(self, one.name)}
+        return NetMethod(**shared, before=before)
 
-    def _snapshot_before(self, table: SortedRows) -> Snapshot | None:
-        """The state to go on from, if there is one."""
-        if not self.warm_start or not hasattr(self, "_snapshot"):
-            return None
-        assert isinstance(table.space, AffineMap)
-        shape = (len(table), table.space.n_columns)
-        if shape != (len(self.labels_), self.n_features_in_):
-            raise ClusterwiseError(
-                f"warm_start goes on with {len(self.labels_)} rows of {self.n_features_in_} features, but X "
-                f"has {shape[0]} of {shape[1]}; pass the same X, or warm_start=False."
-            )
-        snapshot: Snapshot = self._snapshot
-        return snapshot
-
-    def _settings(self, columns: AffineMap, n_features: int, n: int, n_epochs_before: int) -> Settings:
-        variances = None
-        if self.covariance_prior is not None:
-            given = by_feature(self.covariance_prior, columns.n_columns, "covariance_prior", "positive")
-            variances = columns.variances(given)
-        prior = prior_of_clusters(
-            n_features,
-            n,
-            self.covariance_type,
-            self.mean_precision_prior,
-            self.degrees_of_freedom_prior,
-            self.scatter_share,
-            variances,
-        )
-        return Settings(
-            prior,
-            float(self.alpha),
-            n_hidden=self.n_hidden,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            max_epochs=n_epochs_before + self.max_epochs,
-            max_clusters=self.max_clusters,
-            device=self.device,
+    def _reader_of(self, source: RowSource) -> NumberReader:
+        raise ClusterwiseError(
+            "DeepDPM is fitted to data in memory or to a numpy.memmap; load the rows, or part of them, "
+            "and pass the rest to predict."
         )
 
-    def _store(
-        self,
-        rows: Rows,
-        order: np.ndarray | None,
-        space: AffineMap | LearnedSpace,
-        prior: NormalInverseWishart,
-        snapshot: Snapshot,
-    ) -> None:
-        weights, membership = clusters_in_use(rows, order, snapshot.weights)
-        clusters = Clusters(prior, weighted_statistics(rows, membership, prior))
-        scores = in_input_order(outlier_scores_of(rows, clusters), order)
-        self._store_clusters(space, clusters, weights, in_input_order(membership, order), scores)
-        checked = rows_to_check(len(rows))
-        self._varies = bool((rows.take(checked) != rows.take(slice(1))).any())
-        found = membership[checked].argmax(axis=1)
-        self.misfits_ = self._misfits(space, clusters, rows.take(checked), found, judged=True)
-        self._snapshot = replace(snapshot, weights=weights, statistics=clusters.statistics)
-        self._k_posterior = self._snapshot.k_after_moves()
-        self.history_ = snapshot.history
-        self.n_iter_ = len(snapshot.history)
-        self.interrupted_ = snapshot.interrupted
+    # -- what was found --------------------------------------------------------------------------
 
     @property
-    def k_posterior_(self) -> dict[int, float]:
-        """Distribution of K after one more round of splits and merges."""
+    def _state(self) -> NetState:
         check_is_fitted(self)
-        return self._with_other_k_said(self._k_posterior)
+        state: NetState = self._found.details
+        return state
 
-    def _why_other_k(self, likeliest: int) -> tuple[str, str]:
-        return "the fit ended while clusters were still being split or merged", "raise max_epochs"
+    @property
+    def history_(self) -> History:
+        """Clusters, loss, splits and merges of every epoch."""
+        return self._state.snapshot.history
+
+    @property
+    def n_iter_(self) -> int:
+        """Number of epochs."""
+        return len(self.history_)
+
+    @property
+    def interrupted_(self) -> bool:
+        """Whether the keyboard ended the fit."""
+        return self._state.snapshot.interrupted
 
     @property
     def sample_partitions(self) -> Any:
@@ -371,25 +446,6 @@ class DeepDPM(BaseClusterer):
         raise AttributeError(
             "DeepDPM learns one partition and has no posterior to draw others from; use DPMixture for that."
         )
-
-    def _warn(self) -> None:
-        """Say what a user should know about how the fit ended."""
-        if self.interrupted_:
-            kept = "the state of its last epoch is kept"
-            self._issue(InterruptedWarning(kept=kept, remedy="go on with warm_start=True"))
-        elif self._snapshot.quiet_rounds == 0:
-            self._issue(StillMovingWarning(n_epochs=self.n_iter_))
-        if self.n_clusters_ >= self.max_clusters:
-            self._issue(CapReachedWarning(max_clusters=self.max_clusters))
-        for misfit in self.misfits_:
-            self._issue(misfit)
-        if self.n_clusters_ == 1 and self._varies:
-            self._issue(OneClusterWarning())
-
-
-def _print_stage(verbose: int, stage: str) -> None:
-    if verbose:
-        print(f"DeepDPM: {stage}", flush=True)
 
 
 def pareto_scaled(columns: AffineMap) -> AffineMap:

@@ -1,93 +1,200 @@
-"""What all estimators have in common once they are fitted: Gaussian clusters in some space of features."""
+"""The one ``fit``, and what all estimators have in common once they are fitted."""
 
 from __future__ import annotations
 
+import sys
+import time
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, lru_cache
+from copy import copy
+from functools import cache, lru_cache, partial
 from numbers import Integral
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+import sklearn
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     ClusterMixin,
     TransformerMixin,
-    clone,
+    _fit_context,
 )
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import validate_parameter_constraints
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _get_feature_names, check_is_fitted, validate_data
 
 from clusterwise._threads import one_thread
 from clusterwise.affine import FeatureSpace
-from clusterwise.exceptions import ClusterwiseWarning, InvalidDataError, MisfitWarning, OtherKWarning
-from clusterwise.fitting.callers import level_of_caller
-from clusterwise.fitting.describe import Assigner
-from clusterwise.fitting.labelling import BatchLabeller, labeller_of
-from clusterwise.fitting.many_rows import Densities, Memberships, OfAllRows, OneColumn
-from clusterwise.fitting.misfit import find_misfits, find_misfits_of_any_shape
-from clusterwise.fitting.propose import ClusteringStep
+from clusterwise.assigner import AssignedRows
+from clusterwise.exceptions import (
+    CapReachedWarning,
+    ClusterwiseWarning,
+    InvalidDataError,
+    MisfitWarning,
+    OtherKWarning,
+)
+from clusterwise.fitting.misfit import check_fit
+from clusterwise.fitting.progress import progress_of
+from clusterwise.fitting.protocol import Clustering, Method, assign_rows
+from clusterwise.fitting.source_fit import AssignFeatures, Reader, fit_source
+from clusterwise.fitting.uncertainty import ClusteringPosterior
 from clusterwise.fitting.validation import as_points, require_features, require_positive
-from clusterwise.gaussian.clusters import Described, outlier_scores
-from clusterwise.gaussian.quick import LabelledRows
-from clusterwise.partition import Partition
-from clusterwise.rows import Batch, RowSource, as_source, map_sets
-from clusterwise.rows.rows import NumberReader
+from clusterwise.gaussian.sorted_rows import SortedRows, sort_rows
+from clusterwise.partition import Partition, PartitionPosterior
+from clusterwise.rows import ArraySource, Batch, RowSource, as_source, map_sets
+from clusterwise.rows.batches import NumberReader, OnFeatures
 
-__all__ = ["BaseClusterer"]
+__all__ = ["BaseClusterer", "OfAllRows"]
 
-
-@lru_cache(maxsize=256)
-def _seed_of(random_state: int) -> int:
-    """The seed that a user's number stands for; setting up a generator takes longer than some stages."""
-    return int(np.random.default_rng(random_state).integers(2**31 - 1))
+# Files whose lines no warning points to: ours, and scikit-learn's, which wraps ``fit``.
+LIBRARY = (str(Path(__file__).parents[1]), str(Path(sklearn.__file__).parent))
 
 
-@lru_cache(maxsize=64, typed=True)
-def _require_legal(kind: type[BaseClusterer], **parameters: Any) -> None:
-    """Raise scikit-learn's error about a parameter; what was found legal is not looked at again."""
-    validate_parameter_constraints(kind._parameter_constraints, parameters, caller_name=kind.__name__)
+class OfAllRows:
+    """An attribute with a value for each row of ``fit``, made when it is first looked at.
+
+    Data in memory leave their arrays in the estimator itself, which come before this.
+    """
+
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        self.make = make
+        self.__doc__ = make.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, estimator: Any, owner: type) -> Any:
+        if estimator is None:
+            return self
+        if vars(estimator).get("_source") is None:
+            raise AttributeError(f"{owner.__name__} has no {self.name} before fit.")
+        value = self.make(estimator)
+        vars(estimator)[self.name] = value
+        return value
 
 
 class BaseClusterer(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator, metaclass=ABCMeta
 ):
-    """Base of all estimators. Not for direct use."""
+    """Base of all estimators, which supply a ``Method``. Not for direct use."""
 
+    # Why P(K) may favour another number of clusters than the labels have, and what to do about it.
+    _other_k: ClassVar[tuple[str, str]] = (
+        "the probabilities also count candidates that fit did not consider",
+        "see sample_partitions for them",
+    )
+    # Whether large mapped files are left where they are, or sampled as other sources are.
+    _keeps_mapped: ClassVar[bool] = False
+
+    _found: Clustering
     _space: FeatureSpace
-    _clusters: Described
-    _assigner: Assigner
+    _rows: SortedRows | None  # that the method saw; None where it saw all rows, which may be many
+    _reader: Reader  # of new rows in batches
     _source: RowSource | None  # where the rows of ``fit`` are, if they were not in memory
     _n_rows: int
-    _said_other_k: Described | None = None  # the clusters about which it was said
 
     @abstractmethod
+    def _make_method(self) -> Method:
+        """The method with this estimator's settings."""
+
+    # -- fitting ---------------------------------------------------------------------------------
+
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> BaseClusterer:
-        """Find the clusters of X, (n, d), and how many there are; ``y`` is ignored."""
+        """Find the clusters of X, (n, d), and how many there are; ``y`` is ignored.
+
+        X may be an array, a data frame, or a source of more rows than memory: a Parquet file or directory, an
+        Arrow dataset, a ``numpy.memmap``, a collection of dask.
+        """
+        started = time.perf_counter()
+        seed, source = self._draw_seed(), self._source_of(X)
+        with one_thread(), progress_of(type(self).__name__, self.verbose) as progress:
+            if source is not None:
+                reader = self._reader_of(source)
+                self._remember_columns(source)
+                method = self._make_method()
+                fitted = fit_source(source, reader, method, seed, progress)
+                reader, rows, found, labels = fitted.reader, fitted.rows, fitted.found, fitted.labels
+                self._store(rows, found, seed, source.n_rows)
+                self._store_source(source, rows, fitted.proportions)
+            else:
+                points, reader = self._points(X)
+                self._remember_columns(X)
+                method = self._make_method()
+                rows = sort_rows(points, method.fit_space)
+                (found,) = method.cluster([rows], seed, progress)
+                rows, found, membership = assign_rows(rows, found)
+                labels = membership.argmax(axis=1)
+                self._store(rows, found, seed, len(rows))
+                self._store_rows(rows, membership)
+        self._reader, self._rows = reader, None if method.sees_all_rows else rows
+        self.misfits_ = check_fit(rows, found, labels, self._column_names())
+        self._warn(found, self.misfits_)
+        if self.verbose:
+            seconds = time.perf_counter() - started
+            print(
+                f"{type(self).__name__}: {self.n_clusters_} clusters in {self._n_rows} rows, {seconds:.2f} s"
+            )
+        return self
 
     def fit_predict_many(self, Xs: Iterable[Any]) -> list[np.ndarray]:
         """Cluster many data sets; return the labels of each. Nothing is stored.
 
         Of a ``dask.bag.Bag`` of data sets it is a bag of labels, computed where the data sets are.
         """
-        labels: list[np.ndarray] = map_sets(Xs, self._labels_of_sets)
+        labels: list[np.ndarray] = map_sets(Xs, partial(_labels_of_sets, self))
         return labels
-
-    def _labels_of_sets(self, Xs: Sequence[Any]) -> list[np.ndarray]:
-        return [labels for labels, _ in self._fit_many(Xs)]
 
     def fit_partition_many(self, Xs: Iterable[Any]) -> list[Partition]:
         """Cluster many data sets; return labels, memberships and k of each. Nothing is stored."""
         return [Partition(labels, membership) for labels, membership in self._fit_many(list(Xs))]
 
     def _fit_many(self, Xs: Sequence[Any]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Labels (n,) and memberships (n, K) of many data sets, clustered one after the other."""
-        points = [as_points(X, self, f"Xs[{index}]") for index, X in enumerate(Xs)]
-        fitted = [clone(self).fit(of_set) for of_set in points]
-        return [(one.labels_, one.membership_) for one in fitted]
+        """Labels (n,) and memberships (n, K) of many data sets, which may differ in rows and clusters.
+
+        Each comes out as ``fit_predict`` with the same ``random_state`` would label it.
+        """
+        self._validate_params()
+        seed, twin = self._draw_seed(), copy(self)
+        twin.__dict__.pop("_found", None)  # nothing goes on from another fit
+        names = [f"Xs[{index}]" for index in range(len(Xs))]
+        points = [twin._points(X, name)[0] for X, name in zip(Xs, names, strict=True)]
+        method, result = twin._make_method(), []
+        with one_thread():
+            sets = [sort_rows(one, method.fit_space) for one in points]
+            clusterings = method.cluster(sets, seed, lambda *_: None)
+            for rows, found, name in zip(sets, clusterings, names, strict=True):
+                rows, found, membership = assign_rows(rows, found)
+                labels = membership.argmax(axis=1)
+                result.append((rows.in_input_order(labels), rows.in_input_order(membership)))
+                self._warn(found, check_fit(rows, found, labels, None), name)
+        return result
+
+    # -- what subclasses may do otherwise --------------------------------------------------------
+
+    def _points(self, X: Any, name: str = "X") -> tuple[np.ndarray, Reader]:
+        """X as finite numbers (n, d), and what reads more of such rows in batches."""
+        points = X if self._is_kept(X) else as_points(X, self, name)
+        columns = _get_feature_names(X)
+        self._require_columns(points.shape[1], columns, name)
+        return points, NumberReader(points.shape[1], None if columns is None else tuple(map(str, columns)))
+
+    def _reader_of(self, source: RowSource) -> Reader:
+        """What turns batches of a source into numbers."""
+        self._require_columns(source.n_features, source.names, "X")
+        return NumberReader(source.n_features, source.names)
+
+    def _require_columns(self, width: int, names: Sequence[str] | None, name: str) -> None:
+        """Raise an error about data with so many columns that this estimator cannot take."""
+
+    def _column_names(self) -> Sequence[str] | None:
+        """Names of the columns that clusters are found in, for warnings."""
+        return getattr(self, "feature_names_in_", None)
+
+    # -- tools of a fit --------------------------------------------------------------------------
 
     @classmethod
     @cache
@@ -102,99 +209,76 @@ class BaseClusterer(
         except TypeError:  # a value without a hash, or an illegal one, of which this tells
             super()._validate_params()
 
-    def _remember_columns(self, X: Any) -> None:
-        """Keep how many columns X has, and their names if they have any."""
-        if type(X) is np.ndarray:  # scikit-learn would find no names, and take a while for it
-            self.n_features_in_ = X.shape[1]
-            self.__dict__.pop("feature_names_in_", None)
-        else:
-            validate_data(self, X, reset=True, skip_check_array=True)
-
     def _draw_seed(self) -> int:
         if isinstance(self.random_state, Integral):  # setting up a RandomState takes a while
             return _seed_of(int(self.random_state))
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _store_clusters(
-        self,
-        space: FeatureSpace,
-        clusters: Described,
-        assigner: Assigner,
-        membership: np.ndarray,
-        outlier_scores: np.ndarray,
-    ) -> None:
-        """Keep clusters, all in use, with the memberships (n, K) and scores (n,) of the rows of ``fit``."""
-        self._space, self._clusters, self._assigner = space, clusters, assigner
-        self._source, self._n_rows = None, len(membership)
-        self.membership_ = membership
-        self.labels_ = membership.argmax(axis=1)
-        self.n_clusters_ = clusters.n_clusters
-        self.probabilities_ = membership.max(axis=1)
-        self.outlier_scores_ = outlier_scores
-        self.means_ = space.inverse(clusters.means)
-        self.proportions_ = clusters.proportions
+    def _is_kept(self, X: Any) -> bool:
+        """Whether X is a large mapped file that the method reads as it needs it."""
+        return self._keeps_mapped and isinstance(X, np.memmap) and as_source(X) is not None
 
-    def _set_columns(self, source: RowSource) -> None:
-        """Remember the columns of the data of ``fit``."""
-        if source.n_rows == 0 or source.n_features == 0:
+    def _source_of(self, X: Any) -> RowSource | None:
+        """X as a source of at least one row, or None for data in memory."""
+        source = None if self._is_kept(X) else as_source(X)
+        if source is not None and (source.n_rows == 0 or source.n_features == 0):
             raise InvalidDataError("X is empty; it must hold at least one row of numbers.")
-        self.n_features_in_ = source.n_features
-        self.__dict__.pop("feature_names_in_", None)
-        if source.names is not None:
-            self.feature_names_in_ = np.array(source.names, dtype=object)
+        return source
 
-    def _store_clusters_of(
-        self, source: RowSource, space: FeatureSpace, clusters: Described, assigner: Assigner
-    ) -> None:
-        """Keep clusters, all in use; what there is for each row of the source comes when it is asked for."""
+    def _remember_columns(self, X: Any) -> None:
+        """Keep how many columns X has, and their names if they have any."""
+        if isinstance(X, RowSource) or type(X) is np.ndarray:  # scikit-learn would take a while for an array
+            self.n_features_in_ = X.n_features if isinstance(X, RowSource) else X.shape[1]
+            self.__dict__.pop("feature_names_in_", None)
+            if isinstance(X, RowSource) and X.names is not None:
+                self.feature_names_in_ = np.array(X.names, dtype=object)
+        else:
+            validate_data(self, X, reset=True, skip_check_array=True)
+
+    def _store(self, rows: SortedRows, found: Clustering, seed: int, n_rows: int) -> None:
+        """Keep clusters, all in use."""
+        self._found, self._space, self._seed, self._n_rows = found, rows.space, seed, n_rows
+        self._posteriors: dict[int | None, ClusteringPosterior] = {}
+        self._warned_of_k = False
+        self.n_clusters_ = found.n_clusters
+        self.cap_reached_ = found.cap_reached
+        self.means_ = rows.space.inverse(found.density.means)
+
+    def _store_rows(self, rows: SortedRows, membership: np.ndarray) -> None:
+        """Keep what there is for each row, from memberships (n, K) of the sorted rows."""
+        found, scores, n = self._found, np.empty(len(rows)), len(rows)
+        for part, features in rows.rows.chunks(rows.rows.n_features + found.n_clusters):
+            scores[part] = found.assigner.outlier_scores(features, n)
+        self._source = None
+        self.membership_ = rows.in_input_order(membership)
+        self.labels_ = self.membership_.argmax(axis=1)
+        self.probabilities_ = self.membership_.max(axis=1)
+        self.outlier_scores_ = rows.in_input_order(scores)
+        self.proportions_ = found.density.proportions
+
+    def _store_source(self, source: RowSource, rows: SortedRows, proportions: np.ndarray) -> None:
+        """Keep the source; what there is for each of its rows comes when it is asked for."""
         for name in ("membership_", "labels_", "probabilities_", "outlier_scores_"):
             self.__dict__.pop(name, None)
-        self._space, self._clusters, self._assigner = space, clusters, assigner
-        self._source, self._n_rows = source, source.n_rows
-        self.n_clusters_ = clusters.n_clusters
-        self.means_ = space.inverse(clusters.means)
-        self.proportions_ = clusters.proportions
+        assert rows.origin is not None
+        self._source = source
+        self.sample_rows_ = rows.origin.numbers
+        self.proportions_ = proportions
+
+    def _warn(self, found: Clustering, misfits: Sequence[MisfitWarning], name: str = "") -> None:
+        """Warn about how the fit of a data set ended; warnings point to the line that called ``fit``."""
+        capped = [CapReachedWarning(max_clusters=self.max_clusters)] if found.cap_reached else []
+        for warning in (*capped, *found.warnings, *misfits):
+            warning.name = name
+            self._issue(warning)
 
     def _issue(self, warning: ClusterwiseWarning) -> None:
-        """Warn about how the fit ended; the warning points to the line that called ``fit``."""
+        """Warn in the name of this class, however deep in the library."""
         warning.estimator = type(self).__name__
-        warnings.warn(warning, stacklevel=level_of_caller())
-
-    def _with_other_k_said(self, k_posterior: dict[int, float]) -> dict[int, float]:
-        """P(K) as it is; once after a fit with a warning, if it favours another K than the labels."""
-        likeliest = max(k_posterior, key=lambda k: k_posterior[k])
-        if likeliest != self.n_clusters_ and self._said_other_k is not self._clusters:
-            self._said_other_k = self._clusters
-            reason, remedy = self._why_other_k(likeliest)
-            self._issue(
-                OtherKWarning(
-                    n_clusters=self.n_clusters_,
-                    likeliest=likeliest,
-                    probability=k_posterior[likeliest],
-                    reason=reason,
-                    remedy=remedy,
-                )
-            )
-        return k_posterior
-
-    def _why_other_k(self, likeliest: int) -> tuple[str, str]:
-        """Why P(K) may favour another number of clusters than the labels have; what to do."""
-        raise NotImplementedError
-
-    def _misfits(
-        self,
-        space: FeatureSpace,
-        clusters: Described,
-        features: np.ndarray,
-        labels: np.ndarray,
-        judged: bool = False,
-    ) -> list[MisfitWarning]:
-        """What clusters fail to describe; features and labels of the ``rows_to_check``."""
-        names = getattr(self, "feature_names_in_", None)
-        if clusters.covariance_type is None:
-            return find_misfits_of_any_shape(features, labels, names)
-        full = clusters.covariance_type == "full"
-        return find_misfits(features, labels, space.inverse, full=full, judged=judged, names=names)
+        level, frame = 1, sys._getframe()
+        while frame.f_back is not None and frame.f_code.co_filename.startswith(LIBRARY):
+            level, frame = level + 1, frame.f_back
+        warnings.warn(warning, stacklevel=level)
 
     # -- what was fitted -------------------------------------------------------------------------
 
@@ -212,7 +296,7 @@ class BaseClusterer(
     def probabilities_(self) -> Any:
         """Probability of the label of each row of ``fit``."""
         assert self._source is not None
-        return self._source.gather(OneColumn(self.batch_labeller(), "probabilities"), np.float32)
+        return self._gather(self._source, self._column("probabilities"), np.float32)
 
     @OfAllRows
     def outlier_scores_(self) -> Any:
@@ -223,10 +307,10 @@ class BaseClusterer(
     def covariances_(self) -> np.ndarray:
         """Covariances of the clusters, (K, d, d); computed on access, as d may be large."""
         check_is_fitted(self)
-        return self._space.covariances(self._clusters.covariances)
+        return self._space.covariances(self._found.density.covariances)
 
     @property
-    def steps_(self) -> tuple[ClusteringStep, ...]:
+    def steps_(self) -> tuple[Any, ...]:
         """The path from cluster to cluster, where there is one."""
         check_is_fitted(self)
         return ()
@@ -235,7 +319,7 @@ class BaseClusterer(
     def gaussian_(self) -> bool:
         """Whether clusters are described by Gaussians, so that ellipses show their shapes."""
         check_is_fitted(self)
-        return self._clusters.covariance_type is not None
+        return self._found.density.covariance_type is not None
 
     @property
     def per_feature_(self) -> bool:
@@ -252,11 +336,61 @@ class BaseClusterer(
     def weights_name_(self) -> str | None:
         """Name of the weights behind the clusters; None where no network was trained beforehand."""
         check_is_fitted(self)
-        return None
+        return self._found.weights_name
 
-    # -- new points ------------------------------------------------------------------------------
+    # -- other partitions ------------------------------------------------------------------------
+
+    @property
+    def k_posterior_(self) -> dict[int, float]:
+        """Probability of each number of clusters; see ``sample_partitions``."""
+        check_is_fitted(self)
+        known = self._found.k_posterior
+        found = self._posterior(None).k_posterior if known is None else known
+        likeliest = max(found, key=lambda k: found[k])
+        if likeliest != self.n_clusters_ and not self._warned_of_k:
+            self._warned_of_k = True
+            reason, remedy = self._other_k
+            self._issue(
+                OtherKWarning(
+                    n_clusters=self.n_clusters_,
+                    likeliest=likeliest,
+                    probability=found[likeliest],
+                    reason=reason,
+                    remedy=remedy.format(k=likeliest),
+                )
+            )
+        return found
+
+    def sample_partitions(self, n_samples: int = 50) -> PartitionPosterior:
+        """Draw partitions of the rows of ``fit``.
+
+        Mixtures that candidates lead to count by their evidence; one is drawn, and then a cluster for each
+        row by its memberships. With ``refine=None`` the candidates themselves are the draws, as the network
+        gives them; rows that it did not see join a cluster by the Gaussians of the draw. Those of chains are
+        draws that were kept, spread evenly.
+        """
+        check_is_fitted(self)
+        require_positive(n_samples)
+        drawn = self._found.drawn
+        if drawn is not None:  # spread evenly; if more are asked for, some are repeated
+            chosen = np.linspace(0, len(drawn) - 1, n_samples).round().astype(np.int64)
+            return PartitionPosterior(drawn[chosen].astype(np.int64))
+        assert self._rows is not None
+        n_draws = n_samples if self._make_method().draws_partitions else None
+        return self._posterior(n_draws).sample(self._rows, n_samples, self._seed)
+
+    @one_thread()
+    def _posterior(self, n_samples: int | None) -> ClusteringPosterior:
+        if n_samples not in self._posteriors:
+            assert self._rows is not None
+            method = self._make_method()
+            self._posteriors[n_samples] = method.posterior(self._rows, self._found, self._seed, n_samples)
+        return self._posteriors[n_samples]
+
+    # -- new rows --------------------------------------------------------------------------------
 
     def _features(self, X: Any) -> np.ndarray:
+        """Features (n, f) of rows in memory with the columns of ``fit``."""
         check_is_fitted(self)
         points = as_points(X, self)
         name = self.weights_name_
@@ -264,55 +398,55 @@ class BaseClusterer(
         validate_data(self, X, reset=False, skip_check_array=True)  # names of columns
         return self._space.apply(points)
 
-    def _batch_reader(self) -> Callable[[Batch], np.ndarray]:
-        """What turns batches of new rows into numbers."""
-        names = getattr(self, "feature_names_in_", None)
-        return NumberReader(self.n_features_in_, None if names is None else tuple(map(str, names)))
-
-    def batch_labeller(self) -> BatchLabeller:
-        """A function that labels one batch of rows of a source; it can be pickled, and knows nothing else."""
-        check_is_fitted(self)
-        labeller = labeller_of(self._assigner, self._clusters, self._n_rows)
-        return BatchLabeller(self._batch_reader(), self._space, labeller)
-
-    def _source_of(self, X: Any) -> RowSource | None:
-        """X as a source of rows, with the columns of ``fit``; None for data in memory."""
+    def _new_source_of(self, X: Any) -> RowSource | None:
+        """X as a source of rows with the columns of ``fit``; None for data in memory."""
         source = as_source(X)
         if source is not None:
             check_is_fitted(self)
             require_features(source, self)
         return source
 
-    def predict_batches(self, X: Any) -> Iterator[LabelledRows]:
+    def _gather(self, source: RowSource, function: Callable[[np.ndarray], Any], *kind: Any) -> Any:
+        """What a function of features gives for each row of a source, as the source holds arrays."""
+        return source.gather(OnFeatures(self._reader, self._space, function), *kind)
+
+    def _column(self, name: Literal["labels", "probabilities", "outlier_scores"]) -> Any:
+        """The function of features that gives one column of ``AssignedRows``."""
+        return partial(_one_column, AssignFeatures(self._found.assigner, self._n_rows), name)
+
+    def batch_assigner(self) -> Callable[[Batch], AssignedRows]:
+        """What assigns one batch of rows of a source; it can be pickled, and knows nothing else."""
+        check_is_fitted(self)
+        return OnFeatures(self._reader, self._space, AssignFeatures(self._found.assigner, self._n_rows))
+
+    def predict_batches(self, X: Any) -> Iterator[AssignedRows]:
         """Labels, their probabilities and outlier scores of X, one batch of rows after the other.
 
         X is a source of rows: a Parquet file or directory, an Arrow dataset, a ``numpy.memmap`` or a
         collection of dask. No more than a few batches are in memory at a time.
         """
-        source = self._source_of(X)
+        source = self._new_source_of(X)
         if source is None:
-            source = as_source(np.asarray(as_points(X, self)), always=True)
-            assert source is not None
+            source = ArraySource(np.asarray(as_points(X, self)))
             require_features(source, self)
         with one_thread():
-            yield from source.map(self.batch_labeller())
+            yield from source.map(self.batch_assigner())
 
     @one_thread()
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each cluster for each row of X, (n, K); each row is treated by itself."""
-        source = self._source_of(X)
+        source = self._new_source_of(X)
         if source is not None:
-            task = Memberships(self._batch_reader(), self._space, self._assigner)
-            return source.gather(task, np.float64, self.n_clusters_)
+            return self._gather(source, self._found.assigner.memberships, np.float64, self.n_clusters_)
         features = self._features(X)
-        return self._assigner.memberships(features)
+        return self._found.assigner.memberships(features)
 
     @one_thread()
     def predict(self, X: Any) -> np.ndarray:
         """Cluster of each row of X, (n,)."""
-        source = self._source_of(X)
+        source = self._new_source_of(X)
         if source is not None:
-            return source.gather(OneColumn(self.batch_labeller(), "labels"), np.int32)
+            return self._gather(source, self._column("labels"), np.int32)
         return self.predict_proba(X).argmax(axis=1)
 
     def transform(self, X: Any) -> np.ndarray:
@@ -327,14 +461,11 @@ class BaseClusterer(
     @one_thread()
     def score_outliers(self, X: Any) -> np.ndarray:
         """Outlier score of each row of X, (n,) in [0, 1], like ``outlier_scores_`` of the data of fit."""
-        source = self._source_of(X)
+        source = self._new_source_of(X)
         if source is not None:
-            return source.gather(OneColumn(self.batch_labeller(), "outlier_scores"), np.float64)
-        return self._outlier_scores(self._features(X))
-
-    def _outlier_scores(self, features: np.ndarray) -> np.ndarray:
-        distances = self._clusters.nearest_distances(features)
-        return outlier_scores(distances, features.shape[1], self._n_rows)
+            return self._gather(source, self._column("outlier_scores"), np.float64)
+        features = self._features(X)
+        return self._found.assigner.outlier_scores(features, self._n_rows)
 
     @one_thread()
     def score_samples(self, X: Any) -> np.ndarray:
@@ -343,11 +474,12 @@ class BaseClusterer(
         Columns that are constant in the data of ``fit`` may not count. Where features are projected or
         learned it is their density.
         """
-        source = self._source_of(X)
+        source = self._new_source_of(X)
         if source is not None:
-            return source.gather(Densities(self._batch_reader(), self._space, self._clusters), np.float64)
+            volume = self._space.log_volume
+            return self._gather(source, partial(_log_density, self._found.density, volume), np.float64)
         features = self._features(X)
-        return self._clusters.log_density(features) - self._space.log_volume
+        return self._found.density.log_density(features) - self._space.log_volume
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log predictive density per row of X; ``y`` is ignored."""
@@ -357,5 +489,31 @@ class BaseClusterer(
         """Draw new rows (n_samples, d) from the predictive mixture, with their clusters (n_samples,)."""
         check_is_fitted(self)
         require_positive(n_samples)
-        features, labels = self._clusters.sample(np.random.default_rng(self._draw_seed()), n_samples)
+        features, labels = self._found.density.sample(np.random.default_rng(self._draw_seed()), n_samples)
         return self._space.inverse(features), labels
+
+
+def _labels_of_sets(estimator: BaseClusterer, Xs: Sequence[Any]) -> list[np.ndarray]:
+    return [labels for labels, _ in estimator._fit_many(Xs)]
+
+
+def _one_column(assign: AssignFeatures, name: str, features: np.ndarray) -> np.ndarray:
+    column: np.ndarray = getattr(assign(features), name)
+    return column
+
+
+def _log_density(density: Any, log_volume: float, features: np.ndarray) -> np.ndarray:
+    result: np.ndarray = density.log_density(features) - log_volume
+    return result
+
+
+@lru_cache(maxsize=256)
+def _seed_of(random_state: int) -> int:
+    """The seed that a user's number stands for; setting up a generator takes longer than some steps."""
+    return int(np.random.default_rng(random_state).integers(2**31 - 1))
+
+
+@lru_cache(maxsize=64, typed=True)
+def _require_legal(kind: type[BaseClusterer], **parameters: Any) -> None:
+    """Raise scikit-learn's error about a parameter; what was found legal is not looked at again."""
+    validate_parameter_constraints(kind._parameter_constraints, parameters, caller_name=kind.__name__)

@@ -15,10 +15,10 @@ __all__ = ["groups_without_gap", "n_far_rows", "valley"]
 
 N_BINS = 128
 # Valleys that cut off a smaller share of the values do not count.
-LEAST_MASS = 0.05
+MIN_MASS = 0.05
 # Each cluster is compared with its nearest others, this many, if both have enough rows.
 N_NEIGHBOURS = 2
-FEWEST_MEMBERS = 5
+MIN_MEMBERS = 5
 
 
 def valley(values: np.ndarray) -> float:
@@ -116,7 +116,7 @@ def _valley(values: np.ndarray, n: int, spare: np.ndarray, bins: np.ndarray) -> 
     deepest, below = 1.0, 0.0
     for i in range(N_BINS):
         below += counts[i]
-        if LEAST_MASS < below / n < 1 - LEAST_MASS:
+        if MIN_MASS < below / n < 1 - MIN_MASS:
             deepest = min(deepest, density[i] / min(from_left[i], from_right[i]))
     return deepest
 
@@ -166,7 +166,7 @@ def _group(
                 break
             last, last_distance = j, shortest
             n_i, n_j = bounds[i + 1] - bounds[i], bounds[j + 1] - bounds[j]
-            if group[i] == group[j] or min(n_i, n_j) < FEWEST_MEMBERS:
+            if group[i] == group[j] or min(n_i, n_j) < MIN_MEMBERS:
                 continue
             # the line that parts them best: pooled covariance^-1 (mean_j - mean_i), by Cholesky
             trace = 0.0

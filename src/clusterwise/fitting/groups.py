@@ -14,10 +14,10 @@ __all__ = ["find_groups"]
 # Rows that are among each other's nearest neighbours, this many, are connected.
 N_NEIGHBOURS = 10
 # Fewer rows are no group, whatever room there is around them.
-LEAST_GROUP = 10
+MIN_GROUP = 10
 # A group lies apart: from all but so few of its rows the way to others is this many times that within it.
 APART = 2.0
-FEW_NEAR = 2
+FEW_CLOSE = 2
 
 
 def find_groups(features: np.ndarray, far: np.ndarray, known: np.ndarray) -> list[np.ndarray]:
@@ -28,7 +28,7 @@ def find_groups(features: np.ndarray, far: np.ndarray, known: np.ndarray) -> lis
     mutual nearest neighbours of which most rows are far, with a gap around it. The tail of a cluster goes on
     to it without a gap, and single rows have no neighbours.
     """
-    if np.count_nonzero(far) < LEAST_GROUP or len(features) <= N_NEIGHBOURS:
+    if np.count_nonzero(far) < MIN_GROUP or len(features) <= N_NEIGHBOURS:
         return []
     projection = fit_projection(known if len(known) > 0 else features)
     points, known = projection.apply(features), projection.apply(known)
@@ -46,7 +46,7 @@ def find_groups(features: np.ndarray, far: np.ndarray, known: np.ndarray) -> lis
         room = to_known[members]
         if not inside.all():
             room = np.minimum(room, nearest(points[members], points[~inside], 1)[1][:, 0])
-        if np.partition(room, FEW_NEAR)[FEW_NEAR] > APART * np.median(core[members]):
+        if np.partition(room, FEW_CLOSE)[FEW_CLOSE] > APART * np.median(core[members]):
             groups.append(members)
     return sorted(groups, key=lambda group: (-len(group), group[0]))
 
@@ -56,7 +56,7 @@ def _with_surroundings(points: np.ndarray, parts: np.ndarray, core: np.ndarray) 
 
     At the edge of a group in many dimensions most rows are no row's nearest neighbour.
     """
-    large = np.flatnonzero(np.bincount(parts) >= LEAST_GROUP)
+    large = np.flatnonzero(np.bincount(parts) >= MIN_GROUP)
     result = np.full(len(parts), -1)
     for number, part in enumerate(large):
         result[parts == part] = number
@@ -64,9 +64,9 @@ def _with_surroundings(points: np.ndarray, parts: np.ndarray, core: np.ndarray) 
     if len(inside) > 0 and len(outside) > 0:
         found, distances = nearest(points[outside], points[inside], 1)
         host = result[inside[found[:, 0]]]
-        usual = np.array([np.median(core[result == number]) for number in range(len(large))])
-        near = distances[:, 0] <= APART * usual[host]
-        result[outside[near]] = host[near]
+        typical = np.array([np.median(core[result == number]) for number in range(len(large))])
+        joins = distances[:, 0] <= APART * typical[host]
+        result[outside[joins]] = host[joins]
     return result
 
 

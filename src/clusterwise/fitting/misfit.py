@@ -1,6 +1,6 @@
 """Do Gaussian clusters describe what they were fitted to? What can be seen of it in a few milliseconds.
 
-Each check is about one way in which the description fails, looks at no more than ``MOST_ROWS`` rows, and is
+Each check is about one way in which the description fails, looks at no more than ``MAX_ROWS`` rows, and is
 silent on mixtures of Gaussians, overlapping ones included.
 """
 
@@ -24,36 +24,48 @@ from clusterwise.exceptions import (
     ValuesFollowedWarning,
 )
 from clusterwise.fitting.gaps import groups_without_gap, n_far_rows, valley
+from clusterwise.fitting.protocol import Clustering
+from clusterwise.gaussian.sorted_rows import SortedRows
 from clusterwise.tables.encoding import choose_curve
 
-__all__ = ["find_misfits", "find_misfits_of_any_shape", "rows_to_check"]
+__all__ = ["check_fit", "find_misfits", "find_misfits_of_any_shape"]
 
-MOST_ROWS = 1000
-FEWEST_ROWS = 50
+MAX_ROWS = 1000
+MIN_ROWS = 50
 # Between two clusters there is no gap if the density never falls below this share of the lower peak. One
 # cluster of two heaps is one where it falls below the second share.
 NO_GAP = 0.85
 TWO_HEAPS = 0.4
-MOST_CLUSTERS = 40
+MAX_CLUSTERS = 40
 # More clusters than this in a row without any gap are pieces of something else.
-MOST_WITHOUT_GAP = 5
+MAX_WITHOUT_GAP = 5
 # Another scale of a column must be better by this many nats for each thousand rows.
-LEAST_GAIN = 30.0
+MIN_GAIN = 30.0
 # A column with no more different values than this, which are constant within the clusters of this many rows.
 FEW_VALUES = 12
 FOLLOWED = 0.5
 # Expected share of rows beyond the limit, and how many of them are too many.
 FAR = 1e-3
 TOO_MANY = 0.03
-FEWEST_FAR = 10
+MIN_FAR = 10
 # Correlation within a cluster that a diagonal covariance must not pass over.
 CORRELATED = 0.6
-MOST_FEATURES = 50  # beyond, covariances take too long for a check
+MAX_FEATURES = 50  # beyond, covariances take too long for a check
 
 
-def rows_to_check(n: int) -> np.ndarray | slice:
-    """Which of n rows are looked at: all, or some, evenly spread."""
-    return slice(None) if n <= MOST_ROWS else np.linspace(0, n - 1, MOST_ROWS).astype(np.int64)
+def check_fit(
+    rows: SortedRows, found: Clustering, labels: np.ndarray, names: Sequence[str] | None
+) -> list[MisfitWarning]:
+    """What clusters fail to describe of rows with labels (n,); ``names`` (d,) of the user's columns."""
+    n = len(rows)
+    some = slice(None) if n <= MAX_ROWS else np.linspace(0, n - 1, MAX_ROWS).astype(np.int64)
+    if found.check is None:
+        return []
+    features, labels, covariance_type = rows.rows.take(some), labels[some], found.density.covariance_type
+    if found.check == "any shape" or covariance_type is None:
+        return find_misfits_of_any_shape(features, labels, names)
+    full, compared = covariance_type == "full", found.check == "compared"
+    return find_misfits(features, labels, rows.space.inverse, full=full, compared=compared, names=names)
 
 
 def find_misfits(
@@ -62,7 +74,7 @@ def find_misfits(
     undo: Callable[[np.ndarray], np.ndarray] = np.asarray,
     *,
     full: bool = True,
-    judged: bool = False,
+    compared: bool = False,
     names: Sequence[str] | None = None,
 ) -> list[MisfitWarning]:
     """What is wrong with clusters, one sentence each with what to try.
@@ -70,19 +82,19 @@ def find_misfits(
     Parameters
     ----------
     features : ndarray of shape (n, f)
-        Rows in the space of the clusters, of about unit spread; see ``rows_to_check``.
+        Rows in the space of the clusters, of about unit spread; at most ``MAX_ROWS`` rows.
     labels : ndarray of shape (n,)
         0 to K - 1.
     undo : callable
         Brings rows (m, f) back to the units of the user, (m, d).
     full : bool
         Whether clusters may be correlated.
-    judged : bool
+    compared : bool
         Whether the clusters were compared with fewer of them by their evidence.
     names : sequence of d str, optional
         Names of the user's columns.
     """
-    if len(labels) < FEWEST_ROWS:
+    if len(labels) < MIN_ROWS:
         return []
     if names is None:
         names = [f"column {place}" for place in range(undo(features[:1]).shape[1])]
@@ -99,7 +111,7 @@ def find_misfits(
         found += _correlated_members(clusters)
     if len(clusters) == 1:
         return found + list(_heaps(features))
-    return found + list(_pieces(clusters, len(labels), judged, _skewed_columns(features, undo, names)))
+    return found + list(_pieces(clusters, len(labels), compared, _skewed_columns(features, undo, names)))
 
 
 def find_misfits_of_any_shape(
@@ -109,10 +121,10 @@ def find_misfits_of_any_shape(
 
     Values that repeat, one cluster of several heaps, and one Gaussian in parts are wrong all the same.
     """
-    if len(labels) < FEWEST_ROWS:
+    if len(labels) < MIN_ROWS:
         return []
     names = [f"column {place}" for place in range(features.shape[1])] if names is None else list(names)
-    found = list(_followed_values(features, labels, names, most=1))
+    found = list(_followed_values(features, labels, names, max_groups=1))
     if found:
         return found
     clusters = [features[labels == label] for label in np.unique(labels)]
@@ -129,9 +141,9 @@ def _has_few_values(column: np.ndarray) -> bool:
 
 
 def _followed_values(
-    features: np.ndarray, labels: np.ndarray, names: Sequence[str], most: int = MOST_WITHOUT_GAP
+    features: np.ndarray, labels: np.ndarray, names: Sequence[str], max_groups: int = MAX_WITHOUT_GAP
 ) -> Iterator[MisfitWarning]:
-    """Clusters that are no more than the values of a column; more than ``most`` where all are few-valued."""
+    """Clusters that are no more than the values of a column; over ``max_groups`` where all are few-valued."""
     if labels.max() == 0 or features.shape[1] != len(names):
         return
     few = [_has_few_values(column) for column in features.T]
@@ -140,7 +152,7 @@ def _followed_values(
     order = np.argsort(labels, kind="stable")
     starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
     sizes = np.diff(starts, append=len(labels))
-    if all(few) and len(sizes) > most:
+    if all(few) and len(sizes) > max_groups:
         yield DiscreteColumnsWarning(n_clusters=len(sizes))
         return
     followed = [
@@ -173,10 +185,10 @@ def _far_rows(rows: np.ndarray, bounds: np.ndarray, full: bool) -> Iterator[Misf
     """More rows far from their own cluster than Gaussians have."""
     f = rows.shape[1]
     far = n_far_rows(
-        rows, bounds, max(FEWEST_ROWS, 5 * (f + 1)), full, float(chdtri(f, 0.5)), float(chdtri(f, FAR))
+        rows, bounds, max(MIN_ROWS, 5 * (f + 1)), full, float(chdtri(f, 0.5)), float(chdtri(f, FAR))
     )
     share = far / len(rows)
-    if share > TOO_MANY and far >= FEWEST_FAR:
+    if share > TOO_MANY and far >= MIN_FAR:
         yield HeavyTailsWarning(share=share, expected=FAR)
 
 
@@ -184,7 +196,7 @@ def _correlated_members(clusters: Sequence[np.ndarray]) -> Iterator[MisfitWarnin
     """Correlations that diagonal or spherical covariances pass over."""
     strongest = 0.0
     for members in clusters:
-        if len(members) < FEWEST_ROWS:
+        if len(members) < MIN_ROWS:
             continue
         deviations = members.std(axis=0)
         varying = members[:, deviations > 1e-9]
@@ -212,22 +224,22 @@ def _skewed_columns(
     features: np.ndarray, undo: Callable[[np.ndarray], np.ndarray], names: Sequence[str]
 ) -> Iterator[str]:
     for values, name in zip(undo(features).T[:20], names, strict=False):
-        if choose_curve(values)[1] > LEAST_GAIN * len(values) / 1000:
+        if choose_curve(values)[1] > MIN_GAIN * len(values) / 1000:
             yield name
 
 
 def _pieces(
-    clusters: Sequence[np.ndarray], n: int, judged: bool, skewed_columns: Iterator[str]
+    clusters: Sequence[np.ndarray], n: int, compared: bool, skewed_columns: Iterator[str]
 ) -> Iterator[MisfitWarning]:
     """Clusters that run into each other without a gap: parts of a Gaussian, a skewed or a bent cloud."""
     for members in _groups_without_gap(clusters):
         share = sum(len(clusters[k]) for k in members) / n
         skewed = list(itertools.islice(skewed_columns, 3)) if share > FOLLOWED else []
-        if not judged and _is_one_gaussian([clusters[k] for k in members]):
+        if not compared and _is_one_gaussian([clusters[k] for k in members]):
             yield OneGaussianWarning(n_clusters=len(members), share=share)
         elif skewed:
             yield SkewedClustersWarning(n_clusters=len(members), share=share, columns=skewed)
-        elif len(members) > MOST_WITHOUT_GAP:
+        elif len(members) > MAX_WITHOUT_GAP:
             yield BentClustersWarning(n_clusters=len(members), share=share)
 
 
@@ -241,7 +253,7 @@ def _parts_of_one_gaussian(clusters: Sequence[np.ndarray], n: int) -> Iterator[M
 
 def _groups_without_gap(clusters: Sequence[np.ndarray]) -> list[list[int]]:
     """Groups of at least two clusters, each without a gap to another one of its group."""
-    if len(clusters) > MOST_CLUSTERS:
+    if len(clusters) > MAX_CLUSTERS:
         return []
     bounds = np.concatenate([[0], np.cumsum([len(members) for members in clusters])])
     group_of = groups_without_gap(np.ascontiguousarray(np.concatenate(clusters)), bounds, NO_GAP)
@@ -271,7 +283,7 @@ def _is_one_gaussian(parts: Sequence[np.ndarray]) -> bool:
     """Whether one Gaussian describes all parts (n_k, f) better than one for each, by BIC."""
     union = np.concatenate(parts)
     n, f = union.shape
-    if n < max(FEWEST_ROWS, 5 * f) or f > MOST_FEATURES:
+    if n < max(MIN_ROWS, 5 * f) or f > MAX_FEATURES:
         return False
     each = [np.log(len(part) / n) + _log_gaussian(union, part) for part in parts]
     gain = float(logsumexp(each, axis=0).sum() - _log_gaussian(union, union).sum())

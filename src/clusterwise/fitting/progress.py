@@ -5,16 +5,12 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
 
-from clusterwise.fitting.batches import Progress
+from clusterwise.fitting.protocol import Progress
 
-if TYPE_CHECKING:
-    from clusterwise.deepdpm.method import History
-
-__all__ = ["bar", "batch_progress", "chain_progress", "epoch_progress", "heard_by", "stage_progress"]
+__all__ = ["bar", "progress_of", "redirected"]
 
 SECONDS_BETWEEN = 2.0
 WIDTH = 20
@@ -28,97 +24,55 @@ def bar(done: int, total: int) -> str:
     >>> bar(1, 4)
     '[#####...............]'
     """
-    filled = round(WIDTH * min(done, total) / total)
-    return f"[{'#' * filled}{'.' * (WIDTH - filled)}]"
+    n_full = round(WIDTH * min(done, total) / max(total, 1))
+    return f"[{'#' * n_full}{'.' * (WIDTH - n_full)}]"
 
 
-def _every_few_seconds(verbose: int) -> Callable[[str], None]:
-    """What prints a line if ``verbose`` asks for it and the last one was some time ago."""
-    last = time.perf_counter()
-
-    def say(line: str) -> None:
-        nonlocal last
-        if verbose and time.perf_counter() - last > SECONDS_BETWEEN:
-            last = time.perf_counter()
-            print(line, flush=True)
-
-    return say
-
-
-def chain_progress(name: str, verbose: int, n_steps: int) -> Callable[[int], object]:
-    """What to call with the number of clusters after every one of at most ``n_steps`` steps of a chain."""
-    say, steps = _every_few_seconds(verbose), 0
-
-    def report(n_clusters: int) -> None:
-        nonlocal steps
-        steps += 1
-        say(f"{name} {bar(steps, n_steps)} step {steps} of at most {n_steps}, {n_clusters} clusters")
-
-    return report
-
-
-def epoch_progress(verbose: int, n_epochs: int) -> Callable[[History], object]:
-    """What to call with the history after every one of at most ``n_epochs`` epochs of DeepDPM."""
-    say = _every_few_seconds(verbose)
-
-    def report(history: History) -> None:
-        say(
-            f"DeepDPM {bar(len(history), n_epochs)} epoch {len(history)} of at most {n_epochs}, "
-            f"{history.n_clusters[-1]} clusters, loss {history.loss[-1]:.4f}, {sum(history.splits)} splits "
-            f"and {sum(history.merges)} merges"
-        )
-
-    return report
-
-
-def batch_progress(name: str, verbose: int) -> Progress:
-    """What to call with the name of a pass over the rows, the rows done and the rows altogether."""
-    listener = _listener.get()
-    if listener is not None:
-        return listener
-    say = _every_few_seconds(verbose)
-
-    def report(doing: str, done: int, n_rows: int) -> None:
-        say(f"{name} {bar(done, n_rows)} {doing}, {done:,} of {n_rows:,} rows")
-
-    return report
-
-
-_listener: ContextVar[Progress | None] = ContextVar("listener", default=None)
+_callback: ContextVar[Progress | None] = ContextVar("callback", default=None)
 
 
 @contextlib.contextmanager
-def heard_by(listener: Progress) -> Iterator[None]:
-    """Let somebody hear of all passes over rows inside, in place of lines that are printed."""
-    token = _listener.set(listener)
+def redirected(callback: Progress) -> Iterator[None]:
+    """Let ``callback`` have the progress of all fits inside, in place of lines that are printed."""
+    token = _callback.set(callback)
     try:
         yield
     finally:
-        _listener.reset(token)
+        _callback.reset(token)
 
 
 @contextlib.contextmanager
-def stage_progress(name: str, verbose: int, n_stages: int) -> Iterator[Callable[[str], None]]:
-    """Yield what to call with the name of each stage when it begins.
+def progress_of(name: str, verbose: int) -> Iterator[Progress]:
+    """Yield what a method calls with what it does, how many steps of that are done, and how many there are.
 
-    Stages do not come back until they are done, so a thread says every two seconds where the fit is.
+    Some steps do not come back until they are done, so a thread prints a line every two seconds.
     """
-    if not verbose:
-        yield lambda stage: None
+    callback = _callback.get()
+    if callback is not None or not verbose:
+        yield callback or _ignore
         return
     started, ended = time.perf_counter(), threading.Event()
-    begun: list[str] = []
+    last = ("starting", 0, 0)
+
+    def keep(doing: str, done: int, total: int) -> None:
+        nonlocal last
+        last = (doing, done, total)
 
     def watch() -> None:
         while not ended.wait(SECONDS_BETWEEN):
-            stage = begun[-1] if begun else "starting"
+            doing, done, total = last
+            count = f" {done:,} of {total:,}," if total > 1 else ""
             seconds = time.perf_counter() - started
-            print(f"{name} {bar(max(len(begun) - 1, 0), n_stages)} {stage}, {seconds:.0f} s", flush=True)
+            print(f"{name} {bar(done, total)} {doing},{count} {seconds:.0f} s", flush=True)
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     try:
-        yield begun.append
+        yield keep
     finally:
         ended.set()
         watcher.join()
+
+
+def _ignore(doing: str, done: int, total: int) -> None:
+    pass

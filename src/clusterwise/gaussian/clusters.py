@@ -3,82 +3,30 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol, Self, TypeVar
 
 import numpy as np
-from scipy.special import chdtr, chdtrc, gammaincinv, logsumexp
 
 from clusterwise._compiled import compiled
+from clusterwise.assigner import LOG_OF_ZERO, AssignedRows, ClusterDensity
 from clusterwise.gaussian.niw import CovarianceType, NormalInverseWishart, Posterior
-from clusterwise.gaussian.sorted_rows import Rows, by_first_appearance
+from clusterwise.gaussian.quick import QuickClusters
 
-__all__ = [
-    "Clusters",
-    "Described",
-    "clusters_in_use",
-    "largest_ordinary_distance",
-    "outlier_scores",
-    "outlier_scores_of",
-]
+__all__ = ["Clusters"]
 
 # Rows are compared with clusters in chunks of about this many (row, cluster) pairs: what a chunk needs stays
 # in the processor's cache.
 PAIRS_AT_ONCE = 65_536
-# The exponential of anything below is zero.
-LOG_OF_ZERO = -760.0
-
-
-class Described(Protocol):
-    """K clusters as densities, whatever their shape: what a fit ends with."""
-
-    @property
-    def covariance_type(self) -> CovarianceType | None:
-        """That of Gaussian clusters; None for others."""
-
-    @property
-    def n_clusters(self) -> int:
-        """Number of clusters K."""
-
-    @property
-    def proportions(self) -> np.ndarray:
-        """Share of each cluster, (K,)."""
-
-    @property
-    def means(self) -> np.ndarray:
-        """Centres of the clusters, (K, d)."""
-
-    @property
-    def covariances(self) -> np.ndarray:
-        """Covariances of the clusters, (K, d, d)."""
-
-    def select(self, clusters: np.ndarray) -> Self:
-        """Keep the clusters with these indices, in this order."""
-
-    def log_joint(self, points: np.ndarray) -> np.ndarray:
-        """Log of share times density, (n, K), each row on its own."""
-
-    def memberships(self, points: np.ndarray) -> np.ndarray:
-        """Probability of each cluster for each point, (n, K), rows sum to one."""
-
-    def log_density(self, points: np.ndarray) -> np.ndarray:
-        """Log density of each point, (n,)."""
-
-    def nearest_distances(self, points: np.ndarray) -> np.ndarray:
-        """Squared distance of each point to the nearest cluster in its standard deviations, (n,)."""
-
-    def sample(self, rng: np.random.Generator, n_samples: int) -> tuple[np.ndarray, np.ndarray]:
-        """Draw points (n_samples, d) and their clusters (n_samples,), sorted by cluster."""
 
 
 @dataclass(frozen=True)
-class Clusters:
+class Clusters(ClusterDensity):
     """K clusters, told by the sums of T(x) over their members, which may be weighted; see ``niw``."""
 
     prior: NormalInverseWishart
     statistics: np.ndarray  # (K, p)
-    shares: np.ndarray | None = None  # (K,) where the statistics are of rows that were not chosen evenly
+    weights: np.ndarray | None = None  # (K,) where the statistics are of rows that were not chosen evenly
 
     @property
     def covariance_type(self) -> CovarianceType:
@@ -97,8 +45,8 @@ class Clusters:
 
     @property
     def proportions(self) -> np.ndarray:
-        """Share of each cluster, (K,)."""
-        counts: np.ndarray = self.statistics[:, 0] if self.shares is None else self.shares
+        """Mixing weight of each cluster, (K,)."""
+        counts: np.ndarray = self.statistics[:, 0] if self.weights is None else self.weights
         return counts / counts.sum()
 
     @property
@@ -113,15 +61,19 @@ class Clusters:
 
     def select(self, clusters: np.ndarray) -> Clusters:
         """Keep the clusters with these indices, in this order."""
-        shares = None if self.shares is None else self.shares[clusters]
-        return Clusters(self.prior, self.statistics[clusters], shares)
+        weights = None if self.weights is None else self.weights[clusters]
+        return Clusters(self.prior, self.statistics[clusters], weights)
+
+    def with_proportions(self, proportions: np.ndarray) -> Clusters:
+        """The same clusters with other mixing weights (K,)."""
+        return replace(self, weights=proportions)
 
     def log_joint(self, points: np.ndarray) -> np.ndarray:
-        """Log of share times predictive density, (n, K), each row on its own."""
-        posterior, log_shares = self.posterior, np.log(self.proportions)
-        result = np.empty((len(points), len(log_shares)))
+        """Log of mixing weight times predictive density, (n, K), each row on its own."""
+        posterior, log_weights = self.posterior, np.log(self.proportions)
+        result = np.empty((len(points), len(log_weights)))
         for rows in self._chunks(len(points)):
-            np.add(log_shares, self.prior.log_predictive(points[rows], posterior), out=result[rows])
+            np.add(log_weights, self.prior.log_predictive(points[rows], posterior), out=result[rows])
         return result
 
     def memberships(self, points: np.ndarray) -> np.ndarray:
@@ -130,9 +82,13 @@ class Clusters:
         _normalize(weights)
         return weights
 
-    def log_density(self, points: np.ndarray) -> np.ndarray:
-        """Log predictive density of each point, (n,)."""
-        return logsumexp(self.log_joint(points), axis=1)
+    def assign(self, points: np.ndarray, n_rows: int) -> AssignedRows:
+        """Labels, their probabilities and outlier scores, without the clusters that cannot win a row."""
+        return self._quick.assign(points, n_rows)
+
+    @cached_property
+    def _quick(self) -> QuickClusters:
+        return QuickClusters(self)
 
     def nearest_distances(self, points: np.ndarray) -> np.ndarray:
         """Squared distance of each point to the nearest cluster in its standard deviations, (n,).
@@ -170,69 +126,3 @@ def _normalize(log_weights: np.ndarray) -> None:
             total += log_weights[i, j]
         for j in range(k):
             log_weights[i, j] /= total
-
-
-class GivesMemberships(Protocol):
-    """K clusters, or outputs of a net, that give rows their memberships."""
-
-    @property
-    def n_clusters(self) -> int:
-        """Number of clusters K."""
-
-    def select(self, clusters: np.ndarray) -> Self:
-        """Keep the clusters with these indices, in this order."""
-
-    def memberships(self, points: np.ndarray) -> np.ndarray:
-        """Probability of each cluster for each point, (n, K)."""
-
-
-Giver = TypeVar("Giver", bound=GivesMemberships)
-
-
-def clusters_in_use(rows: Rows, order: np.ndarray | None, clusters: Giver) -> tuple[Giver, np.ndarray]:
-    """Keep the clusters that some row prefers, in the order of first appearance; and the memberships (n, K).
-
-    ``order`` (n,) has the places of the rows in the input; None: as they came.
-    """
-    while True:
-        k = clusters.n_clusters
-        membership = np.empty((len(rows), k))
-        for part, points in rows.chunks(rows.n_features + k):
-            membership[part] = clusters.memberships(points)
-        in_use = by_first_appearance(membership.argmax(axis=1), k, order)
-        if np.array_equal(in_use, np.arange(k)):
-            return clusters, membership
-        # A row between two clusters prefers the first of them: look again after they changed places.
-        clusters = clusters.select(in_use)
-
-
-def outlier_scores_of(rows: Rows, clusters: Clusters) -> np.ndarray:
-    """Outlier scores (n,) of the rows."""
-    distances = np.empty(len(rows))
-    for part, points in rows.chunks(clusters.prior.n_statistics + clusters.n_clusters):
-        distances[part] = clusters.nearest_distances(points)
-    return outlier_scores(distances, rows.n_features, len(rows))
-
-
-def outlier_scores(nearest: np.ndarray, d: int, n_points: int) -> np.ndarray:
-    """P(none of ``n_points`` is as far out) for squared distances (n,) in standard deviations, d features.
-
-    Under the mixture the distance to the nearest cluster is at most chi-squared with d degrees of freedom.
-    Ordinary points score near zero, a point farther out than the farthest of n should be scores near one.
-    """
-    scores = np.zeros(len(nearest))  # what nearly all of many points have
-    far = np.flatnonzero(nearest >= largest_ordinary_distance(d, n_points))
-    if len(far) > 0:
-        scores[far] = np.exp(n_points * _log_chi_squared(d, nearest[far]))
-    return scores
-
-
-def largest_ordinary_distance(d: int, n_points: int) -> float:
-    """Squared distance below which the outlier score of one of ``n_points`` with d features is zero."""
-    return float(2 * gammaincinv(d / 2, np.exp(LOG_OF_ZERO / n_points)))
-
-
-def _log_chi_squared(d: int, x: np.ndarray) -> np.ndarray:
-    """Log of P(chi-squared with d degrees of freedom < x); a millisecond less than through scipy.stats."""
-    with np.errstate(divide="ignore"):
-        return np.where(x < d, np.log(chdtr(d, x)), np.log1p(-chdtrc(d, x)))

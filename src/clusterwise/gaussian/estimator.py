@@ -2,22 +2,73 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from clusterwise.affine import fit_column_map
-from clusterwise.fitting.fitting import Pipeline
-from clusterwise.fitting.pipelined import PipelinedClusterer
-from clusterwise.gaussian.cell_proposer import CellProposer
+from clusterwise.affine import AffineMap, fit_column_map
+from clusterwise.fitting.base import BaseClusterer
+from clusterwise.fitting.mixture_fit import (
+    choose_covariance_type,
+    clusters_of_mixtures,
+    posterior_of_mixtures,
+    search_from,
+)
+from clusterwise.fitting.protocol import Clustering, Method, Progress
+from clusterwise.fitting.uncertainty import ClusteringPosterior
+from clusterwise.gaussian.mixture import FittedMixture, Sample
 from clusterwise.gaussian.niw import CovarianceType
+from clusterwise.gaussian.search import first_partition, merged_cells
+from clusterwise.gaussian.sorted_rows import SortedRows, sample_rows
 
 __all__ = ["GaussianSearch"]
 
 
-class GaussianSearch(PipelinedClusterer):
+@dataclass(frozen=True)
+class SearchMethod(Method):
+    """Cells of k-means, put together by their evidence, and a search from there; see ``Method``."""
+
+    covariance_type: CovarianceType | Literal["auto"]
+    joint: bool  # whether all columns keep their scales
+    max_clusters: int
+
+    def fit_space(self, points: np.ndarray) -> AffineMap:
+        """See ``Method``."""
+        return fit_column_map(points, self.joint)
+
+    def cluster(self, sets: Sequence[SortedRows], seed: int, progress: Progress) -> list[Clustering]:
+        """See ``Method``."""
+        found = []
+        for done, rows in enumerate(sets):
+            progress("searching", done, len(sets))
+            context = sample_rows(len(rows), self.max_rows, seed)
+            mixtures = self._search(rows, context)
+            found.append(clusters_of_mixtures(rows, context, mixtures, self.max_clusters))
+        return found
+
+    def posterior(
+        self, rows: SortedRows, found: Clustering, seed: int, n_draws: int | None
+    ) -> ClusteringPosterior:
+        """See ``Method``; nothing is drawn, and all mixtures count that the search has visited."""
+        mixtures = self._search(rows, sample_rows(len(rows), self.max_rows, seed))
+        return posterior_of_mixtures(rows, mixtures, self.max_clusters)
+
+    def _search(self, rows: SortedRows, context: np.ndarray) -> list[FittedMixture]:
+        features = rows.features[context]
+        covariance_type = choose_covariance_type(self.covariance_type, *features.shape)
+        sample = Sample(features, covariance_type)
+        labels = first_partition(sample)
+        if labels.max() >= self.max_clusters:
+            path = merged_cells(sample, labels)
+            labels = next(one for _, one in path if one.max() < self.max_clusters)
+        return search_from(rows, context, [labels], context, covariance_type)
+
+
+class GaussianSearch(BaseClusterer):
     """Gaussian mixture that finds its number of clusters by Bayesian evidence, in any number of features.
 
     Small cells of rows are merged into clusters, which are fitted by EM, then split and merged as long as
@@ -72,11 +123,5 @@ cap_reached_
         self.random_state = random_state
         self.verbose = verbose
 
-    def _pipeline(self) -> Pipeline:
-        return Pipeline(
-            partial(fit_column_map, joint=self.scaling == "joint"),
-            CellProposer(self.covariance_type, self.max_clusters),
-            how="search",
-            covariance_type=self.covariance_type,
-            max_clusters=self.max_clusters,
-        )
+    def _make_method(self) -> SearchMethod:
+        return SearchMethod(self.covariance_type, self.scaling == "joint", self.max_clusters)

@@ -11,17 +11,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
 
 from clusterwise._compiled import compiled
-from clusterwise.gaussian.clusters import Clusters, largest_ordinary_distance, outlier_scores
+from clusterwise.assigner import AssignedRows, max_ordinary_distance, outlier_scores
 from clusterwise.gaussian.full import log_det_of_root
 from clusterwise.gaussian.niw import variance_factor
 
-__all__ = ["LabelledRows", "QuickClusters"]
+if TYPE_CHECKING:
+    from clusterwise.gaussian.clusters import Clusters
+
+__all__ = ["QuickClusters"]
 
 # Clusters whose log joint density is below the best by more than this have no share in a row.
 CERTAIN = 32.0
@@ -31,14 +34,6 @@ ROUNDING = 1e-9
 ROWS_AT_ONCE = 4096
 # Whitened coordinates that are computed at once.
 BLOCK = 4
-
-
-class LabelledRows(NamedTuple):
-    """What is written down of n rows."""
-
-    labels: np.ndarray  # (n,) int32
-    probabilities: np.ndarray  # (n,) of the label, float32
-    outlier_scores: np.ndarray  # (n,) float64: how small scores differ matters
 
 
 class _Terms(NamedTuple):
@@ -54,13 +49,12 @@ class _Terms(NamedTuple):
 
 @dataclass(frozen=True)
 class QuickClusters:
-    """Clusters that label part of a data set of ``n_rows`` rows by their predictive densities."""
+    """Clusters that label rows by their predictive densities."""
 
     clusters: Clusters
-    n_rows: int
 
-    def label(self, features: np.ndarray) -> LabelledRows:
-        """Label rows of features (n, f)."""
+    def assign(self, features: np.ndarray, n_rows: int) -> AssignedRows:
+        """See ``Assigner``; features (n, f) are of a data set of ``n_rows``."""
         d = features.shape[1]
         if self.clusters.prior.covariance_type == "full":
             labels, probabilities, bounds = self._label_by_full(np.ascontiguousarray(features))
@@ -69,14 +63,10 @@ class QuickClusters:
             labels, probabilities = membership.argmax(axis=1).astype(np.int32), membership.max(axis=1)
             bounds = np.full(len(features), np.inf)
         scores = np.zeros(len(features))
-        far = np.flatnonzero(bounds >= self._ordinary)
+        far = np.flatnonzero(bounds >= max_ordinary_distance(d, n_rows))
         if len(far) > 0:
-            scores[far] = outlier_scores(self.clusters.nearest_distances(features[far]), d, self.n_rows)
-        return LabelledRows(labels, probabilities.astype(np.float32), scores)
-
-    @cached_property
-    def _ordinary(self) -> float:
-        return largest_ordinary_distance(self.clusters.prior.n_features, self.n_rows)
+            scores[far] = outlier_scores(self.clusters.nearest_distances(features[far]), d, n_rows)
+        return AssignedRows(labels, probabilities.astype(np.float32), scores)
 
     @cached_property
     def _terms(self) -> _Terms:

@@ -1,16 +1,31 @@
-"""The rows of a data set, chunk by chunk, and an order of them that depends on their values alone."""
+"""The rows of a data set as features, chunk by chunk, in an order that depends on their values alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from clusterwise._compiled import compiled
-from clusterwise.affine import AffineMap
+from clusterwise.affine import AffineMap, FeatureSpace
 
-__all__ = ["Rows", "by_first_appearance", "in_input_order", "sorted_order"]
+if TYPE_CHECKING:
+    from clusterwise.rows import Batch, RowSource
+
+__all__ = [
+    "Origin",
+    "Rows",
+    "SortedRows",
+    "by_first_appearance",
+    "in_input_order",
+    "sample_rows",
+    "sort_rows",
+    "sorted_order",
+    "spread_rows",
+]
 
 # Numbers in the largest temporary of a chunk: it should stay in the processor's cache.
 CHUNK = 400_000
@@ -53,6 +68,81 @@ class Rows:
         for start in range(0, len(index), size):
             part = slice(start, min(start + size, len(index)))
             yield part, self.take(index[part])
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a sample is from: rows of a source, chosen by their numbers."""
+
+    source: RowSource
+    read: Callable[[Batch], np.ndarray]  # numbers (m, d) of a batch of the source
+    numbers: np.ndarray  # (n,) of the rows of the sample, in the order of the source
+    weights: np.ndarray | None  # (n,) how many rows each stands for, in that order; None: all for as many
+
+
+@dataclass(frozen=True)
+class SortedRows:
+    """The n rows of a data set as features: what a method gets. Those of a mapped file are not sorted."""
+
+    rows: Rows
+    space: FeatureSpace
+    order: np.ndarray | None  # (n,) the rows of the input; None: they are in their own order
+    origin: Origin | None = None  # None: these are all rows there are
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def features(self) -> np.ndarray:
+        """Features (n, f) of all rows."""
+        return self.rows.take(slice(None))
+
+    @property
+    def weights(self) -> np.ndarray | None:
+        """How many rows of the source each row stands for, (n,); None: all for as many."""
+        if self.origin is None or self.origin.weights is None:
+            return None
+        return self.origin.weights if self.order is None else self.origin.weights[self.order]
+
+    def in_input_order(self, values: np.ndarray) -> np.ndarray:
+        """Values (n, ...) of the rows, in the order of the input."""
+        return in_input_order(values, self.order)
+
+
+def sort_rows(
+    points: np.ndarray, fit_space: Callable[[np.ndarray], FeatureSpace], origin: Origin | None = None
+) -> SortedRows:
+    """Rows of points (n, d) in the space that ``fit_space`` makes of the sorted points.
+
+    Sorted rows make everything that follows, rounding included, independent of the input's order. A large
+    mapped file stays where it is.
+    """
+    if isinstance(points, np.memmap):
+        space = fit_space(points)
+        assert isinstance(space, AffineMap)
+        return SortedRows(Rows(points, space), space, None)
+    order = sorted_order(points)
+    points = points[order]
+    space = fit_space(points)
+    return SortedRows(Rows(space.apply(points)), space, order, origin)
+
+
+def sample_rows(n: int, max_rows: int, seed: int) -> np.ndarray:
+    """Ascending positions of all n rows, or of ``max_rows`` of them at random."""
+    if n <= max_rows:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(seed).choice(n, max_rows, replace=False))
+
+
+@lru_cache(maxsize=4)  # setting up a generator takes longer than the choice
+def spread_rows(n: int, max_rows: int) -> np.ndarray:
+    """Ascending positions of all n rows, or of one in each of ``max_rows`` stretches; the same for each n."""
+    if n <= max_rows:
+        return np.arange(n)
+    edges = np.arange(max_rows + 1) * n // max_rows
+    # At random within a stretch: a fixed step could fall in with a pattern of the sorted rows.
+    within = np.random.default_rng(n).random(max_rows)
+    return edges[:-1] + (within * np.diff(edges)).astype(np.int64)
 
 
 def sorted_order(points: np.ndarray) -> np.ndarray:

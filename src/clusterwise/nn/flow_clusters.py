@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from scipy.special import logsumexp, softmax
 from torch import Tensor
 
 from clusterwise._tensors import to_numpy
+from clusterwise.assigner import ClusterDensity
 from clusterwise.nn.flows import ClusterFlow, MaskedAutoregressiveFlow
 
 __all__ = ["FlowClusters"]
@@ -27,12 +27,10 @@ MIN_VARIANCE = 1e-4
 # Rows pass through the flow in blocks of this size, the last one filled up: how a product is taken, and so
 # its rounding, does not depend on how many other rows there are.
 ROWS_AT_ONCE = 256
-# Steps of EM for the shares alone.
-SHARE_STEPS = 20
 
 
 @dataclass(frozen=True, eq=False)
-class FlowClusters:
+class FlowClusters(ClusterDensity):
     """K clusters with the densities of a flow."""
 
     flow: MaskedAutoregressiveFlow
@@ -40,8 +38,8 @@ class FlowClusters:
     centres: np.ndarray  # (K, d) and
     maps: np.ndarray  # (K, d, d): a cluster's own coordinates are map (x - centre)
     counts: np.ndarray  # (K,) rows of each cluster
-    means: np.ndarray  # (K, d) of these rows
-    covariances: np.ndarray  # (K, d, d)
+    row_means: np.ndarray  # (K, d) of these rows
+    row_covariances: np.ndarray  # (K, d, d)
 
     @classmethod
     @torch.no_grad()
@@ -78,8 +76,18 @@ class FlowClusters:
 
     @property
     def proportions(self) -> np.ndarray:
-        """Share of each cluster, (K,)."""
+        """Mixing weight of each cluster, (K,)."""
         return np.asarray(self.counts / self.counts.sum())
+
+    @property
+    def means(self) -> np.ndarray:
+        """Means of the rows of each cluster, (K, d)."""
+        return self.row_means
+
+    @property
+    def covariances(self) -> np.ndarray:
+        """Covariances of the rows of each cluster, (K, d, d)."""
+        return self.row_covariances
 
     def select(self, clusters: np.ndarray) -> FlowClusters:
         """The clusters with these indices, in this order."""
@@ -89,31 +97,17 @@ class FlowClusters:
             centres=self.centres[clusters],
             maps=self.maps[clusters],
             counts=self.counts[clusters],
-            means=self.means[clusters],
-            covariances=self.covariances[clusters],
+            row_means=self.row_means[clusters],
+            row_covariances=self.row_covariances[clusters],
         )
 
-    def with_shares(self, points: np.ndarray, weights: np.ndarray) -> FlowClusters:
-        """The same clusters with the shares that points (n, d) give them, by weights (n,)."""
-        densities, total = self._compare(points)[0], self.counts.sum()
-        result = self
-        for _ in range(SHARE_STEPS):
-            membership = softmax(densities + np.log(result.proportions), axis=1)
-            shares = weights @ membership / weights.sum()
-            result = replace(result, counts=total * np.maximum(shares, np.finfo(np.float64).tiny))
-        return result
+    def with_proportions(self, proportions: np.ndarray) -> FlowClusters:
+        """The same clusters with other mixing weights (K,)."""
+        return replace(self, counts=self.counts.sum() * proportions)
 
     def log_joint(self, points: np.ndarray) -> np.ndarray:
-        """Log of share times density, (n, K), each row on its own."""
+        """Log of mixing weight times density, (n, K), each row on its own."""
         return np.asarray(self._compare(points)[0] + np.log(self.proportions))
-
-    def memberships(self, points: np.ndarray) -> np.ndarray:
-        """Probability of each cluster for each point, (n, K), rows sum to one."""
-        return np.asarray(softmax(self.log_joint(points), axis=1))
-
-    def log_density(self, points: np.ndarray) -> np.ndarray:
-        """Log density of each point, (n,)."""
-        return np.asarray(logsumexp(self.log_joint(points), axis=1))
 
     def nearest_distances(self, points: np.ndarray) -> np.ndarray:
         """Squared distance of each point to the nearest cluster in its standard deviations, (n,).

@@ -44,20 +44,16 @@ class AMCP(AmortizedClusterer):
         Whether clusters are split and merged when no row is left: a small network, trained with the weights,
         judges whether two groups of rows are two clusters or one. None: yes if the weights have such a
         network, unless a search follows, which splits and merges by evidence.
-    n_draws : int
-        Further paths whose starting rows are drawn at random; the best of all is the answer, and memberships
-        are averages over what all of them lead to. 0 takes the likeliest path alone, which is quick;
-        ``k_posterior_`` then draws 20 by itself. With ``refine=None`` only ``k_posterior_`` draws.
     weights : str, path, Weights or None
         Name of shipped weights (see ``clusterwise.list_weights()``), a ``.safetensors`` file, or weights in
         memory; None stands for those shipped for the method.
-    refine : {"auto", "search", "em", "cut"} or None
+    refine : {"auto", "search", "cut"} or None
         What happens to the network's partition. "auto": a search, unless weights that were trained on labels
-        did better with something else. "search": its clusters are fitted as Gaussians with any
-        covariance, which split and merge as long as the evidence of the mixture grows. "em": they are fitted,
-        but neither split nor merged. "cut", with weights that were trained on labels: a cut through Ward's
-        tree of the encodings, by a rule that was learned on classes held out. None: the network's own answer,
-        revised; new rows, and rows that the network did not see, go to its clusters as Gaussians.
+        did better with something else. "search": its clusters are fitted as Gaussians with any covariance,
+        which split and merge as long as the evidence of the mixture grows. "cut", with weights that were
+        trained on labels: a cut through Ward's tree of the encodings, by a rule that was learned on classes
+        held out. None: the network's own answer, revised; new rows, and rows that the network did not see, go
+        to its clusters as Gaussians.
     projection : {"pca"} or None
         What to do when X has another number of features than the weights take: None raises an error,
         "pca" projects on the first principal components (or pads with zeros).
@@ -84,8 +80,7 @@ class AMCP(AmortizedClusterer):
     n_clusters_ : int
         Number of clusters K that were found.
     membership_ : ndarray of shape (n, K)
-        Probability of each cluster; rows sum to 1 and the largest is the label. With ``n_draws`` > 0 it is an
-        average over the mixtures that the paths lead to, weighted by their evidence; ``predict_proba`` too.
+        Probability of each cluster; rows sum to 1 and the largest is the label.
     probabilities_ : ndarray of shape (n,)
         Probability of the label.
     outlier_scores_ : ndarray of shape (n,)
@@ -95,7 +90,7 @@ class AMCP(AmortizedClusterer):
     proportions_ : ndarray of shape (K,)
         Of the Gaussian clusters, in the units of X.
     k_posterior_ : dict
-        Probability of each number of clusters: the evidences of all mixtures that the drawn paths lead to.
+        Probability of each number of clusters: the evidences of all mixtures that 20 drawn paths lead to.
         With ``refine=None`` they are shares of the drawn paths.
     steps_ : tuple of ClusteringStep
         The steps of the likeliest path in their order, before any revision.
@@ -125,7 +120,6 @@ class AMCP(AmortizedClusterer):
         "first_cluster": [StrOptions({"learned", "k-means"})],
         "coupling": ["boolean", None],
         "revise": ["boolean", None],
-        "n_draws": [Interval(Integral, 0, None, closed="left")],
     }
 
     def __init__(
@@ -138,7 +132,6 @@ class AMCP(AmortizedClusterer):
         first_cluster: Literal["learned", "k-means"] = "learned",
         coupling: bool | None = None,
         revise: bool | None = None,
-        n_draws: int = 0,
         weights: str | Path | Weights | None = None,
         refine: RefineOption | None = "auto",
         projection: Literal["pca"] | None = None,
@@ -156,7 +149,6 @@ class AMCP(AmortizedClusterer):
         self.first_cluster = first_cluster
         self.coupling = coupling
         self.revise = revise
-        self.n_draws = n_draws
         super().__init__(
             weights=weights,
             refine=refine,

@@ -27,13 +27,9 @@ import numpy as np
 
 from clusterwise.clusterer.agglomerative import ward_linkage
 from clusterwise.clusterer.tree import Tree, tree_of_merges
-from clusterwise.fitting.prepare import Prepared
-from clusterwise.fitting.propose import Proposal
-from clusterwise.fitting.refine import Refined, Scored, clusters_of_labels
-from clusterwise.gaussian.niw import CovarianceType
 from clusterwise.partition import canonical_labels
 
-__all__ = ["Branches", "CutRule", "branches_of", "nearest_means", "refine_by_cut", "smoothed", "sums_below"]
+__all__ = ["Branches", "CutRule", "branches_of", "cuts_of", "nearest_means", "smoothed", "sums_below"]
 
 # Neighbours that a row moves towards, and how often.
 NEIGHBOURS, ROUNDS = 10, 3
@@ -175,53 +171,22 @@ def nearest_means(points: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return labels
 
 
-def refine_by_cut(
-    prepared: Prepared,
-    proposal: Proposal,
-    rule: CutRule,
-    covariance_type: CovarianceType,
-    max_clusters: int | None = None,
-    n_others: int = 0,
-) -> Refined:
-    """Cut the tree of the rows that the proposer saw; Gaussians of the clusters label all others.
+def cuts_of(
+    points: np.ndarray, proposed: np.ndarray, rule: CutRule, max_clusters: int, n_others: int = 0
+) -> tuple[list[np.ndarray], np.ndarray, bool]:
+    """Partitions (m,) of points (m, f), the rule's first; how often each came out; whether a cap was reached.
 
     Beside the answer there are ``n_others`` cuts at the thresholds that the rule holds for likely. Those that
-    come out alike count together.
+    come out alike count together. ``proposed`` (m,) are the labels of the network.
     """
-    points = prepared.features[prepared.shown]
     if len(points) < 2:
-        return _refined(prepared, [(np.zeros(len(points), dtype=np.int64), 1)], covariance_type)
-    branches = branches_of(points, rule.smoothing, proposal.candidates[0])
-
-    def labels_by(one: CutRule) -> np.ndarray:
-        return nearest_means(branches.points, one.labels(branches, max_clusters)[0])
-
-    own = labels_by(rule)
-    counts = Counter({own.tobytes(): 0})
-    partitions = {own.tobytes(): own}
-    for other in rule.others(n_others):
-        labels = labels_by(other)
+        return [np.zeros(len(points), dtype=np.int64)], np.ones(1), False
+    branches = branches_of(points, rule.smoothing, proposed)
+    counts: Counter[bytes] = Counter()
+    partitions: dict[bytes, np.ndarray] = {}
+    for one in (rule, *rule.others(n_others)):
+        labels = nearest_means(branches.points, one.labels(branches, max_clusters)[0])
         partitions.setdefault(labels.tobytes(), labels)
         counts[labels.tobytes()] += 1
-    counts[own.tobytes()] += 1  # the answer is one of them
-    found = [(partitions[key], count) for key, count in counts.items()]
-    beyond = rule.labels(branches, max_clusters)[1]
-    return _refined(prepared, found, covariance_type, beyond)
-
-
-def _refined(
-    prepared: Prepared,
-    partitions: list[tuple[np.ndarray, int]],
-    covariance_type: CovarianceType,
-    beyond_cap: bool = False,
-) -> Refined:
-    shown = np.searchsorted(prepared.context, prepared.shown)
-    scored = []
-    for own, count in partitions:
-        clusters = clusters_of_labels(prepared.features[prepared.shown], own, covariance_type)
-        labels = own
-        if len(shown) < len(prepared.context):
-            labels = clusters.log_joint(prepared.features[prepared.context]).argmax(axis=1)
-            labels[shown] = own
-        scored.append(Scored(clusters, float(np.log(count)), labels))
-    return Refined(tuple(scored), beyond_cap, labels_stay=True)
+    cap_reached = rule.labels(branches, max_clusters)[1]
+    return list(partitions.values()), np.array([counts[key] for key in partitions], dtype=float), cap_reached

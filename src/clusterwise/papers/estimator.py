@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from copy import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
 from pathlib import Path
@@ -11,31 +11,27 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _get_feature_names, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
-from clusterwise.affine import fit_feature_map
-from clusterwise.exceptions import ClusterwiseError, ClusterwiseWarning, InvalidDataError, MisfitWarning
-from clusterwise.fitting.describe import Description
-from clusterwise.fitting.fitting import Pipeline, Stages
-from clusterwise.fitting.pipelined import PipelinedClusterer
-from clusterwise.fitting.prepare import Prepared
-from clusterwise.fitting.propose import Proposal
-from clusterwise.fitting.refine import Refine
+from clusterwise.affine import FeatureSpace, fit_feature_map
+from clusterwise.exceptions import ClusterwiseError
+from clusterwise.fitting.base import BaseClusterer
+from clusterwise.fitting.protocol import MAX_ROWS
 from clusterwise.fitting.validation import require_columns, require_width
 from clusterwise.papers.cut import CutRule
-from clusterwise.papers.outside_prior import find_far_rows
-from clusterwise.papers.proposer import NetworkProposer, on_device
+from clusterwise.papers.network_method import NetworkMethod, NetworkProposer, Proposal, on_device
+from clusterwise.partition import canonical_labels
 from clusterwise.pretrained import Weights, get_weights
-from clusterwise.rows import RowSource
 
 if TYPE_CHECKING:
     from clusterwise.papers.encoded import EncodedModel
     from clusterwise.papers.model import AmortizedModel
 
-__all__ = ["AmortizedClusterer", "RefineOption"]
+__all__ = ["AmortizedClusterer", "ClusteringStep", "Refine", "RefineOption"]
 
 # "auto": what the weights were found to do best with, "search" unless they say something else.
-RefineOption = Literal["auto", "search", "em", "cut"]
+RefineOption = Literal["auto", "search", "cut"]
+Refine = Literal["search", "cut"]
 
 # Rows that a network sees before a search, which finds what too few of them did not show.
 ROWS_BEFORE_SEARCH = 96
@@ -48,7 +44,32 @@ def _rule(weights: Weights) -> CutRule | None:
     return CutRule(**weights.facts["cut"]) if "cut" in weights.facts else None
 
 
-class AmortizedClusterer(PipelinedClusterer):
+@dataclass(frozen=True)
+class ClusteringStep:
+    """One step of the cluster-by-cluster path, in the order of the rows given to ``fit``."""
+
+    n_rows: int
+    shown: np.ndarray  # (m,) rows that the proposer saw; only of these anything is kept
+    shown_members: np.ndarray  # (m,) bool
+    shown_probabilities: np.ndarray  # (m,)
+    anchor: int | None  # the row that the step started from, where a method has one
+
+    @property
+    def members(self) -> np.ndarray:
+        """The rows that joined the cluster in this step, (n,) bool."""
+        members = np.zeros(self.n_rows, dtype=bool)
+        members[self.shown] = self.shown_members
+        return members
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        """The network's membership probabilities, (n,), zero for rows taken before."""
+        probabilities = np.zeros(self.n_rows)
+        probabilities[self.shown] = self.shown_probabilities
+        return probabilities
+
+
+class AmortizedClusterer(BaseClusterer):
     """Base of the estimators whose network was trained beforehand. Not for direct use."""
 
     _method: ClassVar[str]
@@ -57,7 +78,7 @@ class AmortizedClusterer(PipelinedClusterer):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "weights": [str, Path, Weights, None],
-        "refine": [StrOptions({"auto", "search", "em", "cut"}), None],
+        "refine": [StrOptions({"auto", "search", "cut"}), None],
         "projection": [StrOptions({"pca"}), None],
         "scaling": [StrOptions({"joint", "feature"})],
         "max_clusters": [Interval(Integral, 1, None, closed="left")],
@@ -102,10 +123,10 @@ class AmortizedClusterer(PipelinedClusterer):
         return {}
 
     def _n_draws(self) -> int:
-        """Number of paths that ``fit`` draws besides the likeliest, where there is a parameter for it."""
-        return getattr(self, "n_draws", 0)
+        """Number of drawn candidates behind ``k_posterior_``."""
+        return 20
 
-    def _max_shown(self) -> int:
+    def _max_network_points(self) -> int:
         """Number of rows that the network may see."""
         if self.max_network_points is not None:
             return self.max_network_points
@@ -126,97 +147,77 @@ class AmortizedClusterer(PipelinedClusterer):
         how = self._weights().facts.get("refine", "search")
         return None if how == "none" else cast("Refine", how)
 
-    def _pipeline(self) -> Pipeline:
-        weights = self._weights()
-        if "encoder" in weights.recipe:
-            return self._encoded_pipeline(weights)
+    def _make_method(self) -> NetworkMethod:
+        weights, how, facts = self._weights(), self._how(), self._weights().facts
         model = cast("AmortizedModel", weights.model)
-        return Pipeline(
-            partial(fit_feature_map, n_features=model.n_features, scaling=self.scaling),
+        encoded = "encoder" in weights.recipe
+        space: Callable[[np.ndarray], FeatureSpace] = partial(
+            fit_feature_map, n_features=model.n_features, scaling=self.scaling
+        )
+        if encoded:
+            from clusterwise.papers.encoded import EncodedSpace
+
+            both = cast("EncodedModel", on_device(model, self.device))
+            model, space = both.network, partial(_same_space, EncodedSpace(both.encoder))
+        max_network_points = self._max_network_points()
+        return NetworkMethod(
             NetworkProposer(model, self.max_clusters, self._options(), self.device),
-            how=self._how(),
-            max_clusters=self.max_clusters,
-            max_shown=self._max_shown(),
+            space,
+            how,
+            max_network_points,
+            weights.name,
+            float(facts["largest_coordinate"]),
+            max_rows=max(MAX_ROWS, max_network_points),
             n_draws=self._n_draws(),
-        )
-
-    def _encoded_pipeline(self, weights: Weights) -> Pipeline:
-        """Stages in the space of the encoder that comes before the network."""
-        from clusterwise.papers.encoded import ContextsPipeline, EncodedSpace
-
-        model = cast("EncodedModel", on_device(cast("AmortizedModel", weights.model), self.device))
-        space = EncodedSpace(model.encoder)
-        return ContextsPipeline(
-            lambda points: space,
-            NetworkProposer(model.network, self.max_clusters, self._options(), self.device),
-            how=self._how(),
-            covariance_type="spherical",
-            max_clusters=self.max_clusters,
-            max_shown=self._max_shown(),
-            n_draws=self._n_draws(),
-            most_at_once=self._max_shown(),
             rule=_rule(weights),
+            encoded=encoded,
+            covariance_type="spherical" if encoded else "full",
         )
 
-    def _fit_many(self, Xs: Sequence[Any]) -> list[tuple[np.ndarray, np.ndarray]]:
-        self._validate_params()
-        with_weights = copy(self)
-        with_weights.weights = self._weights()  # once: looking for the file takes a while
-        return super(AmortizedClusterer, with_weights)._fit_many(Xs)
-
-    def _points(self, X: Any, name: str = "X") -> np.ndarray:
+    def _require_columns(self, width: int, names: Sequence[str] | None, name: str) -> None:
         weights = self._weights()
-        if getattr(X, "ndim", 2) > 2 and "encoder" in weights.recipe:
-            raise InvalidDataError(
-                f"{name} has shape {X.shape}; pass images as rows of pixels, {name}.reshape(len({name}), -1)."
-            )
-        points = super()._points(X, name)
-        self._require_width(points.shape[1], weights, name)
-        if "columns" in weights.facts:
-            require_columns(_get_feature_names(X), weights.facts["columns"], weights.name, name)
-        return points
-
-    def _require_width(self, width: int, weights: Weights, name: str = "X") -> None:
         encoded = "encoder" in weights.recipe
         if self.projection is None or encoded:
             require_width(width, weights.model.n_features, weights.name, name, encoded)
-
-    def _set_columns(self, source: RowSource) -> None:
-        weights = self._weights()
-        self._require_width(source.n_features, weights)
-        require_columns(source.names, weights.facts.get("columns", ()), weights.name, "X")
-        super()._set_columns(source)
-
-    def _store_proposal(
-        self, prepared: Prepared, proposal: Proposal, description: Description, seed: int
-    ) -> None:
-        super()._store_proposal(prepared, proposal, description, seed)
-        self._weights_name = self._weights().name  # a fitted estimator does without its weights
-
-    def _notes(self, prepared: Prepared, cap_reached: bool) -> Iterator[ClusterwiseWarning]:
-        yield from super()._notes(prepared, cap_reached)
-        weights = self._weights()
-        known = float(weights.facts["largest_coordinate"])
-        yield from find_far_rows(prepared.features, known, weights.name)
-
-    def _find_misfits(
-        self, prepared: Prepared, description: Description, pipeline: Stages
-    ) -> list[MisfitWarning]:
-        if "encoder" in self._weights().recipe:  # classes, not Gaussians, are what the network was taught
-            return []
-        return super()._find_misfits(prepared, description, pipeline)
-
-    def _draws_of_posterior(self) -> int:
-        return self._n_draws() or super()._draws_of_posterior()
+        require_columns(names, weights.facts.get("columns", ()), weights.name, name)
 
     @property
-    def weights_name_(self) -> str:
-        """Name of the weights that the network has."""
-        check_is_fitted(self)
-        return self._weights_name
+    def _proposal(self) -> Proposal:
+        proposal: Proposal = self._found.details
+        return proposal
 
     @property
     def n_network_points_(self) -> int:
         """Number of rows that the network was shown."""
         check_is_fitted(self)
-        return len(self._prepared.shown)
+        return len(self._proposal.rows)
+
+    @property
+    def network_labels_(self) -> np.ndarray:
+        """The network's own partition, (n,), before refining; -1 for rows that it was not shown."""
+        check_is_fitted(self)
+        assert self._rows is not None
+        labels = self._rows.in_input_order(self._proposal.labels_of(0, len(self._rows)))
+        labels[labels >= 0] = canonical_labels(labels[labels >= 0])
+        return labels
+
+    @property
+    def steps_(self) -> tuple[ClusteringStep, ...]:
+        """The steps of the network's likeliest path in their order; empty if it has none."""
+        check_is_fitted(self)
+        assert self._rows is not None and self._rows.order is not None
+        n, shown = len(self._rows), self._rows.order[self._proposal.rows]
+        return tuple(
+            ClusteringStep(
+                n,
+                shown,
+                step.members,
+                step.probabilities,
+                None if step.anchor is None else int(shown[step.anchor]),
+            )
+            for step in self._proposal.steps
+        )
+
+
+def _same_space(space: FeatureSpace, points: np.ndarray) -> FeatureSpace:
+    return space

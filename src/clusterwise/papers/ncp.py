@@ -490,7 +490,7 @@ weights_name_, cap_reached_, n_network_points_
     def _options(self) -> dict[str, Any]:
         return {"n_orders": self.n_orders}
 
-    def _draws_of_posterior(self) -> int:
+    def _n_draws(self) -> int:
         return self.n_orders
 
     @property

@@ -1,11 +1,58 @@
-"""Rows in batches: files and arrays that need not fit in memory, and collections of other machines.
+"""Rows that need not fit in memory: files, mapped arrays, and collections on other machines.
 
-``base`` says what a source is and runs the batches of one machine; ``mapped`` and ``arrow`` are its two kinds
-of files; ``rows`` turns batches into numbers, with errors that name the place; ``sampling`` chooses rows by
-their number alone, so that the choice does not depend on how rows are cut in batches.
+``source`` says what a source is and runs the batches of one machine, ``arrow`` and ``dask_rows`` are its
+kinds that need a package, and ``batches`` turns batches into numbers and chooses rows of them.
 """
 
-from clusterwise.rows.base import Batch, RowSource
-from clusterwise.rows.choose import as_source, map_sets
+from __future__ import annotations
 
-__all__ = ["Batch", "RowSource", "as_source", "map_sets"]
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clusterwise._extras import import_extra
+from clusterwise.rows.arrow import ArrowSource, open_parquet
+from clusterwise.rows.source import ArraySource, Batch, RowSource
+
+__all__ = ["ArraySource", "Batch", "RowSource", "as_source", "map_sets"]
+
+# Arrays in files with fewer numbers are read whole: then they give what the same array in memory gives.
+MIN_MAPPED = 1_000_000
+# Packages whose collections are sources, and the module that says how.
+COLLECTIONS = {"dask": "clusterwise.rows.dask_rows"}
+
+
+def as_source(X: Any, always: bool = False) -> RowSource | None:
+    """X as a source of rows if it is one that need not fit in memory; None for all else.
+
+    With ``always`` arrays in memory are sources, too.
+    """
+    kind = type(X)
+    if kind is np.ndarray or kind is list:
+        return ArraySource(X) if always else None
+    if isinstance(X, RowSource):
+        return X
+    if kind is np.memmap:
+        large = X.ndim == 2 and X.size >= MIN_MAPPED and X.dtype.kind == "f"
+        return ArraySource(X) if large else None
+    if isinstance(X, (str, Path)):
+        path = Path(X)
+        return open_parquet(path) if path.is_dir() or path.suffix.lower() in (".parquet", ".pq") else None
+    package = kind.__module__.partition(".")[0]
+    if package == "pyarrow" and isinstance(X, import_extra("pyarrow.dataset", "datasets").Dataset):
+        return ArrowSource(X)
+    if package in COLLECTIONS:
+        source: RowSource | None = import_module(COLLECTIONS[package]).as_source(X)
+        return source
+    return None
+
+
+def map_sets(Xs: Any, function: Callable[[list[Any]], list[Any]]) -> Any:
+    """What ``function`` makes of a list of data sets; of a collection of them, where they are."""
+    package = type(Xs).__module__.partition(".")[0]
+    if package in COLLECTIONS:
+        return import_module(COLLECTIONS[package]).map_sets(Xs, function)
+    return function(list(Xs))

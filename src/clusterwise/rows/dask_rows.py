@@ -14,9 +14,9 @@ from clusterwise._threads import one_thread
 from clusterwise.dp.blocks import Block, Blocks, Operation, operate, samples_of, start
 from clusterwise.exceptions import ClusterwiseError, InvalidDataError, MissingDependencyError
 from clusterwise.gaussian.sorted_rows import Rows
-from clusterwise.rows.base import Batch, RowSource, rows_at_once, spooled
-from clusterwise.rows.dask_parquet import ParquetPart, parquet_parts
-from clusterwise.rows.rows import slice_rows
+from clusterwise.rows.arrow import ParquetPart, parquet_parts
+from clusterwise.rows.batches import slice_rows
+from clusterwise.rows.source import Batch, RowSource, rows_at_once, spooled
 from clusterwise.rows.worker_memory import memory_kept
 
 try:

@@ -194,19 +194,18 @@ def _spread(misses: np.ndarray) -> float:
 
 
 def scores_of_refining(sets: Iterable[Encoded], rule: CutRule) -> dict[str, float]:
-    """Mean agreement of the network alone, of EM and a search from it, and of the cut.
+    """Mean agreement of the network alone, of a search from it, and of the cut.
 
     Which of them is best on classes that were held out is what the estimators do by default.
     """
-    found: dict[str, list[float]] = {"none": [], "em": [], "search": [], "cut": []}
+    found: dict[str, list[float]] = {"none": [], "search": [], "cut": []}
     for one in sets:
         assert one.proposed is not None
         start = canonical_labels(one.proposed)
         found["none"].append(agreement(one.truth, start))
         points = one.points.astype(np.float64)
-        for how, max_rounds in (("em", 0), ("search", None)):
-            best = search(points, [start], "spherical", max_rounds=max_rounds)[0]
-            found[how].append(agreement(one.truth, best.labels))
+        best = search(points, [start], "spherical")[0]
+        found["search"].append(agreement(one.truth, best.labels))
         branches = branches_of(one.points, rule.smoothing, one.proposed)
         found["cut"].append(agreement(one.truth, labels_by(rule, branches)))
     return {how: round(float(np.mean(scores)), 4) for how, scores in found.items()}

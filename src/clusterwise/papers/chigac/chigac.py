@@ -49,19 +49,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.nn import functional
 
 from clusterwise.gaussian.clusters import Clusters
-from clusterwise.gaussian.sorted_rows import in_input_order
 from clusterwise.nn.attention import MultiheadAttentionBlock
 from clusterwise.nn.encoder import SetEncoder
 from clusterwise.papers.chigac.bound import Gaussian, Scene, Strategy
@@ -280,11 +277,6 @@ class CHiGac(AmortizedClusterer):
 
     Parameters
     ----------
-    n_draws : int
-        Further paths with drawn pioneers and cluster vectors (L in the paper); the best of all is the answer,
-        and memberships are averages over what all of them lead to (Eq 10 in the paper). 0 takes the likeliest
-        path alone, which is quick; ``k_posterior_`` then draws 20 by itself. With ``refine=None`` only
-        ``k_posterior_`` draws.
     weights, refine, projection, scaling, max_clusters, max_network_points, random_state, verbose, device
         As for :class:`AMCP`; ``weights=None`` stands for "chigac-2d".
 
@@ -311,17 +303,14 @@ proportions_, network_labels_, weights_name_, cap_reached_, n_network_points_
     True
     """
 
-    _clusters: Clusters
     _method = "chigac"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **AmortizedClusterer._parameter_constraints,
-        "n_draws": [Interval(Integral, 0, None, closed="left")],
     }
 
     def __init__(
         self,
         *,
-        n_draws: int = 0,
         weights: str | Path | Weights | None = None,
         refine: RefineOption | None = "auto",
         projection: Literal["pca"] | None = None,
@@ -332,7 +321,6 @@ proportions_, network_labels_, weights_name_, cap_reached_, n_network_points_
         verbose: int = 0,
         device: str = "cpu",
     ) -> None:
-        self.n_draws = n_draws
         super().__init__(
             weights=weights,
             refine=refine,
@@ -350,9 +338,10 @@ proportions_, network_labels_, weights_name_, cap_reached_, n_network_points_
         """A row for each cluster, (K,)."""
         check_is_fitted(self)
         anchors = np.array([step.anchor for step in self.steps_], dtype=np.int64)
-        clusters, order = self._clusters, self._prepared.order
-        distances = clusters.prior.squared_distances(self._prepared.features, clusters.posterior)
-        own = in_input_order(distances, order)[np.arange(len(order)), self.labels_]
+        rows, clusters = self._rows, self._found.density
+        assert rows is not None and isinstance(clusters, Clusters)
+        distances = rows.in_input_order(clusters.prior.squared_distances(rows.features, clusters.posterior))
+        own = distances[np.arange(len(rows)), self.labels_]
         return _pioneers(self.labels_, anchors, own)
 
 

@@ -33,7 +33,6 @@ from sklearn.utils._param_validation import StrOptions
 from torch import Tensor, nn
 
 from clusterwise.exceptions import ClusterwiseError, RecipeError, WeightsFileError
-from clusterwise.fitting.refine import Refine
 from clusterwise.nn.attention import (
     InducedSetAttentionBlock,
     MultiheadAttentionBlock,
@@ -58,7 +57,7 @@ from clusterwise.papers.dac.regrouping import (
     regrouped_gaussians,
     some_members,
 )
-from clusterwise.papers.estimator import AmortizedClusterer, RefineOption
+from clusterwise.papers.estimator import AmortizedClusterer, Refine, RefineOption
 from clusterwise.papers.model import AmortizedModel, Inference, TrainingTask
 from clusterwise.partition import PartitionPosterior
 from clusterwise.pretrained import Weights
@@ -307,7 +306,7 @@ class DAC(AmortizedClusterer):
     filtering : {"minimum-loss", "anchored"}, optional
         Whether a pass picks the cluster that it finds easiest, or that of a random row (the anchor). By
         default as the weights do it; without ``weights`` the minimum loss.
-    refine : {"auto", "search", "em", "cut"} or None
+    refine : {"auto", "search", "cut"} or None
         As for :class:`AMCP`. "auto" is "search" for clusters that are Gaussians. For flows, of which a search
         for Gaussians would make pieces, it is a search among flows: rows move between clusters, clusters that
         the others can replace are removed, and pairs that one flow describes as well are merged. Where no

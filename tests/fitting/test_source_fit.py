@@ -9,7 +9,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import clusterwise as cw
 from clusterwise.exceptions import ClusterwiseError, FeatureCountError, InvalidDataError
-from clusterwise.rows import as_source, base
+from clusterwise.rows import as_source, source
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -63,7 +63,7 @@ def test_a_folder_of_files_is_clustered_like_an_array(name: str, tmp_path: Path)
 def test_labels_do_not_depend_on_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     X, _ = mixture(25_000, k=5)
     one = cw.GaussianSearch(random_state=3).fit(as_source(X, always=True))
-    monkeypatch.setattr(base, "NUMBERS_AT_ONCE", 2000)
+    monkeypatch.setattr(source, "NUMBERS_AT_ONCE", 2000)
     other = cw.GaussianSearch(random_state=3).fit(write(tmp_path / "x", X, 4))
     np.testing.assert_array_equal(one.labels_, other.labels_)
     np.testing.assert_array_equal(one.sample_rows_, other.sample_rows_)
@@ -92,7 +92,7 @@ def test_a_cluster_too_small_for_the_sample_is_found(name: str) -> None:
     small = estimator.labels_[100_000]
     assert estimator.proportions_[small] == pytest.approx(60 / 300_000, rel=0.05)
     # The rows that were chosen with more than their share do not raise the cluster's share in densities.
-    assert estimator._clusters.proportions[small] == pytest.approx(60 / 300_000, rel=0.5)
+    assert estimator._found.density.proportions[small] == pytest.approx(60 / 300_000, rel=0.5)
 
 
 @pytest.mark.slow

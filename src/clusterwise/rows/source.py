@@ -1,11 +1,11 @@
-"""What a source of rows is: batches, and a way to run a task on each of them."""
+"""Sources of rows: batches, a way to run a task on each of them, and the sources that need no package."""
 
 from __future__ import annotations
 
 import tempfile
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,22 +15,32 @@ import joblib
 import numpy as np
 
 from clusterwise.dp.blocks import Blocks, LocalBlocks, samples_of
+from clusterwise.exceptions import ClusterwiseError
 from clusterwise.gaussian.sorted_rows import Rows
 
-__all__ = ["Batch", "LocalSource", "RowSource", "rows_at_once", "spooled"]
+__all__ = [
+    "ArraySource",
+    "Batch",
+    "InFeatures",
+    "LocalSource",
+    "PreparedSource",
+    "RowSource",
+    "rows_at_once",
+    "spooled",
+]
 
 Result = TypeVar("Result")
 
 # Numbers of a batch, at eight bytes each; tables with very many columns have at least this many rows in one.
 NUMBERS_AT_ONCE = 2**18
-LEAST_ROWS = 256
+MIN_ROWS = 256
 # More threads than this wait for the disk, and each has a batch in memory.
-MOST_THREADS = 8
+MAX_THREADS = 8
 
 
 def rows_at_once(n_features: int) -> int:
     """Rows of a batch with this many columns."""
-    return max(LEAST_ROWS, NUMBERS_AT_ONCE // max(1, n_features))
+    return max(MIN_ROWS, NUMBERS_AT_ONCE // max(1, n_features))
 
 
 @dataclass(frozen=True)
@@ -98,7 +108,7 @@ class LocalSource(RowSource):
 
     def map(self, task: Callable[[Batch], Result]) -> Iterator[Result]:
         """See ``RowSource``."""
-        n_threads = min(MOST_THREADS, joblib.cpu_count())
+        n_threads = min(MAX_THREADS, joblib.cpu_count())
         if n_threads == 1:
             yield from map(task, self.batches())
             return
@@ -143,3 +153,74 @@ def spooled(parts: Iterable[tuple[str, np.ndarray]], sample: np.ndarray) -> Bloc
     edges = np.concatenate([[0], np.cumsum(lengths)])
     blocks = [Rows(points[first:end]) for first, end in pairwise(edges)]
     return LocalBlocks(blocks, samples_of(sample, lengths))
+
+
+class ArraySource(LocalSource):
+    """The rows of an array (n, d), in memory or a ``numpy.memmap``."""
+
+    names = None
+
+    def __init__(self, array: np.ndarray, lengths: Sequence[int] | None = None) -> None:
+        self.array = array
+        self.lengths = [len(array)] if lengths is None else list(lengths)  # of parts that are places
+        self.n_features = int(array.shape[1])
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows n."""
+        return len(self.array)
+
+    def batches(self) -> Iterator[Batch]:
+        """All batches in order."""
+        size, begin = rows_at_once(self.n_features), 0
+        for part, length in enumerate(self.lengths):
+            place = "X" if len(self.lengths) == 1 else f"part {part} of X"
+            for first in range(0, length, size):
+                start = begin + first
+                stop = begin + min(first + size, length)
+                yield Batch(np.array(self.array[start:stop]), start, place, first)
+            begin += length
+
+
+@dataclass(frozen=True)
+class InFeatures:
+    """A task on features (m, f), as a task on batches of a table."""
+
+    task: Callable[[Batch], Any]
+    transform: Callable[[Any], np.ndarray]
+
+    def __call__(self, batch: Batch) -> Any:
+        """What the task makes of the features of a batch."""
+        try:
+            features = self.transform(batch.data)
+        except ClusterwiseError as error:
+            raise type(error)(f"{batch.place}: {error}") from error
+        return self.task(Batch(features, batch.start, batch.place, batch.first))
+
+
+class PreparedSource(RowSource):
+    """The rows of a table as numeric features."""
+
+    names = None
+
+    def __init__(self, table: RowSource, transform: Callable[[Any], np.ndarray], n_features: int) -> None:
+        self.table = table
+        self.transform = transform
+        self.n_features = n_features
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows n."""
+        return self.table.n_rows
+
+    def map(self, task: Callable[[Batch], Result]) -> Iterator[Result]:
+        """See ``RowSource``."""
+        return self.table.map(InFeatures(task, self.transform))
+
+    def gather(self, task: Callable[[Batch], np.ndarray], dtype: Any, n_columns: int | None = None) -> Any:
+        """See ``RowSource``."""
+        return self.table.gather(InFeatures(task, self.transform), dtype, n_columns)
+
+    def hold(self, features: Callable[[Batch], np.ndarray], sample: np.ndarray) -> Blocks:
+        """See ``RowSource``."""
+        return self.table.hold(InFeatures(features, self.transform), sample)

@@ -1,17 +1,36 @@
-"""Batches as numbers, with errors that name the place; rows of tables of any kind chosen and stacked."""
+"""What is done with batches: numbers of them, with errors that name the place, and rows chosen at random.
+
+Rows are chosen by their number alone: batches of any size give the same choice.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from clusterwise.affine import FeatureSpace
 from clusterwise.exceptions import FeatureCountError, InvalidDataError
-from clusterwise.rows.base import Batch
+from clusterwise.rows.source import Batch
 
-__all__ = ["NumberReader", "slice_rows", "stack_rows", "take_rows"]
+__all__ = [
+    "Chosen",
+    "NumberReader",
+    "OnFeatures",
+    "choose_rows",
+    "lowest",
+    "max_key",
+    "random_keys",
+    "slice_rows",
+    "stack",
+]
+
+# Rows whose features are made together: they stay in the processor's cache.
+ROWS_AT_ONCE = 16_384
+# More rows pass the first threshold than are wanted, by this many standard deviations.
+SPARE = 8.0
 
 
 @dataclass(frozen=True)
@@ -20,6 +39,11 @@ class NumberReader:
 
     n_features: int
     names: tuple[str, ...] | None = None
+    is_fitted: ClassVar[bool] = True
+
+    def fit(self, sample: Any) -> NumberReader:
+        """Itself: there is nothing to learn from a sample of the rows."""
+        return self
 
     def __call__(self, batch: Batch) -> np.ndarray:
         """The numbers of a batch, in a floating-point type."""
@@ -103,19 +127,95 @@ def _require_finite(points: np.ndarray, batch: Batch, names: tuple[str, ...] | N
     )
 
 
+@dataclass(frozen=True)
+class OnFeatures:
+    """A function of features (m, f), as a task on batches; small, and runs wherever the batch is."""
+
+    read: Callable[[Batch], np.ndarray]
+    space: FeatureSpace
+    function: Callable[[np.ndarray], Any]  # to an array with an entry for each row, or to a tuple of such
+
+    def __call__(self, batch: Batch) -> Any:
+        """What the function makes of all rows of a batch."""
+        points = self.read(batch)
+        starts = range(0, max(1, len(points)), ROWS_AT_ONCE)
+        parts = [self.function(self.space.apply(points[start : start + ROWS_AT_ONCE])) for start in starts]
+        if isinstance(parts[0], tuple):
+            return type(parts[0])(*map(np.concatenate, zip(*parts, strict=True)))
+        return np.concatenate(parts)
+
+
 def slice_rows(data: Any, start: int, stop: int) -> Any:
     """Consecutive rows of an array or a pandas table, without a copy."""
     return data[start:stop] if isinstance(data, np.ndarray) else data.iloc[start:stop]
 
 
-def take_rows(data: Any, rows: np.ndarray) -> Any:
+def random_keys(rows: np.ndarray, seed: int) -> np.ndarray:
+    """Independent uniform keys (n,), uint64, of row numbers (n,): the finalizer of SplitMix64."""
+    with np.errstate(over="ignore"):
+        keys = rows.astype(np.uint64) + np.uint64((seed * 0x9E3779B97F4A7C15 + 0xD1B54A32D192ED03) % 2**64)
+        keys *= np.uint64(0x9E3779B97F4A7C15)
+        keys ^= keys >> np.uint64(30)
+        keys *= np.uint64(0xBF58476D1CE4E5B9)
+        keys ^= keys >> np.uint64(27)
+        keys *= np.uint64(0x94D049BB133111EB)
+        keys ^= keys >> np.uint64(31)
+    return keys
+
+
+def max_key(max_rows: int, n: int) -> int:
+    """A threshold that a few more than ``max_rows`` of n keys are below."""
+    share = (max_rows + SPARE * np.sqrt(max_rows) + SPARE) / max(n, 1)
+    return 2**64 - 1 if share >= 1 else int(share * 2**64)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Rows with their numbers and keys."""
+
+    data: Any  # (m, d) or a table, as the source has them
+    rows: np.ndarray  # (m,)
+    keys: np.ndarray  # (m,)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, places: np.ndarray) -> Chosen:
+        """Some of the rows, by their places."""
+        return Chosen(_take(self.data, places), self.rows[places], self.keys[places])
+
+
+def choose_rows(batch: Batch, places: np.ndarray, keys: np.ndarray) -> Chosen:
+    """Rows at ``places`` (m,) of a batch, with their keys (m,)."""
+    return Chosen(_take(batch.data, places), batch.start + places, keys)
+
+
+def stack(parts: Sequence[Chosen]) -> Chosen:
+    """All of these rows, one part below the other."""
+    parts = [part for part in parts if len(part) > 0] or list(parts[:1])
+    return Chosen(
+        _stack_data([part.data for part in parts]),
+        np.concatenate([part.rows for part in parts]),
+        np.concatenate([part.keys for part in parts]),
+    )
+
+
+def lowest(parts: Sequence[Chosen], max_rows: int) -> Chosen:
+    """Of all rows those with the lowest keys, at most this many, in their order."""
+    both = stack(parts)
+    if len(both) <= max_rows:
+        return both
+    return both.take(np.sort(np.argsort(both.keys, kind="stable")[:max_rows]))
+
+
+def _take(data: Any, rows: np.ndarray) -> Any:
     """Rows (m,) of an array or a table."""
     if isinstance(data, np.ndarray):
         return data[rows]
     return data.take(rows) if hasattr(data, "column_names") else data.iloc[rows]
 
 
-def stack_rows(parts: Sequence[Any]) -> Any:
+def _stack_data(parts: Sequence[Any]) -> Any:
     """Parts of an array or a table below each other."""
     first = parts[0]
     if isinstance(first, np.ndarray):

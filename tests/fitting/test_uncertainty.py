@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import gammaln
 
 import clusterwise as cw
-from clusterwise.fitting.posterior import log_of_choice
+from clusterwise.fitting.uncertainty import log_sampling_correction
 from clusterwise.rows import as_source
 
 
@@ -44,10 +46,10 @@ def test_an_uneven_choice_is_undone_in_the_prior_of_sizes(split: int) -> None:
         sizes = [size for _, _, of_stratum in one for size in of_stratum]
         labels = np.repeat(np.arange(len(sizes)), sizes)
         weights = np.where(np.arange(len(labels)) < chosen, (n - rare) / chosen, 1.0)
-        found.append(log_sizes_if_even(sizes) + log_of_choice(hard(labels), weights))
+        found.append(log_sizes_if_even(sizes) + log_sampling_correction(hard(labels), weights))
     # Stirling's formula is off by one over the number of rows.
     assert found[1] - found[0] == pytest.approx(exact, abs=0.01)
-    assert log_of_choice(hard(labels), np.full(len(labels), 3.0)) == pytest.approx(0.0, abs=1e-9)
+    assert log_sampling_correction(hard(labels), np.full(len(labels), 3.0)) == pytest.approx(0.0, abs=1e-9)
 
 
 def test_an_uneven_choice_is_undone_in_what_estimators_believe() -> None:
@@ -59,8 +61,8 @@ def test_an_uneven_choice_is_undone_in_what_estimators_believe() -> None:
     estimator = cw.GaussianSearch(random_state=0).fit(as_source(X, always=True))
     chosen = len(estimator.sample_rows_)
     found = estimator.k_posterior_
-    estimator._stand_for, estimator._beliefs = None, {}
-    if_even = estimator.k_posterior_
+    even = replace(estimator._rows, origin=replace(estimator._rows.origin, weights=None))
+    if_even = estimator._make_method().posterior(even, estimator._found, estimator._seed, None).k_posterior
     assert set(found) == set(if_even) == {2, 3}
     # One more cluster among rows that stand for many: their weight over that of all rows, once more.
     factor = ((n - rare) / (chosen - rare)) / (n / chosen)
