@@ -106,7 +106,7 @@ class JudgedProposer:
             features_of_partition(found.measured, one, found.trees, found.scores) for one in found.labels
         ]
         agreement = agreements(found.labels)
-        task = pack_candidates([measured], [found.origins], [agreement])
+        task = pack_candidates([measured], [agreement])
         with torch.inference_mode():
             verdict = self.partition_judge(task)
             strangeness = float(self.partition_judge.strangeness(task)[0])

@@ -9,7 +9,6 @@ import numpy as np
 from clusterwise._compiled import compiled
 from clusterwise.clusterer.agglomerative import ward_linkage
 from clusterwise.clusterer.graph import Edges, Neighbourhood
-from clusterwise.clusterer.paris import paris_linkage
 from clusterwise.clusterer.tree import Tree, tree_of_merges
 
 __all__ = ["LINKAGES", "gini_linkage", "trees_of"]
@@ -25,10 +24,6 @@ def _of_edges(
     return lambda near: gini_linkage(edges(near), threshold)
 
 
-def _paris(near: Neighbourhood) -> tuple[np.ndarray, np.ndarray]:
-    return paris_linkage(near.graph)
-
-
 def _plain(near: Neighbourhood) -> Edges:
     return near.plain
 
@@ -42,7 +37,6 @@ LINKAGES: Mapping[str, Callable[[Neighbourhood], tuple[np.ndarray, np.ndarray]]]
     "single": _of_edges(_reachability, 1.0),
     "gini-.3": _of_edges(_plain, 0.3),
     "gini-.5-reachability": _of_edges(_reachability, 0.5),
-    "paris": _paris,
 }
 
 

@@ -18,7 +18,6 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from clusterwise.clusterer.cut import values_below
 from clusterwise.clusterer.features import N_RANGE_FEATURES, N_SPLIT_FEATURES, Nodes
-from clusterwise.clusterer.linkages import LINKAGES
 from clusterwise.papers.model import TrainedModel
 
 __all__ = ["Judgement", "NodeJudge", "NodeJudgeConfig", "NodeTask", "pack_nodes"]
@@ -36,7 +35,6 @@ class NodeJudgeConfig:
     width: int = 64
     n_rounds: int = 2  # of messages along the tree, before the first opinion and after it
     n_features: int = N_RANGE_FEATURES + N_SPLIT_FEATURES
-    n_kinds: int = len(LINKAGES)
 
 
 @dataclass(frozen=True)
@@ -44,13 +42,11 @@ class NodeTask:
     """The V nodes of some trees, one tree after the other, each node after its parent."""
 
     features: Tensor  # (V, f)
-    kinds: Tensor  # (V,) number of the linkage
     parents: Tensor  # (V,) index of the parent, -1 for a root
     children: Tensor  # (V, 2) indices, -1 where a child is too small to be judged
     sizes: Tensor  # (V,) rows below
     shares: Tensor  # (V,) of all rows of the data set
     overlaps: Tensor | None = None  # (V,) intersection over union with the best-matching true cluster
-    whole: Tensor | None = None  # (V,) 1: taken by the best cut, 0: above it, -1: below it
 
 
 @dataclass(frozen=True)
@@ -59,7 +55,6 @@ class Judgement:
 
     overlaps: Tensor  # (V,) logits of the intersection over union
     first: Tensor  # (V,) logits of the first opinion
-    whole: Tensor  # (V,) logits of leaving a node whole, once it is reached from above
 
 
 def pack_nodes(trees: Sequence[Nodes]) -> NodeTask:
@@ -69,12 +64,10 @@ def pack_nodes(trees: Sequence[Nodes]) -> NodeTask:
     def shifted(indices: np.ndarray, offset: int) -> np.ndarray:
         return np.where(indices >= 0, indices + offset, -1)
 
-    kinds = list(LINKAGES)
     pairs = list(zip(trees, offsets, strict=True))
     sizes = np.concatenate([one.sizes for one in trees])
     return NodeTask(
         torch.from_numpy(np.concatenate([one.features for one in trees]).astype(np.float32)),
-        torch.from_numpy(np.concatenate([np.full(len(t.nodes), kinds.index(t.tree.kind)) for t in trees])),
         torch.from_numpy(np.concatenate([shifted(one.parents, offset) for one, offset in pairs])),
         torch.from_numpy(np.concatenate([shifted(one.children, offset) for one, offset in pairs])),
         torch.from_numpy(sizes),
@@ -122,12 +115,11 @@ class NodeJudge(TrainedModel):
         self.register_buffer("centres", torch.zeros(config.n_features))
         self.register_buffer("spreads", torch.ones(config.n_features))
         self.embed = nn.Sequential(nn.Linear(config.n_features, width), nn.GELU(), nn.Linear(width, width))
-        self.kinds = nn.Embedding(config.n_kinds, width)
         self.before = nn.ModuleList(_Round(width) for _ in range(config.n_rounds))
         self.after = nn.ModuleList(_Round(width) for _ in range(config.n_rounds))
         self.opinions = nn.Linear(4, width)
         self.first_head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 1))
-        self.heads = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 2))
+        self.head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 1))
 
     def standardize(self, features: Tensor) -> None:
         """Take centres and spreads from features (V, f) of training data."""
@@ -137,7 +129,7 @@ class NodeJudge(TrainedModel):
     def forward(self, task: NodeTask) -> Judgement:
         """Judge the nodes of some trees."""
         features = ((task.features - self.centres) / self.spreads).clamp(-FARTHEST_FEATURE, FARTHEST_FEATURE)
-        states = self.embed(features) + self.kinds(task.kinds)
+        states = self.embed(features)
         siblings = _siblings(task.parents, task.children)
         for exchange in self.before:
             states = exchange(states, task.parents, siblings, task.children)
@@ -145,20 +137,17 @@ class NodeJudge(TrainedModel):
         states = states + self.opinions(_opinions(first.detach(), task))
         for exchange in self.after:
             states = exchange(states, task.parents, siblings, task.children)
-        overlaps, whole = self.heads(states).unbind(dim=1)
-        return Judgement(overlaps, first, whole)
+        return Judgement(self.head(states)[:, 0], first)
 
     def loss(self, task: NodeTask, generator: torch.Generator) -> Tensor:
-        """Cross-entropy of overlaps, nodes by their size, and of the decisions of the best cut."""
-        assert task.overlaps is not None and task.whole is not None
+        """Cross-entropy of overlaps, nodes by their size."""
+        assert task.overlaps is not None
         judged = self(task)
         weights = LEAST_WEIGHT + task.shares
         weights = weights / weights.sum()
         final = binary_cross_entropy_with_logits(judged.overlaps, task.overlaps, weights, reduction="sum")
         first = binary_cross_entropy_with_logits(judged.first, task.overlaps, weights, reduction="sum")
-        decided = task.whole >= 0
-        whole = binary_cross_entropy_with_logits(judged.whole[decided], task.whole[decided])
-        return final + 0.5 * first + whole
+        return final + 0.5 * first
 
 
 def _siblings(parents: Tensor, children: Tensor) -> Tensor:

@@ -51,7 +51,6 @@ class PartitionJudgeConfig:
     n_rounds: int = 2  # of comparison between candidates
     n_features: int = N_CLUSTER_FEATURES
     n_partition_features: int = N_PARTITION_FEATURES
-    n_origins: int = 16
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,6 @@ class CandidateTask:
     shares: Tensor  # (R,) of the rows
     owners: Tensor  # (R,) b * C + c: the candidate that a cluster belongs to
     whole: Tensor  # (B, C, g)
-    origins: Tensor  # (B, C) number of the way that a candidate was made
     present: Tensor  # (B, C) bool
     agreements: Tensor  # (B, C, C) adjusted Rand index between candidates
     n_clusters: Tensor  # (B, C)
@@ -81,19 +79,17 @@ class Verdict:
 
 def pack_candidates(
     features: Sequence[Sequence[PartitionFeatures]],
-    origins: Sequence[np.ndarray],
     agreements: Sequence[np.ndarray],
 ) -> CandidateTask:
     """Pad the candidates of some data sets to one number of them."""
     n_sets, most = len(features), max(len(of_set) for of_set in features)
     whole = np.zeros((n_sets, most, N_PARTITION_FEATURES), dtype=np.float32)
-    origin = np.zeros((n_sets, most), dtype=np.int64)
     n_clusters = np.zeros((n_sets, most), dtype=np.int64)
     agree = np.zeros((n_sets, most, most), dtype=np.float32)
     clusters, shares, owners = [], [], []
     for b, of_set in enumerate(features):
         c = len(of_set)
-        origin[b, :c], agree[b, :c, :c] = origins[b], agreements[b]
+        agree[b, :c, :c] = agreements[b]
         for i, one in enumerate(of_set):
             whole[b, i], n_clusters[b, i] = one.whole, len(one.shares)
             clusters.append(one.clusters)
@@ -104,7 +100,6 @@ def pack_candidates(
         torch.from_numpy(np.concatenate(shares).astype(np.float32)),
         torch.from_numpy(np.concatenate(owners)),
         torch.from_numpy(whole),
-        torch.from_numpy(origin),
         torch.from_numpy(n_clusters > 0),
         torch.from_numpy(agree),
         torch.from_numpy(n_clusters),
@@ -160,7 +155,6 @@ class PartitionJudge(TrainedModel):
         self.register_buffer("temperature", torch.ones(()))
         self.register_buffer("spread", torch.full((), 0.01))
         self.embed = nn.Sequential(nn.Linear(config.n_features, width), nn.GELU(), nn.Linear(width, width))
-        self.origins = nn.Embedding(config.n_origins, width)
         self.join = nn.Sequential(
             nn.Linear(3 * width + config.n_partition_features + len(BICS), width),
             nn.GELU(),
@@ -199,7 +193,7 @@ class PartitionJudge(TrainedModel):
         pooled = torch.cat([mean, least, most], dim=1).view(b, c, 3 * width)
         whole = _scaled(task.whole, self.whole_centres, self.whole_spreads)
         behind = _behind(task.whole, task.present)
-        states = self.join(torch.cat([pooled, whole, behind], dim=2)) + self.origins(task.origins)
+        states = self.join(torch.cat([pooled, whole, behind], dim=2))
         for comparison in self.rounds:
             states = comparison(states, task)
         qualities, choice, numbers = self.heads(states).unbind(dim=2)

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 import torch
 from torch import nn
 
-from clusterwise.clusterer.cut import best_cut, best_overlaps, decisions
+from clusterwise.affine import fit_column_map
+from clusterwise.clusterer.cut import best_cut, best_overlaps
 from clusterwise.clusterer.features import Nodes, measure, nodes_of
 from clusterwise.clusterer.graph import neighbourhood_of
 from clusterwise.clusterer.linkages import LINKAGES, trees_of
@@ -20,6 +22,8 @@ from clusterwise.clusterer.node_judge import NodeJudge, NodeTask
 from clusterwise.clusterer.points import reduced, standardized
 from clusterwise.gaussian.sorted_rows import sorted_order
 from clusterwise.priors.broad import BroadPrior
+from clusterwise.priors.broad.labelled_table import LabelledTable
+from clusterwise.tables import TablePreparation
 from clusterwise.training.callbacks import Callback, Measured
 from clusterwise.training.recipe import Recipe
 from clusterwise.training.sources import TRAINING, make_shards, read_shard, rng_of_step
@@ -29,13 +33,11 @@ __all__ = ["NodeSource", "draw_points", "node_source"]
 # Trees of a table are alike; a step takes this many trees, of as many tables as it happens.
 TYPES = {
     "features": np.float32,
-    "kinds": np.int64,
     "parents": np.int64,
     "children": np.int64,
     "sizes": np.int64,
     "shares": np.float32,
     "overlaps": np.float32,
-    "whole": np.float32,
 }
 ROWS_TO_STANDARDIZE = 200_000
 
@@ -43,8 +45,22 @@ ROWS_TO_STANDARDIZE = 200_000
 def draw_points(prior: BroadPrior, seed: int, number: int) -> tuple[np.ndarray, np.ndarray, str]:
     """Table number ``number``: points (n, f) ready for distances, labels (n,), -1 for noise, and its kind."""
     table = prior.draw_table(np.random.default_rng([seed, number]))
-    order = sorted_order(table.points)  # as ``prepare`` does
-    return reduced(standardized(table.points[order])), table.labels[order], table.kind
+    points = _prepared(table) if table.framed else table.points
+    order = sorted_order(points)  # as ``prepare`` does
+    points = points[order]
+    scaled = fit_column_map(points, joint=True).apply(points) if table.framed else standardized(points)
+    return reduced(scaled), table.labels[order], table.kind
+
+
+def _prepared(table: LabelledTable) -> np.ndarray:
+    """Features (n, f) of a table that comes as a data frame, as ``Clusterer`` makes them."""
+    columns = {
+        f"column {j}": [f"level {level:g}" for level in column] if j in table.categories else column
+        for j, column in enumerate(table.points.T)
+    }
+    preparation = TablePreparation(include=list(columns))  # a prior has no ids
+    features: np.ndarray = preparation.fit_transform(pyarrow.table(columns))
+    return features
 
 
 def _nodes(prior: BroadPrior, seed: int, numbers: range) -> Mapping[str, np.ndarray]:
@@ -57,21 +73,19 @@ def _nodes(prior: BroadPrior, seed: int, numbers: range) -> Mapping[str, np.ndar
 def _of_table(points: np.ndarray, labels: np.ndarray) -> Iterator[dict[str, np.ndarray]]:
     near = neighbourhood_of(points)
     measured = measure(near)
-    for kind, tree in enumerate(trees_of(near)):
-        yield _of_tree(kind, nodes_of(measured, tree), labels)
+    for tree in trees_of(near):
+        yield _of_tree(nodes_of(measured, tree), labels)
 
 
-def _of_tree(kind: int, nodes: Nodes, labels: np.ndarray) -> dict[str, np.ndarray]:
+def _of_tree(nodes: Nodes, labels: np.ndarray) -> dict[str, np.ndarray]:
     overlaps = best_overlaps(nodes, labels)
     return {
         "features": nodes.features.astype(np.float16),
-        "kinds": np.full(len(nodes.nodes), kind, dtype=np.int8),
         "parents": nodes.parents.astype(np.int16),
         "children": nodes.children.astype(np.int16),
         "sizes": nodes.sizes.astype(np.int16),
         "shares": (nodes.sizes / len(labels)).astype(np.float32),
         "overlaps": overlaps.astype(np.float32),
-        "whole": decisions(nodes.sizes, nodes.children, overlaps).astype(np.int8),
     }
 
 

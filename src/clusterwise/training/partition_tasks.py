@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.cluster import KMeans
 from torch import nn
 
 from clusterwise.clusterer.node_judge import NodeJudge
@@ -28,7 +29,7 @@ from clusterwise.clusterer.partitions import (
     agreements_with,
     features_of_partition,
 )
-from clusterwise.clusterer.proposers import candidates_of
+from clusterwise.clusterer.proposers import candidates_of, distinct
 from clusterwise.pretrained.registry import get_weights
 from clusterwise.priors.broad import BroadPrior
 from clusterwise.training.callbacks import Callback, Measured
@@ -51,6 +52,8 @@ def _candidates(judge: NodeJudge, prior: BroadPrior, seed: int, numbers: range) 
     for number in numbers:
         points, truth, kind = draw_points(prior, seed, number)
         found = candidates_of(points, judge)
+        rng = np.random.default_rng([seed, number, 1])
+        found = replace(found, labels=distinct(points, (*found.labels, *_others(rng, points, found.labels))))
         features = [
             features_of_partition(found.measured, one, found.trees, found.scores) for one in found.labels
         ]
@@ -60,7 +63,6 @@ def _candidates(judge: NodeJudge, prior: BroadPrior, seed: int, numbers: range) 
             "shares": np.concatenate([one.shares for one in features]).astype(np.float32),
             "sizes": np.array([len(one.shares) for one in features]),
             "whole": np.stack([one.whole for one in features]).astype(np.float32),
-            "origins": found.origins,
             "agreements": agreements(found.labels).ravel().astype(np.float32),
             "scores": agreements_with(truth[known], [one[known] for one in found.labels]),
             "lengths": np.array([len(features)]),
@@ -72,12 +74,32 @@ def _candidates(judge: NodeJudge, prior: BroadPrior, seed: int, numbers: range) 
     return {key: np.concatenate(values) for key, values in parts.items()}
 
 
+def _others(
+    rng: np.random.Generator, points: np.ndarray, candidates: Sequence[np.ndarray]
+) -> Iterator[np.ndarray]:
+    """Candidates of other kinds, as users may propose them: k-means, and changes of the given ones."""
+    k = 2 + int(rng.geometric(0.2)) % 20
+    if rng.random() < 0.5 and 2 * k < len(points):
+        yield KMeans(k, n_init=1, random_state=int(rng.integers(2**31 - 1))).fit_predict(points)
+    several = [one for one in candidates if one.max() > 1]
+    if several:
+        labels = several[int(rng.integers(len(several)))]
+        one, other = rng.choice(int(labels.max()) + 1, 2, replace=False)
+        yield np.where(labels == one, other, labels)  # two clusters in one
+    labels = candidates[int(rng.integers(len(candidates)))]
+    inside = labels == labels[int(rng.integers(len(labels)))]
+    direction = points @ rng.standard_normal(points.shape[1])
+    beyond = inside & (direction > np.median(direction[inside]))
+    yield np.where(beyond, labels.max() + 1, labels)  # a cluster cut in two
+    moved = rng.random(len(labels)) < rng.uniform(0.01, 0.2)
+    yield np.where(moved, rng.permutation(labels), labels)  # rows in wrong clusters
+
+
 @dataclass(frozen=True)
 class _Table:
     """The candidates of one table."""
 
     features: list[PartitionFeatures]
-    origins: np.ndarray
     agreements: np.ndarray
     scores: np.ndarray
     n_clusters: int
@@ -105,24 +127,12 @@ class PartitionSource:
     def task(self, step: int) -> CandidateTask:
         rng = rng_of_step(self.recipe.seed, TRAINING, step)
         first = min(self.n_validation, len(self.tables) - 1)
-        return self.pack(rng.integers(first, len(self.tables), self.recipe.tables.per_batch))
+        numbers = rng.integers(first, len(self.tables), self.recipe.tables.per_batch)
+        return _packed([_some(rng, self.tables[number]) for number in numbers])
 
     def pack(self, numbers: Sequence[int] | np.ndarray | range) -> CandidateTask:
         """The candidates of some tables with their scores."""
-        tables = [self.tables[number] for number in numbers]
-        task = pack_candidates(
-            [one.features for one in tables],
-            [one.origins for one in tables],
-            [one.agreements for one in tables],
-        )
-        scores = np.zeros(task.present.shape, dtype=np.float32)
-        for row, one in zip(scores, tables, strict=True):
-            row[: len(one.scores)] = one.scores
-        return replace(
-            task,
-            qualities=torch.from_numpy(scores),
-            true_n_clusters=torch.tensor([one.n_clusters for one in tables]),
-        )
+        return _packed([self.tables[number] for number in numbers])
 
     def validation(self) -> Callback:
         return Measured(self.recipe, self.measure)
@@ -169,6 +179,35 @@ class PartitionSource:
             "spread": float(model.spread),
             "calibration_error": expected_calibration_error(confidence, right),
         }
+
+
+def _some(rng: np.random.Generator, table: _Table) -> _Table:
+    """A table with part of its candidates, so that none of them can be counted on to be there."""
+    kept = np.flatnonzero(rng.random(len(table.features)) >= rng.uniform(0.0, 0.4))
+    if len(kept) < 2:
+        return table
+    return _Table(
+        [table.features[i] for i in kept],
+        table.agreements[np.ix_(kept, kept)],
+        table.scores[kept],
+        table.n_clusters,
+    )
+
+
+def _packed(tables: Sequence[_Table]) -> CandidateTask:
+    """The candidates of tables with their scores."""
+    task = pack_candidates(
+        [one.features for one in tables],
+        [one.agreements for one in tables],
+    )
+    scores = np.zeros(task.present.shape, dtype=np.float32)
+    for row, one in zip(scores, tables, strict=True):
+        row[: len(one.scores)] = one.scores
+    return replace(
+        task,
+        qualities=torch.from_numpy(scores),
+        true_n_clusters=torch.tensor([one.n_clusters for one in tables]),
+    )
 
 
 def _answers(verdict: Verdict, task: CandidateTask) -> torch.Tensor:
@@ -239,9 +278,7 @@ def _tables_of(shard: Mapping[str, np.ndarray]) -> list[_Table]:
             for i in range(start, end)
         ]
         square = shard["agreements"][corner : corner + length**2].reshape(length, length)
-        tables.append(
-            _Table(features, shard["origins"][start:end], square, shard["scores"][start:end], int(n_clusters))
-        )
+        tables.append(_Table(features, square, shard["scores"][start:end], int(n_clusters)))
         start, corner = end, corner + length**2
     return tables
 
