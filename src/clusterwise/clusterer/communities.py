@@ -20,7 +20,13 @@ from scipy.sparse import csr_matrix
 
 from clusterwise._compiled import compiled
 
-__all__ = ["RESOLUTIONS", "RESOLUTIONS_OF_SHARED", "communities", "leiden", "weighted_by_shared_neighbours"]
+__all__ = [
+    "RESOLUTIONS",
+    "RESOLUTIONS_OF_SHARED",
+    "leiden",
+    "leiden_partitions",
+    "weighted_by_shared_neighbours",
+]
 
 RESOLUTIONS = (0.1, 0.3, 0.6, 1.0, 2.0)
 # With edges weighted by shared neighbours; the same resolutions give finer communities there.
@@ -31,7 +37,7 @@ ITERATIONS = 2
 LEAST_GAIN = 1e-12
 
 
-def communities(graph: csr_matrix, by_shared: bool = False) -> list[np.ndarray]:
+def leiden_partitions(graph: csr_matrix, by_shared: bool = False) -> list[np.ndarray]:
     """Labels (m,) of the communities of a graph (m, m) of nearest neighbours, coarse to fine.
 
     ``by_shared``: with edges weighted by the neighbours that their ends share.

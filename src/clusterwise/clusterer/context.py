@@ -1,48 +1,88 @@
-"""Rows for the judges to look at, so that small clusters are among them."""
+"""The rows that are judged, so that small groups are among them, and those that communities are found in."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from clusterwise.clusterer.graph import CORE_NEIGHBOUR, nearest
-from clusterwise.clusterer.points import fit_projection
+from clusterwise.gaussian.sorted_rows import SortedRows, sample_rows, spread_rows
+from clusterwise.neighbours import CORE_NEIGHBOUR, MANY_COLUMNS, Projection, fit_projection, nearest
 
-__all__ = ["with_small_clusters"]
+__all__ = ["MAX_CONTEXT", "Context", "context_of", "max_judged_rows"]
 
+# Rows that are judged; tables with many columns need more of them to show their structure.
+MAX_JUDGED, MAX_JUDGED_OF_MANY_COLUMNS = 2_000, 4_000
+# Rows that they are chosen from at random, and that communities of tables with many columns are found in.
+MAX_CONTEXT = 10_000
 # Rows that are searched for groups far from the context, and those of them that are looked at closely.
-MOST_SEARCHED, MOST_FAR = 100_000, 5_000
-# Farther from the context than this many times what is usual there, and this many times nearer to each other.
+MAX_SEARCHED, MAX_FAR = 100_000, 5_000
+# Farther from the context than this many times what is typical there, and this many times nearer to each other.
 FAR, TIGHT = 3.0, 3.0
-# Share of the context that is kept for such rows.
-SHARE = 0.1
+# Share of the judged rows that may be such rows.
+SHARE_OF_GROUPS = 0.1
 
 
-def with_small_clusters(features: np.ndarray, shown: np.ndarray, seed: int) -> np.ndarray:
-    """Rows (m,) to look at of features (n, f), with some of groups that a uniform choice has missed.
+@dataclass(frozen=True)
+class Context:
+    """Which of n sorted rows are judged, and the points that distances are taken between."""
+
+    judged: np.ndarray  # (m,) ascending positions
+    features: np.ndarray  # (m, f) of these rows
+    projection: Projection  # from features to points
+    points: np.ndarray  # (m, q)
+    sampled: np.ndarray  # (s,) positions of a uniform choice of rows, or of all of them
+    more_points: np.ndarray | None = None  # (t, q) of more rows, for communities
+    places: np.ndarray | None = None  # (m,) where the judged rows are among these
+
+
+def max_judged_rows(n_columns: int) -> int:
+    """How many rows of a table are judged where nothing else is asked for."""
+    return MAX_JUDGED_OF_MANY_COLUMNS if n_columns > MANY_COLUMNS else MAX_JUDGED
+
+
+def context_of(rows: SortedRows, max_judged: int | None, seed: int) -> Context:
+    """The rows of a table to judge, at most ``max_judged``; None: as many as ``max_judged_rows`` says."""
+    features, n_columns = rows.features, rows.rows.n_features
+    many = max_judged is None and n_columns > MANY_COLUMNS
+    limit = max_judged_rows(n_columns) if max_judged is None else max_judged
+    sampled = sample_rows(len(rows), max(MAX_CONTEXT, limit), seed)
+    judged = _with_small_groups(features, sampled[spread_rows(len(sampled), limit)], seed)
+    projection = fit_projection(features[judged])
+    points = projection.apply(features[judged])
+    if not many or len(sampled) <= len(judged):
+        return Context(judged, features[judged], projection, points, sampled)
+    both = np.union1d(sampled, judged)
+    more_points, places = projection.apply(features[both]), np.searchsorted(both, judged)
+    return Context(judged, features[judged], projection, points, sampled, more_points, places)
+
+
+def _with_small_groups(features: np.ndarray, judged: np.ndarray, seed: int) -> np.ndarray:
+    """Positions (m,) of which some are exchanged for rows of groups that a uniform choice has missed.
 
     A few hundred rows among a million have hardly one in a context of two thousand. Rows that lie far from
     all of it, but close to each other, are such a group; single rows far out are not.
     """
-    n, m = len(features), len(shown)
+    n, m = len(features), len(judged)
     if n <= m or m <= 2 * CORE_NEIGHBOUR:
-        return shown
+        return judged
     rng = np.random.default_rng(seed)
-    searched = np.arange(n) if n <= MOST_SEARCHED else np.sort(rng.choice(n, MOST_SEARCHED, replace=False))
-    projection = fit_projection(features[shown])
-    points, known = projection.apply(features[searched]), projection.apply(features[shown])
-    usual = nearest(known, known, CORE_NEIGHBOUR + 1)[1][:, -1]
+    searched = np.arange(n) if n <= MAX_SEARCHED else np.sort(rng.choice(n, MAX_SEARCHED, replace=False))
+    projection = fit_projection(features[judged])
+    points, known = projection.apply(features[searched]), projection.apply(features[judged])
+    typical = nearest(known, known, CORE_NEIGHBOUR + 1)[1][:, -1]
     indices, distances = nearest(points, known, 1)
-    far = np.flatnonzero(distances[:, 0] > FAR * usual[indices[:, 0]])
-    if len(far) > MOST_FAR:
-        far = np.sort(rng.choice(far, MOST_FAR, replace=False))
+    far = np.flatnonzero(distances[:, 0] > FAR * typical[indices[:, 0]])
+    if len(far) > MAX_FAR:
+        far = np.sort(rng.choice(far, MAX_FAR, replace=False))
     if len(far) <= CORE_NEIGHBOUR:
-        return shown
+        return judged
     among = nearest(points[far], points[far], CORE_NEIGHBOUR + 1)[1][:, -1]
     grouped = searched[far[among < distances[far, 0] / TIGHT]]
-    most = int(SHARE * m)
-    if len(grouped) > most:
-        grouped = rng.choice(grouped, most, replace=False)
+    max_grouped = int(SHARE_OF_GROUPS * m)
+    if len(grouped) > max_grouped:
+        grouped = rng.choice(grouped, max_grouped, replace=False)
     if len(grouped) == 0:
-        return shown
+        return judged
     kept = np.sort(rng.choice(m, m - len(grouped), replace=False))
-    return np.union1d(shown[kept], grouped)
+    return np.union1d(judged[kept], grouped)

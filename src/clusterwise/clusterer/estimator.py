@@ -6,42 +6,99 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from clusterwise.affine import AffineMap
-from clusterwise.clusterer.assign import MixtureAssigner
-from clusterwise.clusterer.judged import (
-    JudgedMethod,
-    JudgedProposal,
-    JudgedProposer,
-    clusters_of_candidate,
-    layer,
-)
-from clusterwise.clusterer.judged_tree import JudgedTree, judged_tree
-from clusterwise.clusterer.node_judge import NodeJudge
-from clusterwise.clusterer.partition_judge import PartitionJudge
-from clusterwise.clusterer.points import COLUMNS_OF_ONE_UNIT
+from clusterwise.affine import AffineMap, FeatureSpace, fit_column_map
+from clusterwise.clusterer.assign import ByGaussians, ByNeighbours, WithJudgedRows, assigner_of
+from clusterwise.clusterer.branches import ScoredTree, most_similar_branches
+from clusterwise.clusterer.cluster import Chosen, cluster
+from clusterwise.clusterer.context import MAX_CONTEXT, max_judged_rows
+from clusterwise.clusterer.judges import Judges
+from clusterwise.clusterer.layers import partition_into
+from clusterwise.clusterer.proposers import Proposer, proposers_of
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.fitting.base import BaseClusterer
-from clusterwise.fitting.protocol import MAX_ROWS, assign_rows
+from clusterwise.fitting.protocol import Clustering, Method, Progress
 from clusterwise.fitting.source_fit import Reader
+from clusterwise.fitting.uncertainty import ClusteringPosterior
 from clusterwise.fitting.validation import as_points, require_features
+from clusterwise.gaussian.sorted_rows import SortedRows
+from clusterwise.neighbours import MANY_COLUMNS, in_one_unit
 from clusterwise.partition import canonical_labels
-from clusterwise.pretrained import Weights, get_weights
+from clusterwise.pretrained import Weights, get_parameters
 from clusterwise.rows import Batch, RowSource
 from clusterwise.rows.batches import NumberReader
 from clusterwise.tables import TablePreparation
 
-__all__ = ["Clusterer"]
+__all__ = ["ClusterTree", "Clusterer"]
 
-# Rows that the judges look at; tables with many columns need more of them to show their structure.
-CONTEXT_ROWS = 2_000
-CONTEXT_ROWS_OF_MANY_COLUMNS = 4_000
+
+@dataclass(frozen=True)
+class ClusterTree:
+    """A linkage tree with scored branches, and those of them that are the K clusters."""
+
+    scored: ScoredTree
+    chosen: np.ndarray  # (K,) the branch most like each cluster, as a place among the scored ones
+    overlaps: np.ndarray  # (K,) intersection over union of that branch and the cluster
+
+
+@dataclass(frozen=True)
+class JudgedMethod(Method):
+    """Settings of ``cluster``."""
+
+    proposers: tuple[Proposer, ...]
+    judges: Judges
+    is_prepared: bool  # prepared features have their weights already
+    max_clusters: int
+    max_judged: int | None
+    max_rows: int
+
+    def fit_space(self, points: np.ndarray) -> FeatureSpace:
+        """The columns of sorted points (n, d) that vary, in units of their own unless they have one unit."""
+        return fit_column_map(points, joint=self.is_prepared or in_one_unit(points))
+
+    def cluster(self, sets: Sequence[SortedRows], seed: int, progress: Progress) -> list[Clustering]:
+        """Clusters of each data set; see ``cluster``."""
+        return [
+            cluster(
+                rows,
+                self.proposers,
+                self.judges,
+                progress,
+                max_clusters=self.max_clusters,
+                max_judged=self.max_judged,
+                seed=seed,
+            )
+            for rows in sets
+        ]
+
+    def posterior(
+        self, rows: SortedRows, found: Clustering, seed: int, n_samples: int | None
+    ) -> ClusteringPosterior:
+        """The candidates with their probabilities; other rows go with their nearest judged neighbours."""
+        chosen: Chosen = found.details
+        assigners, labels = [], []
+        for candidate in chosen.candidates:
+            memberships = np.eye(int(candidate.max()) + 1)[candidate]
+            assigners.append(
+                assigner_of(chosen.context.features, None, chosen.context.projection, candidate, memberships)
+                if chosen.graph is None
+                else ByNeighbours.of(chosen.context.projection, chosen.graph, memberships)
+            )
+            labels.append(_of_all_rows(rows, chosen, candidate))
+        return ClusteringPosterior.of(rows, assigners, np.log(chosen.probabilities + 1e-300), labels)
+
+
+def _of_all_rows(rows: SortedRows, chosen: Chosen, candidate: np.ndarray) -> np.ndarray:
+    """Labels (n,) of the sorted rows by a candidate (m,); -1 for rows that were not judged."""
+    labels = np.full(len(rows), -1)
+    labels[chosen.context.judged] = candidate
+    return labels
 
 
 @dataclass(frozen=True)
@@ -82,6 +139,10 @@ class Clusterer(BaseClusterer):
     max_context : int, optional
         Number of rows that the networks look at; the others are assigned to the clusters of these. 2,000 by
         default, 4,000 for tables with more than 16 columns, whose communities are found among up to 10,000.
+    proposers : list of str or callable, optional
+        What proposes partitions: any of "tree-cuts", "mixtures" and "communities", which is all if None, and
+        callables of your own, which get the neighbour graph of the rows and return or yield label vectors of
+        them. The judges choose among all of them.
     judges : pair of str, path or Weights, optional
         Weights of the two networks, for branches of trees and for partitions; None: those that come with
         the package.
@@ -123,14 +184,15 @@ class Clusterer(BaseClusterer):
 
     _space: AffineMap
     _other_k = (
-        "the labels are the single best partition, whereas all partitions into the same number of clusters "
-        "count together in the probability of that number",
+        "the labels are the single best partition, whereas all partitions into the same number of clusters count "
+        "together in the probability of that number",
         "see labels_at({k}) for the best of those",
     )
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "preparation": [StrOptions({"auto"}), TablePreparation, None],
         "max_clusters": [Interval(Integral, 1, None, closed="left")],
         "max_context": [Interval(Integral, 8, None, closed="left"), None],
+        "proposers": [tuple, list, None],
         "judges": [tuple, list, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -142,6 +204,7 @@ class Clusterer(BaseClusterer):
         preparation: Any = "auto",
         max_clusters: int = 100,
         max_context: int | None = None,
+        proposers: Sequence[str | Proposer] | None = None,
         judges: tuple[str | Path | Weights, str | Path | Weights] | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -149,35 +212,33 @@ class Clusterer(BaseClusterer):
         self.preparation = preparation
         self.max_clusters = max_clusters
         self.max_context = max_context
+        self.proposers = proposers
         self.judges = judges
         self.random_state = random_state
         self.verbose = verbose
 
-    # -- stages ----------------------------------------------------------------------------------
+    # -- the method ------------------------------------------------------------------------------
 
-    def _judges(self) -> tuple[Weights, Weights]:
+    def _judges(self) -> Judges:
         pair = ("node-judge", "partition-judge") if self.judges is None else tuple(self.judges)
         if len(pair) != 2:
             raise ClusterwiseError(
                 f"judges must be a pair, a node judge and a partition judge; got {len(pair)}."
             )
-        return get_weights(pair[0], "node-judge"), get_weights(pair[1], "partition-judge")
+        name, _, nodes = get_parameters(pair[0], "node-judge")
+        other_name, facts, partitions = get_parameters(pair[1], "partition-judge")
+        return Judges(nodes, partitions, f"{name} and {other_name}", float(facts["max_out_of_range"]))
 
     def _make_method(self) -> JudgedMethod:
-        nodes, partitions = self._judges()
-        n_columns = self._n_columns
-        many = self.max_context is None and n_columns > COLUMNS_OF_ONE_UNIT
-        max_context = self.max_context or (CONTEXT_ROWS_OF_MANY_COLUMNS if many else CONTEXT_ROWS)
+        many = self.max_context is None and self._n_columns > MANY_COLUMNS
+        max_judged = max_judged_rows(self._n_columns) if self.max_context is None else self.max_context
         return JudgedMethod(
-            JudgedProposer(
-                cast(NodeJudge, nodes.model), cast(PartitionJudge, partitions.model), self.max_clusters
-            ),
+            proposers_of(self.proposers),
+            self._judges(),
             self._prepared,
-            max_context,
-            many,
-            f"{nodes.name} and {partitions.name}",
-            float(partitions.facts["largest_strangeness"]),
-            max(max_context, MAX_ROWS if many else 0),
+            self.max_clusters,
+            self.max_context,
+            max(max_judged, MAX_CONTEXT if many else 0),
         )
 
     # -- tables ----------------------------------------------------------------------------------
@@ -251,32 +312,22 @@ class Clusterer(BaseClusterer):
     # -- what was found --------------------------------------------------------------------------
 
     @property
-    def _judged(self) -> JudgedProposal:
+    def _chosen(self) -> Chosen:
         check_is_fitted(self)
-        proposal: JudgedProposal = self._found.details
-        return proposal
+        chosen: Chosen = self._found.details
+        return chosen
 
     @property
     def expected_ari_(self) -> float:
         """Adjusted Rand index with the true clusters that the judge expects."""
-        return self._judged.expected_ari
-
-    @property
-    def network_labels_(self) -> np.ndarray:
-        """The partition that was chosen, (n,); -1 for rows that the judges were not shown."""
-        judged, rows = self._judged, self._rows
-        assert rows is not None
-        labels = np.full(len(rows), -1)
-        labels[judged.rows] = judged.candidates[0]
-        labels = rows.in_input_order(labels)
-        labels[labels >= 0] = canonical_labels(labels[labels >= 0])
-        return labels
+        return float(self._chosen.expected_ari[0])
 
     @property
     def gaussian_(self) -> bool:
         """Whether rows are assigned by one Gaussian per cluster (True) or by their nearest neighbours."""
         check_is_fitted(self)
-        return isinstance(self._found.assigner, MixtureAssigner)
+        assigner = self._found.assigner
+        return isinstance(assigner.others if isinstance(assigner, WithJudgedRows) else assigner, ByGaussians)
 
     @property
     def per_feature_(self) -> bool:
@@ -285,18 +336,23 @@ class Clusterer(BaseClusterer):
         return len(np.unique(self._space.scale)) > 1
 
     @property
-    def tree_(self) -> JudgedTree | None:
+    def tree_(self) -> ClusterTree | None:
         """The tree that the answer was cut from, or the one most like it; None for fewer than eight rows."""
-        check_is_fitted(self)
-        found, answer = self._judged.considered, self._judged.candidates[0]
-        if found is None:
+        chosen = self._chosen
+        if chosen.graph is None or not chosen.graph.trees:
             return None
-        trees = [
-            judged_tree(nodes, score[:, 0], answer)
-            for nodes, score in zip(found.trees, found.scores, strict=True)
-        ]
+        answer = self._judged_labels()
+        trees = []
+        for scored in chosen.graph.trees:
+            overlaps, branches = most_similar_branches(scored.branches, answer)
+            trees.append(ClusterTree(scored, branches, overlaps))
         sizes = np.bincount(answer)
         return max(trees, key=lambda tree: float(tree.overlaps @ sizes))
+
+    def _judged_labels(self) -> np.ndarray:
+        """Labels (m,) of the judged rows, by the names that they have in ``labels_``."""
+        assert self._found.labels is not None
+        return self._found.labels[self._chosen.context.judged]
 
     def labels_at(self, n_clusters: int) -> np.ndarray:
         """Labels (n,) of a partition into ``n_clusters``.
@@ -307,18 +363,22 @@ class Clusterer(BaseClusterer):
         borders. Rows that are equal share a label, so there may be fewer clusters where nearly every row
         would be one.
         """
-        check_is_fitted(self)
-        most = len(self._judged.rows)
-        if not isinstance(n_clusters, Integral) or not 1 <= n_clusters <= most:
+        chosen = self._chosen
+        max_k = len(chosen.context.judged)
+        if not isinstance(n_clusters, Integral) or not 1 <= n_clusters <= max_k:
             raise ClusterwiseError(
-                f"n_clusters must be a whole number from 1 to {most}, the rows that were looked at; "
+                f"n_clusters must be a whole number from 1 to {max_k}, the rows that were looked at; "
                 f"got {n_clusters!r}."
             )
-        answer = layer(self._judged, int(n_clusters))
-        rows = self._rows
+        if n_clusters == self.n_clusters_:
+            return np.asarray(self.labels_)
+        rows, answer = self._rows, partition_into(chosen, int(n_clusters))
         assert rows is not None
-        found = clusters_of_candidate(rows, self._judged, answer, alone=True, seed=self._seed)
-        return rows.in_input_order(assign_rows(rows, found)[2].argmax(axis=1))
+        context, memberships = chosen.context, np.eye(int(answer.max()) + 1)[answer]
+        assigner = assigner_of(context.features, chosen.graph, context.projection, answer, memberships)
+        labels = assigner.memberships(rows.features).argmax(axis=1)
+        labels[context.judged] = answer
+        return np.asarray(canonical_labels(rows.in_input_order(labels)))
 
 
 def _has_names(X: Any) -> bool:

@@ -1,197 +1,275 @@
-"""Numbers that tell a cluster from a part or a union of clusters, whatever k and the number of features.
-
-A *range* is a set of rows that stand side by side in some order: the rows below a node of a tree, or a
-cluster of a partition sorted by its labels. ``nodes_of`` measures the former and the two halves of each,
-``features_of_clusters`` the latter and pairs of them. Distances enter as logs of ratios, points have
-unit spread: units do not matter.
-"""
+"""Numbers that tell a good partition from a bad one, from its labels and the graph of the rows alone."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from clusterwise.clusterer.graph import Neighbourhood
-from clusterwise.clusterer.loops import (
-    ROWS_OF_RANGE,
-    cumulated_moments,
-    edges_of_segments,
-    gaussians_of_ranges,
-    gaussians_of_splits,
-    neighbours_of_ranges,
-    neighbours_of_splits,
+from clusterwise._compiled import compiled
+from clusterwise.clusterer.branches import (
+    MAX_FEATURE,
+    N_RANGE_FEATURES,
+    N_SPLIT_FEATURES,
+    OrderedRows,
+    most_similar_branches,
 )
-from clusterwise.clusterer.tree import Tree
-from clusterwise.gaussian.full import full_terms
+from clusterwise.clusterer.graph import Graph
+from clusterwise.gaussian.mixture import expect
+from clusterwise.gaussian.niw import sum_by_label
 
 __all__ = [
-    "N_RANGE_FEATURES",
-    "N_SPLIT_FEATURES",
-    "Measured",
-    "Nodes",
-    "features_of_clusters",
-    "measure",
-    "nodes_of",
+    "BICS",
+    "LOG_ROWS",
+    "N_CLUSTER_FEATURES",
+    "N_PARTITION_FEATURES",
+    "PartitionFeatures",
+    "agreements",
+    "agreements_with",
+    "features_of_partition",
 ]
 
-N_RANGE_FEATURES = 40
-N_SPLIT_FEATURES = 28
-# Place of the ratio of heights, which pairs of clusters do not have, among the features of a split.
-HEIGHTS = 20
-# Covariances are taken in at most this many leading directions.
-MOST_DIRECTIONS = 8
-# Ranges smaller than this, or than this share of all rows, are not judged; nor more than this many.
-LEAST_SIZE, LEAST_SHARE, MOST_NODES = 4, 0.004, 256
+N_BRANCH_FEATURES = 5
+N_CLUSTER_FEATURES = N_RANGE_FEATURES + N_SPLIT_FEATURES + N_BRANCH_FEATURES
+N_PARTITION_FEATURES = 27
+# Places of the log number of rows, and of the two BICs, among the features of a partition.
+LOG_ROWS, BICS = 7, (22, 26)
+RIDGE = 1e-3
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A neighbourhood in the form that the compiled functions take."""
+class PartitionFeatures:
+    """What was measured of one partition of m rows into K clusters."""
 
-    indices: np.ndarray  # (m, N_NEIGHBOURS)
-    log_distances: np.ndarray  # (m, N_NEIGHBOURS)
-    log_core: np.ndarray  # (m,)
-    plain: tuple[np.ndarray, np.ndarray]  # ends (m - 1, 2), log lengths (m - 1,)
-    reachability: tuple[np.ndarray, np.ndarray]
-    directions: np.ndarray  # (m, q) leading directions of the points, the first of unit variance
-    lifted: np.ndarray  # (m, p) T(x) of these; see ``components.niw``
+    clusters: np.ndarray  # (K, N_CLUSTER_FEATURES)
+    shares: np.ndarray  # (K,) of the rows
+    partition: np.ndarray  # (N_PARTITION_FEATURES,)
 
 
-@dataclass(frozen=True)
-class Nodes:
-    """The v nodes of a tree that are judged, the largest first, and what was measured of them."""
+def features_of_partition(graph: Graph, labels: np.ndarray) -> PartitionFeatures:
+    """What the judge of partitions is told of labels (m,), from 0 to K - 1 all in use.
 
-    tree: Tree
-    nodes: np.ndarray  # (v,)
-    features: np.ndarray  # (v, N_RANGE_FEATURES + N_SPLIT_FEATURES)
-    parents: np.ndarray  # (v,) index among the v, -1 for the root
-    children: np.ndarray  # (v, 2) index among the v, -1 for nodes that are too small
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """Rows below each node, (v,)."""
-        return self.tree.sizes[self.nodes]
-
-
-def measure(near: Neighbourhood) -> Measured:
-    """Prepare a neighbourhood for ``nodes_of`` and ``features_of_clusters``."""
-    centred = near.points - near.points.mean(axis=0)
-    if centred.shape[1] > MOST_DIRECTIONS:
-        _, vectors = np.linalg.eigh(centred.T @ centred / len(centred))
-        centred = centred @ vectors[:, ::-1][:, :MOST_DIRECTIONS]
-    spread = float(centred.std(axis=0).max())
-    directions = np.ascontiguousarray(centred / (spread if spread > 0 else 1.0))
-    return Measured(
-        near.indices,
-        near.log_distances,
-        near.log_core,
-        (near.plain.ends, near.plain.log_lengths),
-        (near.reachability.ends, near.reachability.log_lengths),
-        directions,
-        full_terms(directions),
+    A cluster has the scores of the branch of the graph's trees that is most like it among its features.
+    """
+    m, k = len(labels), int(labels.max()) + 1
+    order = np.argsort(labels, kind="stable")
+    sizes = np.bincount(labels, minlength=k)
+    bounds = np.concatenate([[0], sizes.cumsum()])
+    sums = sum_by_label(graph.moments, labels, k)
+    pairs, pair_of = _neighbouring(graph, labels, sums)
+    ranges, splits = _features_of_clusters(graph, order, bounds, pairs)
+    clusters = np.zeros((k, N_CLUSTER_FEATURES))
+    clusters[:, :N_RANGE_FEATURES] = ranges
+    if k > 1:
+        clusters[:, N_RANGE_FEATURES:-N_BRANCH_FEATURES] = splits[pair_of]
+    clusters[:, -N_BRANCH_FEATURES:] = _scores_of_similar_branches(graph, labels)
+    return PartitionFeatures(
+        np.clip(np.nan_to_num(clusters), -MAX_FEATURE, MAX_FEATURE),
+        sizes / m,
+        _features_of_all(graph, labels, sums, clusters),
     )
 
 
-def nodes_of(measured: Measured, tree: Tree) -> Nodes:
-    """Measure the larger nodes of a tree."""
-    m = tree.n_rows
-    inner = np.arange(m, 2 * m - 1)
-    inner = inner[tree.sizes[inner] >= max(LEAST_SIZE, int(LEAST_SHARE * m))]
-    # The largest ones; of equal size those joined last. So parents always come before their children.
-    nodes = inner[np.lexsort((-inner, -tree.sizes[inner]))][:MOST_NODES]
-    places = np.full(2 * m - 1, -1)
-    places[nodes] = np.arange(len(nodes))
-    parents = np.where(tree.parents[nodes] >= 0, places[tree.parents[nodes]], -1)
-    children = places[tree.children[nodes]]
-    starts = tree.starts[nodes]
-    middles = starts + tree.sizes[tree.children[nodes, 0]]
-    segments = np.stack([starts, middles, middles, starts + tree.sizes[nodes]], axis=1)
-    of_children = tree.heights[tree.children[nodes]].max(axis=1)
-    ratios = np.log(np.maximum(tree.heights[nodes], 1e-12) / np.maximum(of_children, 1e-12))
-    ordered = _Ordered(measured, tree.order)
-    edges = ordered.edges(segments, parents)
-    features = np.concatenate([ordered.ranges(segments, edges), ordered.splits(segments, edges)], axis=1)
-    features[:, N_RANGE_FEATURES + HEIGHTS] = np.where(of_children > 0, ratios, 0.0)
-    return Nodes(tree, nodes, np.clip(np.nan_to_num(features), -30, 30), parents, children)
-
-
-def features_of_clusters(
-    measured: Measured, order: np.ndarray, bounds: np.ndarray, pairs: np.ndarray
+def _features_of_clusters(
+    graph: Graph, order: np.ndarray, bounds: np.ndarray, pairs: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Features of the K clusters of a partition and of pairs of them.
 
     Cluster c has the rows ``order[bounds[c]:bounds[c + 1]]``. Returns (K, N_RANGE_FEATURES), and for each of
     ``pairs`` (p, 2) what parting the union of two clusters is like, (p, N_SPLIT_FEATURES).
     """
-    ordered = _Ordered(measured, order)
+    ordered = OrderedRows(graph, order)
     starts, ends = bounds[:-1], bounds[1:]
     segments = np.stack([starts, ends, ends, ends], axis=1)
     ranges = ordered.ranges(segments, ordered.edges(segments))
     a, b = pairs.T
     segments = np.stack([starts[a], ends[a], starts[b], ends[b]], axis=1)
     splits = ordered.splits(segments, ordered.edges(segments))
-    return ranges, np.clip(np.nan_to_num(splits), -30, 30)
+    return ranges, np.clip(np.nan_to_num(splits), -MAX_FEATURE, MAX_FEATURE)
 
 
-class _Ordered:
-    """All that was measured, for ranges of rows in one order; see ``loops``."""
+def _neighbouring(graph: Graph, labels: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs (p, 2) of clusters, each with the one that it is most mixed with, and each one's pair, (K,).
 
-    def __init__(self, measured: Measured, order: np.ndarray) -> None:
-        self.measured, self.order = measured, order
-        m, q = measured.directions.shape
-        self.places = np.full(m + 1, -1, dtype=np.int32)  # a neighbour that is missing, -1, stands nowhere
-        self.places[order] = np.arange(m)
-        self.neighbours = self.places[measured.indices[order]]
-        self.sums = np.empty((m + 1, q + q * (q + 1) // 2))
-        cumulated_moments(measured.directions, order, self.sums)
+    ``sums`` (K, p) are those of T(x) over the rows of each cluster; see ``gaussian.niw``.
+    """
+    k, sizes = len(sums), sums[:, 0]
+    if k == 1:
+        return np.empty((0, 2), dtype=np.int64), np.zeros(1, dtype=np.int64)
+    between = np.zeros((k, k))
+    _count_between(graph.neighbours, labels, between)
+    between = between + between.T
+    means = sums[:, 1 : graph.directions.shape[1] + 1] / sizes[:, None]
+    gaps = np.square(means[:, None] - means).sum(axis=-1)
+    # Neighbours in common, for the size of the smaller one; where there are none, the nearest mean.
+    mixed = between / np.minimum(sizes[:, None], sizes) - 1e-9 * gaps / max(gaps.max(), 1e-300)
+    np.fill_diagonal(mixed, -np.inf)
+    partner = mixed.argmax(axis=1)
+    own = np.arange(k)
+    # Both halves of a pair have the same features.
+    names, pair_of = np.unique(np.minimum(own, partner) * k + np.maximum(own, partner), return_inverse=True)
+    return np.stack([names // k, names % k], axis=1), pair_of.reshape(-1)
 
-    def edges(self, segments: np.ndarray, parents: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """What both spanning trees say of ranges (r, 4), (r, 12) each."""
-        m, r = len(self.order), len(segments)
-        if parents is None:
-            parents = np.full(r, -1)
-        listed, counts = np.empty((r, m - 1), dtype=np.int32), np.empty(r, dtype=np.int64)
-        spare = np.empty((3, m))
-        found = []
-        for ends, lengths in (self.measured.plain, self.measured.reachability):
-            out = np.empty((r, 12))
-            edges_of_segments(self.places[ends], lengths, segments, parents, listed, counts, spare, out)
-            found.append(out)
-        return found[0], found[1]
 
-    def ranges(self, segments: np.ndarray, edges: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        """Features (r, N_RANGE_FEATURES) of ranges (r, 4)."""
-        q = self.measured.directions.shape[1]
-        out = np.zeros((len(segments), N_RANGE_FEATURES))
-        neighbours_of_ranges(*self._neighbours, segments, out)  # type: ignore[call-arg]
-        out[:, 17:25], out[:, 25:33] = edges[0][:, :8], edges[1][:, :8]
-        scatters, gaussian = np.zeros((len(segments), q, q)), np.zeros((len(segments), 7))
-        spare, rows = np.empty((1 + 2 * q, q)), np.empty((q + 1, 2 * ROWS_OF_RANGE))
-        gaussians_of_ranges(
-            self.measured.directions, self.order, segments, self.sums, scatters, spare, rows, gaussian
-        )
-        values = np.linalg.eigvalsh(scatters)  # of the lower halves
-        gaussian[:, 0] = np.log((values[:, -1] + 1e-9) / (np.maximum(values[:, 0], 0.0) + 1e-9))
-        gaussian[:, 6] -= out[:, 8] + self.measured.log_core.mean()
-        out[:, 33:] = gaussian
-        return out
+@compiled
+def _count_between(indices: np.ndarray, labels: np.ndarray, counts: np.ndarray) -> None:
+    """Edges of the neighbour graph from cluster to cluster, (k, k)."""
+    for r in range(len(labels)):
+        for j in range(indices.shape[1]):
+            if indices[r, j] >= 0:
+                counts[labels[r], labels[indices[r, j]]] += 1
 
-    def splits(self, segments: np.ndarray, edges: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        """Features (r, N_SPLIT_FEATURES) of the halves of ranges (r, 4)."""
-        m, q = self.measured.directions.shape
-        out = np.zeros((len(segments), N_SPLIT_FEATURES))
-        neighbours_of_splits(*self._neighbours, segments, out)  # type: ignore[call-arg]
-        out[:, 12:16], out[:, 16:20] = edges[0][:, 8:], edges[1][:, 8:]
-        gaussian = np.zeros((len(segments), 7))
-        spare, projected = np.empty((4 + 5 * q, q)), np.empty(m)
-        gaussians_of_splits(
-            self.measured.directions, self.order, segments, self.sums, spare, projected, gaussian
-        )
-        out[:, 21:] = gaussian
-        return out
 
-    @property
-    def _neighbours(self) -> tuple[np.ndarray, ...]:
-        measured = self.measured
-        return self.neighbours, measured.log_distances, measured.log_core, self.order
+def _scores_of_similar_branches(graph: Graph, labels: np.ndarray) -> np.ndarray:
+    """Overlap and scores of the most similar branch of all trees; the same, averaged over trees, (K, 5)."""
+    overlaps, own, below = [], [], []
+    for tree in graph.trees:
+        best, branch = most_similar_branches(tree.branches, labels)
+        overlaps.append(best)
+        own.append(tree.scores[branch])
+        below.append(tree.below[branch])
+    by_tree = np.array([overlaps, own, below])  # (3, T, K)
+    best_tree = by_tree[0].argmax(axis=0)
+    top = np.take_along_axis(by_tree, best_tree[None, None], axis=1)[:, 0]  # (3, K)
+    weights = by_tree[0] ** 4 + 1e-9
+    average = (weights * by_tree[1]).sum(axis=0) / weights.sum(axis=0)
+    return np.concatenate([top, [average, by_tree[0].mean(axis=0)]]).T
+
+
+def _features_of_all(graph: Graph, labels: np.ndarray, sums: np.ndarray, clusters: np.ndarray) -> np.ndarray:
+    """Features of the partition as a whole, (N_PARTITION_FEATURES,)."""
+    m, k = len(labels), len(sums)
+    shares = sums[:, 0] / m
+    f = np.zeros(N_PARTITION_FEATURES)
+    f[0:3] = k, np.log(k), k / np.sqrt(m)
+    f[3:6] = np.log(shares.min()), np.log(np.median(shares)), shares.max()
+    f[6] = -(shares * np.log(shares)).sum() / np.log(k) if k > 1 else 1.0
+    f[LOG_ROWS] = np.log(m)
+    f[8:11] = shares @ clusters[:, 2:5]  # neighbours of the same cluster
+    f[11] = clusters[:, 3].min()
+    for i, edges in enumerate((graph.plain, graph.reachability)):
+        cut = labels[edges.ends[:, 0]] != labels[edges.ends[:, 1]]
+        inside, between = edges.log_lengths[~cut], edges.log_lengths[cut]  # both grow
+        place = 12 + 4 * i
+        f[place] = np.log1p(len(between) / max(k - 1, 1))
+        if len(between) and len(inside):
+            f[place + 1] = between.mean() - inside.mean()
+            f[place + 2] = between[0] - _quantile(inside, 0.95)
+            f[place + 3] = _quantile(between, 0.5) - _quantile(inside, 0.9)
+    gaussian = gaussian_fit(graph, labels, sums)
+    f[20:24], f[26] = gaussian[:4], gaussian[4]
+    scores = clusters[:, -N_BRANCH_FEATURES:]
+    f[24] = shares @ scores[:, 3]
+    f[25] = shares @ (scores[:, 1] * scores[:, 0])
+    return np.clip(np.nan_to_num(f), -30, 100)
+
+
+def _quantile(grown: np.ndarray, q: float) -> float:
+    """Quantile of numbers that grow, between two of them where it lies there."""
+    place = q * (len(grown) - 1)
+    low = int(place)
+    high = min(low + 1, len(grown) - 1)
+    return float(grown[low] + (place - low) * (grown[high] - grown[low]))
+
+
+def gaussian_fit(graph: Graph, labels: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    """Five numbers per row on how well Gaussians describe a partition.
+
+    Twice the gain in log density over one Gaussian if rows belong to their cluster alone, the penalty of the
+    BIC, both together, a silhouette, and gain and penalty together for the mixture of the Gaussians.
+    """
+    points, moments = graph.directions, graph.moments
+    m, q = points.shape
+    k, sizes = len(sums), sums[:, 0]
+    base = _log_det(_covariances(sums.sum(axis=0, keepdims=True), q), np.full(1, m))[0]
+    means, covariances = sums[:, 1 : q + 1] / sizes[:, None], _covariances(sums, q)
+    shares = sizes / m
+    fitted = shares @ (_log_det(covariances, sizes) - 2 * np.log(shares))
+    log_density = expect(_log_joint(moments, means, covariances, sizes))[1]
+    mixed = -2 * log_density.mean() - q
+    penalty = (k * (q + q * (q + 1) / 2 + 1) - 1) * np.log(m) / m
+    silhouette = _silhouette(points, labels, means) if k > 1 else 0.0
+    return np.array([fitted - base, penalty, fitted - base + penalty, silhouette, mixed - base + penalty])
+
+
+def _silhouette(points: np.ndarray, labels: np.ndarray, means: np.ndarray) -> float:
+    """Mean silhouette of points (m, q), by their distances to the means (K, q)."""
+    rows = np.arange(len(points))
+    gaps = np.square(means).sum(axis=1)[:, None] - 2 * means @ points.T + np.square(points).sum(axis=1)
+    own = np.sqrt(np.maximum(gaps[labels, rows], 0))
+    gaps[labels, rows] = np.inf
+    other = np.sqrt(np.maximum(gaps.min(axis=0), 0))
+    return float(((other - own) / np.maximum(np.maximum(other, own), 1e-300)).mean())
+
+
+def _covariances(sums: np.ndarray, q: int) -> np.ndarray:
+    """Covariances (K, q, q) of clusters with sums (K, p) of T(x); see ``gaussian.niw``."""
+    moments = sums / sums[:, :1]
+    covariances = np.empty((len(sums), q, q))
+    upper, right = np.triu_indices(q)
+    covariances[:, upper, right] = moments[:, q + 1 :]
+    covariances[:, right, upper] = moments[:, q + 1 :]
+    means = moments[:, 1 : q + 1]
+    return np.asarray(covariances - means[:, :, None] * means[:, None, :])
+
+
+def _log_joint(
+    moments: np.ndarray, means: np.ndarray, covariances: np.ndarray, sizes: np.ndarray
+) -> np.ndarray:
+    """Log of share times Gaussian density of each cluster at each point, without constants, (K, m).
+
+    ``moments`` (m, p) are the points' T(x); see ``gaussian.niw``.
+    """
+    q = means.shape[1]
+    ridged = _ridged(covariances, sizes)
+    precisions = np.linalg.inv(ridged)
+    shifts = np.einsum("kij,kj->ki", precisions, means)
+    upper, right = np.triu_indices(q)
+    eta = np.empty((len(means), moments.shape[1]))
+    eta[:, 0] = (
+        np.log(sizes / len(moments)) - (np.linalg.slogdet(ridged)[1] + (shifts * means).sum(axis=1)) / 2
+    )
+    eta[:, 1 : q + 1] = shifts
+    eta[:, q + 1 :] = precisions[:, upper, right] * np.where(upper == right, -0.5, -1.0)
+    return np.asarray(eta @ moments.T)
+
+
+def _log_det(covariances: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Log determinants (K,) of covariances (K, q, q) with a ridge."""
+    return np.asarray(np.linalg.slogdet(_ridged(covariances, sizes))[1])
+
+
+def _ridged(covariances: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Covariances (K, q, q) with a ridge, which few rows need most."""
+    q = covariances.shape[-1]
+    ridge = RIDGE + 0.02 * (q + 2) / (sizes + q + 2)
+    return np.asarray(covariances + ridge[:, None, None] * np.eye(q))
+
+
+def agreements(candidates: Sequence[np.ndarray]) -> np.ndarray:
+    """Adjusted Rand index of each pair of partitions, (c, c)."""
+    result = np.eye(len(candidates))
+    for i, labels in enumerate(candidates):
+        result[i, :i] = result[:i, i] = agreements_with(labels, candidates[:i])
+    return result
+
+
+def agreements_with(labels: np.ndarray, candidates: Sequence[np.ndarray]) -> np.ndarray:
+    """Adjusted Rand index of labels (m,) with each of c partitions, (c,)."""
+    width = int(labels.max()) + 1
+    total = len(labels) * (len(labels) - 1) / 2
+    own = _pairs(labels)
+    result = np.ones(len(candidates))
+    for i, candidate in enumerate(candidates):
+        other = _pairs(candidate)
+        expected, most = own * other / total, (own + other) / 2
+        if most != expected:
+            result[i] = (_pairs(labels + width * candidate) - expected) / (most - expected)
+    return result
+
+
+def _pairs(labels: np.ndarray) -> float:
+    """Pairs of rows with the same label."""
+    counts = np.bincount(labels)
+    return float((counts * (counts - 1)).sum() / 2)

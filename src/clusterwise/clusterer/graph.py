@@ -1,29 +1,30 @@
-"""Nearest neighbours and minimum spanning trees of the rows that trees are made of."""
+"""The rows that partitions are proposed of, with their nearest neighbours and spanning trees."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import csr_matrix
-from scipy.spatial import cKDTree
 
 from clusterwise._compiled import compiled
+from clusterwise.gaussian.full import full_terms
+from clusterwise.neighbours import CORE_NEIGHBOUR, nearest, nearest_in
 
-__all__ = ["Edges", "Neighbourhood", "first_smallest", "nearest", "neighbour_graph", "neighbourhood_of"]
+if TYPE_CHECKING:
+    from clusterwise.clusterer.trees import ScoredTree
+
+__all__ = ["N_NEIGHBOURS", "Edges", "Graph", "adjacency_of_neighbours", "neighbour_graph"]
 
 N_NEIGHBOURS = 20
-GRAPH_NEIGHBOURS = 15  # those of them that are edges of the graph
-# The distance to this neighbour stands for the density at a row, as HDBSCAN's core distance does.
-CORE_NEIGHBOUR = 5
+N_ADJACENT = 15  # those of them that are edges of the adjacency matrix
 # Distances below this part of the median core distance count as this part: copies of a row are no clusters.
-LEAST_DISTANCE = 0.02
-# Up to this many features a k-d tree finds neighbours faster than comparing all rows.
-FEATURES_OF_KD_TREE = 6
-# Entries of a block of distances between rows.
-BLOCK = 1_000_000
+MIN_DISTANCE = 0.02
+# Covariances are taken in at most this many leading directions.
+MAX_DIRECTIONS = 8
 
 
 @dataclass(frozen=True)
@@ -36,24 +37,58 @@ class Edges:
 
 
 @dataclass(frozen=True)
-class Neighbourhood:
-    """What features of nodes are made from, for m rows with f features."""
+class Graph:
+    """m rows with all that partitions of them are proposed and judged by."""
 
     points: np.ndarray  # (m, f)
-    indices: np.ndarray  # (m, N_NEIGHBOURS) nearest first, without the row itself; -1 where m is too small
+    neighbours: np.ndarray  # (m, N_NEIGHBOURS) nearest first, without the row itself; -1 where m is too small
     log_distances: np.ndarray  # (m, N_NEIGHBOURS) with a floor
     core: np.ndarray  # (m,) core distances
     log_core: np.ndarray  # (m,) with a floor
     plain: Edges  # spanning tree of the distances
     reachability: Edges  # spanning tree of the mutual reachability distances
+    trees: tuple[ScoredTree, ...] = field(default=(), repr=False)  # linkage trees, their branches judged
+    more_points: np.ndarray | None = None  # (s, f) more rows of the table, for communities
+    places: np.ndarray | None = None  # (m,) where the m rows are among these
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows m."""
+        return len(self.points)
 
     @cached_property
-    def graph(self) -> csr_matrix:
-        """Graph (m, m) of the nearest neighbours, which Paris and Leiden see."""
-        return _symmetric(self.indices[:, : min(GRAPH_NEIGHBOURS, len(self.points) - 1)])
+    def adjacency(self) -> csr_matrix:
+        """Unweighted symmetric graph (m, m) of the nearest neighbours."""
+        return adjacency_of_neighbours(self.neighbours[:, : min(N_ADJACENT, self.n_rows - 1)])
+
+    @cached_property
+    def adjacency_of_more(self) -> csr_matrix:
+        """The same of ``more_points``, (s, s); ``adjacency`` if there are none."""
+        points = self.more_points
+        if points is None:
+            return self.adjacency
+        indices, _ = nearest(points, points, min(N_ADJACENT + 1, len(points)))
+        others = indices != np.arange(len(points))[:, None]
+        others[others.all(axis=1), -1] = False  # where copies of a row came before it
+        return adjacency_of_neighbours(indices[others].reshape(len(points), -1))
+
+    @cached_property
+    def directions(self) -> np.ndarray:
+        """Leading directions (m, q) of the points, the first of unit variance."""
+        centred = self.points - self.points.mean(axis=0)
+        if centred.shape[1] > MAX_DIRECTIONS:
+            _, vectors = np.linalg.eigh(centred.T @ centred / len(centred))
+            centred = centred @ vectors[:, ::-1][:, :MAX_DIRECTIONS]
+        spread = float(centred.std(axis=0).max())
+        return np.ascontiguousarray(centred / (spread if spread > 0 else 1.0))
+
+    @cached_property
+    def moments(self) -> np.ndarray:
+        """Sufficient statistics T(x) of the directions, (m, p); see ``gaussian.niw``."""
+        return full_terms(self.directions)
 
 
-def _symmetric(indices: np.ndarray) -> csr_matrix:
+def adjacency_of_neighbours(indices: np.ndarray) -> csr_matrix:
     """Unweighted graph (m, m) with an edge between a row and each of its neighbours (m, j)."""
     m, j = indices.shape
     graph = csr_matrix((np.ones(m * j), (np.repeat(np.arange(m), j), indices.ravel())), shape=(m, m))
@@ -63,35 +98,34 @@ def _symmetric(indices: np.ndarray) -> csr_matrix:
     return graph
 
 
-def neighbour_graph(points: np.ndarray) -> csr_matrix:
-    """Graph (m, m) of the nearest neighbours of points (m, f), as ``Neighbourhood.graph``, for many rows."""
-    indices, _ = nearest(points, points, min(GRAPH_NEIGHBOURS + 1, len(points)))
-    others = indices != np.arange(len(points))[:, None]
-    others[others.all(axis=1), -1] = False  # where copies of a row came before it
-    return _symmetric(indices[others].reshape(len(points), -1))
+def neighbour_graph(
+    points: np.ndarray, more_points: np.ndarray | None = None, places: np.ndarray | None = None
+) -> Graph:
+    """Graph of points (m, f), m >= 2; communities may be those of more points (s, f) of the table.
 
-
-def neighbourhood_of(points: np.ndarray) -> Neighbourhood:
-    """Measure points (m, f), m >= 2."""
+    ``places`` (m,) tells where the points are among ``more_points``.
+    """
     m = len(points)
     distances = np.empty((m, m), dtype=np.float32)
     _measure(np.ascontiguousarray(points.T), np.empty(m), distances)
-    indices, near = _nearest_in(distances, min(N_NEIGHBOURS, m - 1))
+    indices, near = nearest_in(distances, min(N_NEIGHBOURS, m - 1))
     core = near[:, min(CORE_NEIGHBOUR, near.shape[1]) - 1].copy()
     positive = core[core > 0]
-    floor = max(LEAST_DISTANCE * float(np.median(positive)) if len(positive) else 0.0, 1e-300)
-    full = np.full((len(points), N_NEIGHBOURS), -1)
-    full[:, : indices.shape[1]] = indices
-    logs = np.zeros((len(points), N_NEIGHBOURS))
+    floor = max(MIN_DISTANCE * float(np.median(positive)) if len(positive) else 0.0, 1e-300)
+    neighbours = np.full((m, N_NEIGHBOURS), -1)
+    neighbours[:, : indices.shape[1]] = indices
+    logs = np.zeros((m, N_NEIGHBOURS))
     logs[:, : near.shape[1]] = np.log(np.maximum(near, floor))
-    return Neighbourhood(
+    return Graph(
         points,
-        full,
+        neighbours,
         logs,
         core,
         np.log(np.maximum(core, floor)),
-        _edges(distances, np.zeros(len(points)), floor),
-        _edges(distances, core, floor),
+        _spanning_tree(distances, np.zeros(m), floor),
+        _spanning_tree(distances, core, floor),
+        more_points=more_points,
+        places=places,
     )
 
 
@@ -121,51 +155,14 @@ def _measure(columns: np.ndarray, squares: np.ndarray, distances: np.ndarray) ->
         distances[i, i] = math.inf
 
 
-def _nearest_in(distances: np.ndarray, n_neighbours: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nearest rows (n, n_neighbours) and their distances, of a matrix (n, m); of equals the first rows."""
-    n = len(distances)
-    indices, near = np.empty((n, n_neighbours), dtype=np.int64), np.empty((n, n_neighbours))
-    _find_nearest(distances, indices, near)
-    return indices, near
-
-
-@compiled
-def _find_nearest(distances: np.ndarray, indices: np.ndarray, near: np.ndarray) -> None:
-    (n, m), n_neighbours = distances.shape, near.shape[1]
-    for i in range(n):
-        for place in range(n_neighbours):
-            indices[i, place] = -1
-            near[i, place] = math.inf
-        farthest = math.inf
-        for j in range(m):
-            distance = distances[i, j]
-            if distance < farthest:
-                place = n_neighbours - 1
-                while place > 0 and near[i, place - 1] > distance:
-                    near[i, place], indices[i, place] = near[i, place - 1], indices[i, place - 1]
-                    place -= 1
-                near[i, place], indices[i, place] = distance, j
-                farthest = near[i, n_neighbours - 1]
-
-
-def nearest(points: np.ndarray, among: np.ndarray, n_neighbours: int) -> tuple[np.ndarray, np.ndarray]:
-    """The nearest rows of ``among`` (m, f) to points (n, f): indices and distances (n, n_neighbours)."""
-    if points.shape[1] <= FEATURES_OF_KD_TREE:
-        distances, indices = cKDTree(among).query(points, k=n_neighbours)
-        return indices.reshape(len(points), -1), distances.reshape(len(points), -1)
-    indices = np.empty((len(points), n_neighbours), dtype=np.int64)
-    squares = np.empty((len(points), n_neighbours))
-    norms = np.square(among).sum(axis=1)
-    step = max(1, BLOCK // len(among))
-    for start in range(0, len(points), step):
-        some = points[start : start + step]
-        block = some @ among.T
-        block *= -2.0
-        block += norms
-        part = slice(start, start + step)
-        indices[part], squares[part] = _nearest_in(block, n_neighbours)
-        squares[part] += np.square(some).sum(axis=1, keepdims=True)
-    return indices, np.sqrt(np.maximum(squares, 0))
+def _spanning_tree(distances: np.ndarray, core: np.ndarray, floor: float) -> Edges:
+    """Minimum spanning tree of max(d_ij, core_i, core_j)."""
+    m = len(core)
+    ends, lengths = np.empty((m - 1, 2), dtype=np.int64), np.empty(m - 1)
+    _prim(distances, core, np.full(m, np.inf), core.copy(), np.zeros(m, dtype=np.int64), ends, lengths)
+    order = np.argsort(lengths, kind="stable")
+    lengths = lengths[order]
+    return Edges(ends[order], lengths, np.log(np.maximum(lengths, floor)))
 
 
 @compiled
@@ -189,15 +186,6 @@ def first_smallest(values: np.ndarray, n: int) -> int:
     while place < n - 1 and values[place] != smallest:
         place += 1
     return place
-
-
-def _edges(distances: np.ndarray, core: np.ndarray, floor: float) -> Edges:
-    m = len(core)
-    ends, lengths = np.empty((m - 1, 2), dtype=np.int64), np.empty(m - 1)
-    _prim(distances, core, np.full(m, np.inf), core.copy(), np.zeros(m, dtype=np.int64), ends, lengths)
-    order = np.argsort(lengths, kind="stable")
-    lengths = lengths[order]
-    return Edges(ends[order], lengths, np.log(np.maximum(lengths, floor)))
 
 
 @compiled

@@ -1,22 +1,44 @@
-"""Partitions that are coarser or finer than a given one: its clusters are merged whole, or split."""
+"""Partitions with other numbers of clusters than a given one: its clusters are merged whole, or split."""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from clusterwise.clusterer.agglomerative import ward_linkage
-from clusterwise.clusterer.tree import tree_of_merges
+from clusterwise.clusterer.cluster import Chosen
+from clusterwise.clusterer.trees import tree_of_merges, ward_linkage
 
-__all__ = ["coarser", "finer"]
+__all__ = ["merged_to", "partition_into", "split_to"]
 
+# Asked for a number of clusters that is less probable, a better known partition is merged or split.
+MIN_PROBABILITY = 0.1
 # Rows whose distances to all others are in memory at a time.
 CHUNK = 500
 # Merges of equal rows have no height but that of rounding, relative to the largest number.
 ROUNDING = 1e-12
 
 
-def coarser(points: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
+def partition_into(chosen: Chosen, n_clusters: int) -> np.ndarray:
+    """Labels (m,) of a partition of the judged rows into ``n_clusters``.
+
+    It is the best candidate with that number of clusters if the number is probable, or else the one with the
+    probable number next to it on the way to the answer's, with clusters merged or split.
+    """
+    answer = chosen.candidates[0]
+    known = {int(answer.max()) + 1: answer}
+    for labels in chosen.candidates:  # the best first
+        number = int(labels.max()) + 1
+        if chosen.k_posterior.get(number, 0.0) >= MIN_PROBABILITY:
+            known.setdefault(number, labels)
+    if n_clusters in known:
+        return known[n_clusters]
+    points = chosen.context.points
+    if n_clusters < answer.max() + 1:
+        return merged_to(points, known[min(k for k in known if k > n_clusters)], n_clusters)
+    return split_to(points, known[max(k for k in known if k < n_clusters)], n_clusters)
+
+
+def merged_to(points: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
     """Merge clusters until k are left, always the two with the smallest mean distance between their rows.
 
     Parameters
@@ -57,7 +79,7 @@ def _sums_of_distances(points: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return sums
 
 
-def finer(points: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
+def split_to(points: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
     """Split clusters until there are k, always the one with the highest last merge of Ward's linkage.
 
     Parameters

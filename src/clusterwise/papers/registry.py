@@ -22,8 +22,8 @@ MODELS: dict[str, tuple[str, str]] = {
     "dac": ("clusterwise.papers.dac.dac", "DACNetwork"),
     "act-st": ("clusterwise.papers.act_st", "ACTSTNetwork"),
     "ncp": ("clusterwise.papers.ncp", "NCPNetwork"),
-    "node-judge": ("clusterwise.clusterer.node_judge", "NodeJudge"),
-    "partition-judge": ("clusterwise.clusterer.partition_judge", "PartitionJudge"),
+    "node-judge": ("clusterwise.training.node_judge", "NodeJudge"),
+    "partition-judge": ("clusterwise.training.partition_judge", "PartitionJudge"),
 }
 
 # Networks that judge proposals, whatever the number of features; they propose nothing themselves.

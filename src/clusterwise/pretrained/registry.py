@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import math
 import os
@@ -13,6 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from clusterwise.exceptions import RecipeError, UnknownWeightsError, WeightsFileError
@@ -21,9 +23,22 @@ from clusterwise.papers.registry import JUDGES, model_class
 if TYPE_CHECKING:
     from clusterwise.papers.model import TrainedModel
 
-__all__ = ["Weights", "describe", "get_weights", "list_weights", "read_header", "untrained", "weights_path"]
+__all__ = [
+    "DIGEST",
+    "Weights",
+    "describe",
+    "digest_of",
+    "get_parameters",
+    "get_weights",
+    "list_weights",
+    "read_arrays",
+    "read_header",
+    "untrained",
+    "weights_path",
+]
 
 FORMAT = "clusterwise-weights-1"
+DIGEST = "digest"  # the entry of the header that a file's numbers are checked by
 
 
 @dataclass(frozen=True)
@@ -104,6 +119,34 @@ def read_header(path: str | Path) -> tuple[dict[str, Any], int]:
     return header, sum(map(math.prod, shapes))
 
 
+def digest_of(arrays: Mapping[str, np.ndarray]) -> str:
+    """SHA-256 of names, types, shapes and values."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"{name} torch.{array.dtype.name} {array.shape}\n".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def read_arrays(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The header of a weights file and the parameters of its network, all finite; without torch."""
+    with readable(path), safe_open(str(path), framework="np") as file:
+        header = parse_header(file.metadata())
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    require_entries(header, path)
+    digest = header.pop(DIGEST, None)  # files of earlier versions have none
+    if digest is not None and digest != digest_of(arrays):
+        raise WeightsFileError(
+            f"{path} is damaged: its numbers are not those that were written; copy it again."
+        )
+    if not all(np.isfinite(array).all() for array in arrays.values()):
+        raise WeightsFileError(
+            f"{path} holds NaN or infinity where weights should be; train or copy it again."
+        )
+    return header, arrays
+
+
 @lru_cache(maxsize=1)
 def _shipped() -> Path:
     return Path(str(resources.files("clusterwise.pretrained")))
@@ -153,11 +196,37 @@ def get_weights(weights: str | Path | Weights, method: str | None = None) -> Wei
         path = weights_path(weights)
         loaded = _load(os.path.abspath(path), path.stat().st_mtime_ns)
     if method is not None and loaded.model.method != method:
-        raise WeightsFileError(
-            f"The weights {loaded.name!r} are for {loaded.model.method}, not for {method}; "
-            "choose other weights."
-        )
+        raise _other_method(loaded.name, loaded.model.method, method)
     return loaded
+
+
+@lru_cache(maxsize=4)
+def _read_arrays(path: str, modified: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    return read_arrays(Path(path))
+
+
+def get_parameters(
+    weights: str | Path | Weights, method: str
+) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
+    """Name, facts and parameters, as arrays, of weights that were trained for a method; without torch.
+
+    Files are read once per process.
+    """
+    if isinstance(weights, Weights):
+        loaded = get_weights(weights, method)
+        tensors = loaded.model.state_dict()
+        return loaded.name, loaded.facts, {name: tensor.numpy() for name, tensor in tensors.items()}
+    path = weights_path(weights)
+    header, arrays = _read_arrays(os.path.abspath(path), path.stat().st_mtime_ns)
+    if header["recipe"]["method"] != method:
+        raise _other_method(header["name"], header["recipe"]["method"], method)
+    return header["name"], header["facts"], arrays
+
+
+def _other_method(name: str, found: str, method: str) -> WeightsFileError:
+    return WeightsFileError(
+        f"The weights {name!r} are for {found}, not for {method}; choose other weights."
+    )
 
 
 def untrained(weights: str | Path, seed: int = 0) -> Weights:

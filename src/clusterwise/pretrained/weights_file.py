@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
@@ -20,8 +20,10 @@ from clusterwise.exceptions import RecipeError, WeightsFileError
 from clusterwise.papers.model import TrainedModel
 from clusterwise.papers.registry import make_model
 from clusterwise.pretrained.registry import (
+    DIGEST,
     FORMAT,
     Weights,
+    digest_of,
     fits_this_version,
     parse_header,
     readable,
@@ -31,23 +33,14 @@ from clusterwise.pretrained.registry import (
 __all__ = ["load_weights", "read_tensors", "save_weights", "write_tensors"]
 
 
-DIGEST = "digest"  # the entry of the header that a file's tensors are checked by
-
-
-def _digest(tensors: Mapping[str, Tensor]) -> str:
-    """SHA-256 of names, types, shapes and values."""
-    digest = hashlib.sha256()
-    for name in sorted(tensors):
-        tensor = tensors[name]
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
+def _arrays(tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
+    return {name: tensor.numpy() for name, tensor in tensors.items()}
 
 
 def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
     """Write tensors and a JSON header, whole or not at all; a digest of the tensors goes with them."""
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    entries = {**header, DIGEST: _digest(contiguous)}
+    entries = {**header, DIGEST: digest_of(_arrays(contiguous))}
     metadata = {key: json.dumps(value, sort_keys=True) for key, value in entries.items()}
     with whole_or_nothing(path) as temporary:
         save_file(contiguous, temporary, metadata)
@@ -59,7 +52,7 @@ def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         header = parse_header(file.metadata())
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     digest = header.pop(DIGEST, None)  # files of earlier versions have none
-    if digest is not None and digest != _digest(tensors):
+    if digest is not None and digest != digest_of(_arrays(tensors)):
         raise WeightsFileError(
             f"{path} is damaged: its numbers are not those that were written; copy it again."
         )

@@ -13,27 +13,31 @@ import torch
 from sklearn.cluster import KMeans
 from torch import nn
 
-from clusterwise.clusterer.node_judge import NodeJudge
-from clusterwise.clusterer.partition_judge import (
-    CandidateTask,
-    PartitionJudge,
-    Verdict,
-    joint_weights,
-    pack_candidates,
-    probabilities_of_k,
-    ranked,
-)
-from clusterwise.clusterer.partitions import (
+from clusterwise.clusterer.features import (
     PartitionFeatures,
     agreements,
     agreements_with,
     features_of_partition,
 )
-from clusterwise.clusterer.proposers import candidates_of, distinct
-from clusterwise.pretrained.registry import get_weights
+from clusterwise.clusterer.graph import neighbour_graph
+from clusterwise.clusterer.judges import (
+    Judges,
+    Parameters,
+    PartitionScores,
+    probabilities_of_k,
+    rank,
+)
+from clusterwise.clusterer.proposers import PROPOSERS, distinct
+from clusterwise.pretrained.registry import get_parameters
 from clusterwise.priors.broad import BroadPrior
 from clusterwise.training.callbacks import Callback, Measured
-from clusterwise.training.node_tasks import draw_points
+from clusterwise.training.node_judge import draw_points
+from clusterwise.training.partition_judge import (
+    CandidateTask,
+    Judgement,
+    PartitionJudge,
+    pack_candidates,
+)
 from clusterwise.training.recipe import Recipe
 from clusterwise.training.sources import TRAINING, make_shards, read_shard, rng_of_step
 
@@ -46,25 +50,27 @@ SPREADS = tuple(np.geomspace(0.005, 0.3, 14).tolist())
 SAME_LOSS = 0.01  # nats a table
 
 
-def _candidates(judge: NodeJudge, prior: BroadPrior, seed: int, numbers: range) -> Mapping[str, np.ndarray]:
+def _candidates(
+    node_judge: Parameters, prior: BroadPrior, seed: int, numbers: range
+) -> Mapping[str, np.ndarray]:
     """Candidates of some tables, one after the other, with their scores."""
     parts: dict[str, list[np.ndarray]] = {}
     for number in numbers:
         points, truth, kind = draw_points(prior, seed, number)
-        found = candidates_of(points, judge)
-        rng = np.random.default_rng([seed, number, 1])
-        found = replace(found, labels=distinct(points, (*found.labels, *_others(rng, points, found.labels))))
-        features = [
-            features_of_partition(found.measured, one, found.trees, found.scores) for one in found.labels
-        ]
+        graph = neighbour_graph(points)
+        graph = replace(graph, trees=Judges(node_judge, {}).score_trees(graph))
+        proposed = distinct(points, (labels for propose in PROPOSERS.values() for labels in propose(graph)))
+        others = _others(np.random.default_rng([seed, number, 1]), points, proposed)
+        candidates = distinct(points, (*proposed, *others))
+        features = [features_of_partition(graph, labels) for labels in candidates]
         known = truth >= 0
         of_table: dict[str, np.ndarray] = {
             "clusters": np.concatenate([one.clusters for one in features]).astype(np.float16),
             "shares": np.concatenate([one.shares for one in features]).astype(np.float32),
             "sizes": np.array([len(one.shares) for one in features]),
-            "whole": np.stack([one.whole for one in features]).astype(np.float32),
-            "agreements": agreements(found.labels).ravel().astype(np.float32),
-            "scores": agreements_with(truth[known], [one[known] for one in found.labels]),
+            "partition": np.stack([one.partition for one in features]).astype(np.float32),
+            "agreements": agreements(candidates).ravel().astype(np.float32),
+            "scores": agreements_with(truth[known], [one[known] for one in candidates]),
             "lengths": np.array([len(features)]),
             "n_clusters": np.array([truth.max() + 1]),
             "kinds": np.array([kind]),
@@ -120,8 +126,6 @@ class PartitionSource:
 
     def start(self, model: nn.Module) -> None:
         assert isinstance(model, PartitionJudge)
-        if self.recipe.start:  # its parameters go with the units that it has
-            return
         model.standardize(self.pack(range(min(len(self.tables), TABLES_TO_STANDARDIZE))))
 
     def task(self, step: int) -> CandidateTask:
@@ -142,12 +146,12 @@ class PartitionSource:
         task = self.pack(range(min(self.n_validation, len(self.tables))))
         assert task.qualities is not None and task.true_n_clusters is not None
         with torch.inference_mode():
-            verdict = model(task)
-        rows, chosen = torch.arange(len(task.present)), _answers(verdict, task)
+            judged = model(task)
+        rows, chosen = torch.arange(len(task.present)), _answers(judged, task)
         best = task.qualities.masked_fill(~task.present, -1).amax(dim=1)
         errors = (task.n_clusters[rows, chosen] - task.true_n_clusters).abs().double()
         assert isinstance(model, PartitionJudge)
-        confidence, right = _most_likely_k(verdict.numbers.exp().numpy(), task, float(model.spread))
+        confidence, right = _most_likely_k(judged.numbers.exp().numpy(), task, float(model.spread))
         return {
             "ari": float(task.qualities[rows, chosen].mean()),
             "best_ari": float(best.mean()),
@@ -159,7 +163,7 @@ class PartitionSource:
     def finish(self, model: nn.Module) -> dict[str, Any]:
         """Calibrate P(K) on one half of the validation tables, measure it on the other, and calibrate on all.
 
-        Also: how strange training tables are at most, the 99.9th percentile.
+        Also: the largest share of features out of range in training tables, the 99.9th percentile.
         """
         assert isinstance(model, PartitionJudge)
         half = self.n_validation // 2
@@ -170,11 +174,11 @@ class PartitionSource:
         confidence, right = _most_likely_k(numbers, second, float(model.spread))
         _calibrate(model, self.pack(range(self.n_validation)))
         parts = [
-            model.strangeness(self.pack(range(start, min(start + 100, len(self.tables)))))
+            model.out_of_range(self.pack(range(start, min(start + 100, len(self.tables)))))
             for start in range(0, len(self.tables), 100)
         ]
         return {
-            "largest_strangeness": float(np.quantile(torch.cat(parts).numpy(), 0.999)),
+            "largest_out_of_range": float(np.quantile(torch.cat(parts).numpy(), 0.999)),
             "temperature": float(model.temperature),
             "spread": float(model.spread),
             "calibration_error": expected_calibration_error(confidence, right),
@@ -210,13 +214,19 @@ def _packed(tables: Sequence[_Table]) -> CandidateTask:
     )
 
 
-def _answers(verdict: Verdict, task: CandidateTask) -> torch.Tensor:
-    """Places (B,) of the candidates that ``JudgedProposer`` answers with."""
+def _answers(judged: Judgement, task: CandidateTask) -> torch.Tensor:
+    """Places (B,) of the candidates that ``Clusterer`` answers with."""
     found = []
     for b, there in enumerate(task.present):
-        choice, numbers = (one[b, there].double().exp().numpy() for one in (verdict.choice, verdict.numbers))
-        weights = joint_weights(choice, numbers, task.n_clusters[b, there].numpy())
-        found.append(int(ranked(choice, weights, task.agreements[b, there][:, there].numpy())[0]))
+        scores = PartitionScores(
+            torch.sigmoid(judged.qualities[b, there]).double().numpy(),
+            judged.choice[b, there].double().exp().numpy(),
+            judged.numbers[b, there].double().exp().numpy(),
+            task.agreements[b, there][:, there].numpy(),
+            task.n_clusters[b, there].numpy(),
+            0.0,
+        )
+        found.append(int(rank(scores)[0]))
     return torch.tensor(found)
 
 
@@ -274,7 +284,7 @@ def _tables_of(shard: Mapping[str, np.ndarray]) -> list[_Table]:
     for length, n_clusters in zip(shard["lengths"], shard["n_clusters"], strict=True):
         end = start + length
         features = [
-            PartitionFeatures(clusters[i].astype(np.float32), shares[i], shard["whole"][i])
+            PartitionFeatures(clusters[i].astype(np.float32), shares[i], shard["partition"][i])
             for i in range(start, end)
         ]
         square = shard["agreements"][corner : corner + length**2].reshape(length, length)
@@ -288,16 +298,9 @@ def partition_source(
 ) -> PartitionSource | None:
     """Make the candidates of a recipe's tables, or read them; see ``source_of_tables``."""
     prior = BroadPrior(**{key: value for key, value in recipe.prior.items() if key != "name"})
-    judge = get_weights(recipe.tables.node_judge, "node-judge").model
-    assert isinstance(judge, NodeJudge)
-    paths: list[Path] = []
-    parts = [(directory, prior, recipe.tables.n_tables)]
-    parts.append((directory / "even", replace(prior, uneven=0.0), recipe.tables.n_even_tables))
-    for folder, of_part, n_tables in parts:
-        made = make_shards(
-            folder, n_tables, partial(_candidates, judge, of_part, recipe.seed), verbose, is_over
-        )
-        if made is None:
-            return None
-        paths += made
+    judge = get_parameters(recipe.tables.node_judge, "node-judge")[2]
+    make = partial(_candidates, judge, prior, recipe.seed)
+    paths = make_shards(directory, recipe.tables.n_tables, make, verbose, is_over)
+    if paths is None:
+        return None
     return PartitionSource(recipe, [read_shard(path) for path in paths], recipe.tables.n_validation)

@@ -181,7 +181,7 @@ def source_of_recipe(
     drawn_from = json.dumps([recipe.prior, recipe.seed, recipe.tables.node_judge], sort_keys=True)
     folder = directory / f"{recipe.name}-tables-{hashlib.sha256(drawn_from.encode()).hexdigest()[:8]}"
     if recipe.method == "node-judge":
-        from clusterwise.training.node_tasks import node_source
+        from clusterwise.training.node_judge import node_source
 
         return node_source(recipe, folder, verbose, is_over)
     from clusterwise.training.partition_tasks import partition_source

@@ -1,4 +1,7 @@
-"""The judge of whole partitions: which candidate is most like the truth, how many clusters are there?"""
+"""The judge of partitions: which candidate is most like the truth, how many clusters are there?
+
+Its network and loss; ``clusterer.judges`` has the same network in numpy, for fits.
+"""
 
 from __future__ import annotations
 
@@ -11,36 +14,27 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, log_softmax
 
-from clusterwise.clusterer.partitions import (
+from clusterwise.clusterer.features import (
     BICS,
     LOG_ROWS,
     N_CLUSTER_FEATURES,
     N_PARTITION_FEATURES,
     PartitionFeatures,
 )
+from clusterwise.clusterer.judges import FARTHEST_FEATURE, LOG_NATS, SIMILAR
 from clusterwise.papers.model import TrainedModel
 
 __all__ = [
     "CandidateTask",
+    "Judgement",
     "PartitionJudge",
     "PartitionJudgeConfig",
-    "Verdict",
-    "joint_weights",
     "pack_candidates",
-    "probabilities_of_k",
-    "ranked",
 ]
 
-FARTHEST_FEATURE = 6.0
 # Candidates count as equally good if their ARI differs by much less than this.
 TOLERANCE = 0.03
-# Answers whose expected ARI differs by less than this are equally good.
-SAME_EXPECTATION = 0.01
 NEVER = -1e9
-# P(K) is given for numbers of clusters up to this.
-MOST_CLUSTERS = 200
-# Usual size of the logs of differences in evidence.
-LOG_NATS = 4.0
 
 
 @dataclass(frozen=True)
@@ -60,7 +54,7 @@ class CandidateTask:
     clusters: Tensor  # (R, f)
     shares: Tensor  # (R,) of the rows
     owners: Tensor  # (R,) b * C + c: the candidate that a cluster belongs to
-    whole: Tensor  # (B, C, g)
+    partition: Tensor  # (B, C, g)
     present: Tensor  # (B, C) bool
     agreements: Tensor  # (B, C, C) adjusted Rand index between candidates
     n_clusters: Tensor  # (B, C)
@@ -69,8 +63,8 @@ class CandidateTask:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What the network says about candidates, (B, C) each."""
+class Judgement:
+    """Scores of candidates, (B, C) each."""
 
     qualities: Tensor  # logits of the adjusted Rand index with the truth
     choice: Tensor  # log probability that a candidate is the best one
@@ -83,7 +77,7 @@ def pack_candidates(
 ) -> CandidateTask:
     """Pad the candidates of some data sets to one number of them."""
     n_sets, most = len(features), max(len(of_set) for of_set in features)
-    whole = np.zeros((n_sets, most, N_PARTITION_FEATURES), dtype=np.float32)
+    partition = np.zeros((n_sets, most, N_PARTITION_FEATURES), dtype=np.float32)
     n_clusters = np.zeros((n_sets, most), dtype=np.int64)
     agree = np.zeros((n_sets, most, most), dtype=np.float32)
     clusters, shares, owners = [], [], []
@@ -91,7 +85,7 @@ def pack_candidates(
         c = len(of_set)
         agree[b, :c, :c] = agreements[b]
         for i, one in enumerate(of_set):
-            whole[b, i], n_clusters[b, i] = one.whole, len(one.shares)
+            partition[b, i], n_clusters[b, i] = one.partition, len(one.shares)
             clusters.append(one.clusters)
             shares.append(one.shares)
             owners.append(np.full(len(one.shares), b * most + i))
@@ -99,7 +93,7 @@ def pack_candidates(
         torch.from_numpy(np.concatenate(clusters).astype(np.float32)),
         torch.from_numpy(np.concatenate(shares).astype(np.float32)),
         torch.from_numpy(np.concatenate(owners)),
-        torch.from_numpy(whole),
+        torch.from_numpy(partition),
         torch.from_numpy(n_clusters > 0),
         torch.from_numpy(agree),
         torch.from_numpy(n_clusters),
@@ -107,7 +101,7 @@ def pack_candidates(
 
 
 class _Comparison(nn.Module):
-    """Each candidate hears from those that agree with it, and from all of them."""
+    """Each candidate is compared with those like it, and with all of them."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -125,7 +119,7 @@ class _Comparison(nn.Module):
         mean = (seen * present).sum(dim=1, keepdim=True) / count
         top = seen.masked_fill(~task.present[..., None], NEVER).amax(dim=1, keepdim=True)
         support = (task.agreements * present.transpose(1, 2)).sum(dim=2, keepdim=True) / count
-        close = ((task.agreements > 0.9) * present.transpose(1, 2)).sum(dim=2, keepdim=True) / count
+        close = ((task.agreements > SIMILAR) * present.transpose(1, 2)).sum(dim=2, keepdim=True) / count
         everyone = [one.expand_as(seen) for one in (mean, top)]
         mixed: Tensor = self.mix(torch.cat([seen, near @ seen, *everyone, support, close], dim=2))
         return states + mixed
@@ -138,8 +132,8 @@ class PartitionJudge(TrainedModel):
     config_class: ClassVar[type[PartitionJudgeConfig]] = PartitionJudgeConfig
     centres: Tensor
     spreads: Tensor
-    whole_centres: Tensor
-    whole_spreads: Tensor
+    partition_centres: Tensor
+    partition_spreads: Tensor
     temperature: Tensor
     spread: Tensor
 
@@ -149,8 +143,8 @@ class PartitionJudge(TrainedModel):
         width = config.width
         self.register_buffer("centres", torch.zeros(config.n_features))
         self.register_buffer("spreads", torch.ones(config.n_features))
-        self.register_buffer("whole_centres", torch.zeros(config.n_partition_features))
-        self.register_buffer("whole_spreads", torch.ones(config.n_partition_features))
+        self.register_buffer("partition_centres", torch.zeros(config.n_partition_features))
+        self.register_buffer("partition_spreads", torch.ones(config.n_partition_features))
         # Of P(K), found after training; see ``probabilities_of_k``.
         self.register_buffer("temperature", torch.ones(()))
         self.register_buffer("spread", torch.full((), 0.01))
@@ -167,11 +161,11 @@ class PartitionJudge(TrainedModel):
         """Take centres and spreads from training data."""
         self.centres.copy_(task.clusters.mean(dim=0))
         self.spreads.copy_(task.clusters.std(dim=0).clamp_min(1e-3))
-        whole = task.whole[task.present]
-        self.whole_centres.copy_(whole.mean(dim=0))
-        self.whole_spreads.copy_(whole.std(dim=0).clamp_min(1e-3))
+        partition = task.partition[task.present]
+        self.partition_centres.copy_(partition.mean(dim=0))
+        self.partition_spreads.copy_(partition.std(dim=0).clamp_min(1e-3))
 
-    def strangeness(self, task: CandidateTask) -> Tensor:
+    def out_of_range(self, task: CandidateTask) -> Tensor:
         """Share of a data set's features that lie far outside of what training data have, (B,)."""
         n_sets, most = task.present.shape
         far = (((task.clusters - self.centres) / self.spreads).abs() > FARTHEST_FEATURE).double().mean(dim=1)
@@ -179,7 +173,7 @@ class PartitionJudge(TrainedModel):
         counts = torch.bincount(owners, minlength=n_sets)
         return torch.zeros(n_sets, dtype=torch.float64).index_add(0, owners, far) / counts
 
-    def forward(self, task: CandidateTask) -> Verdict:
+    def forward(self, task: CandidateTask) -> Judgement:
         """Judge the candidates of B data sets."""
         b, c = task.present.shape
         clusters = self.embed(_scaled(task.clusters, self.centres, self.spreads))
@@ -191,14 +185,14 @@ class PartitionJudge(TrainedModel):
         )
         most = clusters.new_zeros(b * c, width).scatter_reduce(0, index, clusters, "amax", include_self=False)
         pooled = torch.cat([mean, least, most], dim=1).view(b, c, 3 * width)
-        whole = _scaled(task.whole, self.whole_centres, self.whole_spreads)
-        behind = _behind(task.whole, task.present)
-        states = self.join(torch.cat([pooled, whole, behind], dim=2))
+        partition = _scaled(task.partition, self.partition_centres, self.partition_spreads)
+        behind = _behind(task.partition, task.present)
+        states = self.join(torch.cat([pooled, partition, behind], dim=2))
         for comparison in self.rounds:
             states = comparison(states, task)
         qualities, choice, numbers = self.heads(states).unbind(dim=2)
         absent = ~task.present
-        return Verdict(
+        return Judgement(
             qualities,
             log_softmax(choice.masked_fill(absent, NEVER), dim=1),
             log_softmax((numbers / self.temperature).masked_fill(absent, NEVER), dim=1),
@@ -207,66 +201,27 @@ class PartitionJudge(TrainedModel):
     def loss(self, task: CandidateTask, generator: torch.Generator) -> Tensor:
         """Cross-entropies of the qualities, of the best candidate, and of the true number of clusters."""
         assert task.qualities is not None and task.true_n_clusters is not None
-        verdict = self(task)
+        judged = self(task)
         present = task.present
         quality = binary_cross_entropy_with_logits(
-            verdict.qualities[present], task.qualities[present].clamp(0, 1)
+            judged.qualities[present], task.qualities[present].clamp(0, 1)
         )
         best = (task.qualities / TOLERANCE).masked_fill(~present, NEVER).softmax(dim=1)
-        choice = -(best * verdict.choice).sum(dim=1).mean()
+        choice = -(best * judged.choice).sum(dim=1).mean()
         right = present & (task.n_clusters == task.true_n_clusters[:, None])
         known = right.any(dim=1)
-        numbers = -verdict.numbers[known].masked_fill(~right[known], NEVER).logsumexp(dim=1)
+        numbers = -judged.numbers[known].masked_fill(~right[known], NEVER).logsumexp(dim=1)
         return quality + choice + numbers.sum() / len(known)
 
 
-def joint_weights(choice: np.ndarray, numbers: np.ndarray, n_clusters: np.ndarray) -> np.ndarray:
-    """Probability of each candidate, (c,): P(K) by one head of the judge, the choice given K by another."""
-    weights = np.zeros(len(choice))
-    for k in np.unique(n_clusters):
-        same = n_clusters == k
-        weights[same] = numbers[same].sum() * choice[same] / max(choice[same].sum(), 1e-300)
-    return np.asarray(weights / weights.sum())
-
-
-def ranked(choice: np.ndarray, weights: np.ndarray, agreements: np.ndarray, doubt: float = 0.0) -> np.ndarray:
-    """Places of c candidates from the best to the worst answer, (c,), by agreements (c, c) between them.
-
-    The Bayes decision: an answer that is like many likely candidates can be better than the likeliest one.
-    What the truth may be is told by both heads, ``choice`` (c,) and the ``joint_weights`` (c,), and with
-    probability ``doubt`` by neither of them: then all candidates are equally likely. Candidates
-    that can expect the same up to ``SAME_EXPECTATION`` are told apart by the choice: a few rows more or less
-    make no difference to the index, but a small cluster is one.
-    """
-    likely = (1 - doubt) * (choice + weights) / 2 + doubt / len(choice)
-    expected = agreements @ likely
-    leading = expected >= expected.max() - SAME_EXPECTATION
-    return np.lexsort((-np.where(leading, choice, expected), ~leading))
-
-
-def probabilities_of_k(
-    probabilities: np.ndarray, n_clusters: np.ndarray, spread: float, most: int = MOST_CLUSTERS
-) -> np.ndarray:
-    """Probability of each number of clusters 1 .. ``most``, (most,), from those of c candidates, (c,).
-
-    The true number need not be among the candidates: each lends some of its probability to similar numbers,
-    by ``exp(-abs(log(ratio)) / spread)``. So 2 hardly lends to 1 or 3, but 20 does to 19 and 21.
-    """
-    numbers = np.arange(1, most + 1)
-    found, place = np.unique(n_clusters, return_inverse=True)
-    mass = np.bincount(place.reshape(-1), weights=probabilities)
-    kernel = np.exp(-np.abs(np.log(numbers[:, None] / found)) / spread)
-    return np.asarray((kernel / kernel.sum(axis=0)) @ (mass / mass.sum()))
-
-
-def _behind(whole: Tensor, present: Tensor) -> Tensor:
+def _behind(partition: Tensor, present: Tensor) -> Tensor:
     """How far each candidate's BICs are behind the best of its data set, as logs of nats, (B, C, 2).
 
     Features of single candidates say this per row, and too coarsely to tell good candidates apart.
     """
-    bics = whole[..., list(BICS)]
+    bics = partition[..., list(BICS)]
     best = bics.masked_fill(~present[..., None], -NEVER).amin(dim=1, keepdim=True)
-    nats = (bics - best) * whole[..., LOG_ROWS, None].exp() / 2
+    nats = (bics - best) * partition[..., LOG_ROWS, None].exp() / 2
     return torch.log1p(nats.clamp_min(0)) / LOG_NATS
 
 

@@ -1,4 +1,4 @@
-"""Compiled loops behind ``features``: measurements of ranges of rows, and of their splits in two halves.
+"""Compiled measurements of ranges of rows, and of their splits in two halves; see ``branches``.
 
 Rows stand in some ``order`` (m,); ``neighbours`` (m, N_NEIGHBOURS) has the places of those next to each row,
 both in that order, -1 where there are too few. A row of ``segments`` (r, 4) is a range: its left half is
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 # Of larger ranges every s-th row is looked at, at least this many of them.
-ROWS_OF_RANGE = 400
+ROWS_PER_RANGE = 400
 # Stands for "no edge leaves": about the largest log ratio that occurs.
 NONE = 4.0
 RIDGE = 1e-3
@@ -134,7 +134,7 @@ def neighbours_of_ranges(
     for i in range(len(segments)):
         start, end = segments[i, 0], segments[i, 3]
         size = end - start
-        step = max(1, size // ROWS_OF_RANGE)
+        step = max(1, size // ROWS_PER_RANGE)
         seen, n_out, in3, in8, in20, below_half, below_most, pure = 0, 0, 0, 0, 0, 0, 0, 0
         mean, square, cube, top, slope, far_square, far_mean = 0.0, 0.0, 0.0, -math.inf, 0.0, 0.0, 0.0
         out_max, out_core, out_length = 0.0, 0.0, 0.0
@@ -206,7 +206,7 @@ def neighbours_of_splits(
     for i in range(len(segments)):
         n_left, n_right = segments[i, 1] - segments[i, 0], segments[i, 3] - segments[i, 2]
         size, smaller = n_left + n_right, min(n_left, n_right)
-        step = max(1, size // ROWS_OF_RANGE)
+        step = max(1, size // ROWS_PER_RANGE)
         small_step = max(1, min(step, smaller // 50))  # rows of the smaller half are never skipped over
         seen, cross3, cross8, cross20, n8 = 0, 0, 0, 0, 0
         total_max, least_max, total_length = 0.0, math.inf, 0.0
@@ -319,7 +319,7 @@ def gaussians_of_ranges(
 ) -> None:
     """How Gaussian ranges are, (r, 7); the first number is left to be written from ``scatters`` (r, q, q).
 
-    ``sums`` are those of ``cumulated_moments``; ``spare`` (1 + 2 q, q) and ``rows`` (q + 1, 2 ROWS_OF_RANGE)
+    ``sums`` are those of ``cumulated_moments``; ``spare`` (1 + 2 q, q) and ``rows`` (q + 1, 2 ROWS_PER_RANGE)
     are room.
     """
     q = points.shape[1]
@@ -344,7 +344,7 @@ def gaussians_of_ranges(
                 inverse[a, b] = value * root[a, a]
             inverse[a, a] = root[a, a]
         seen = 0
-        for place in range(start, end, max(1, size // ROWS_OF_RANGE)):
+        for place in range(start, end, max(1, size // ROWS_PER_RANGE)):
             row = order[place]
             for a in range(q):
                 rows[a, seen] = points[row, a] - mean[a]
@@ -424,7 +424,7 @@ def gaussians_of_splits(
                 axis[a] -= root[b, a] * axis[b]
             axis[a] *= root[a, a]
         distance, scale = math.sqrt(square), 2 / max(square, 1e-9)
-        step, n_projected = max(1, size // ROWS_OF_RANGE), 0
+        step, n_projected = max(1, size // ROWS_PER_RANGE), 0
         for place in range(0, size, step):
             row = order[first + place] if place < n_left else order[second + place - n_left]
             along = 0.0

@@ -1,0 +1,130 @@
+"""Nearest rows, and the points that distances are taken between."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from clusterwise._compiled import compiled
+from clusterwise.affine import fit_scaling
+
+__all__ = [
+    "CORE_NEIGHBOUR",
+    "MANY_COLUMNS",
+    "Projection",
+    "fit_projection",
+    "in_one_unit",
+    "nearest",
+    "nearest_in",
+    "standardized",
+]
+
+# The distance to this neighbour stands for the density at a row, as HDBSCAN's core distance does.
+CORE_NEIGHBOUR = 5
+# From this many columns on, with spreads no more unequal than this, they count as measured in one unit:
+# pixels, counts, coordinates of an embedding. Small ones are then small for a reason.
+MANY_COLUMNS = 16
+MAX_RATIO_OF_SPREADS = 10.0
+# Distances are taken between at most this many leading principal components.
+MAX_COMPONENTS = 50
+# Up to this many features a k-d tree finds neighbours faster than comparing all rows.
+MAX_FEATURES_OF_KD_TREE = 6
+# Entries of a block of distances between rows.
+BLOCK = 1_000_000
+
+
+def nearest(points: np.ndarray, among: np.ndarray, n_neighbours: int) -> tuple[np.ndarray, np.ndarray]:
+    """Indices and distances (n, n_neighbours) of the rows of ``among`` (m, f) nearest to points (n, f)."""
+    if points.shape[1] <= MAX_FEATURES_OF_KD_TREE:
+        distances, indices = cKDTree(among).query(points, k=n_neighbours)
+        return indices.reshape(len(points), -1), distances.reshape(len(points), -1)
+    indices = np.empty((len(points), n_neighbours), dtype=np.int64)
+    squares = np.empty((len(points), n_neighbours))
+    norms = np.square(among).sum(axis=1)
+    step = max(1, BLOCK // len(among))
+    for start in range(0, len(points), step):
+        some = points[start : start + step]
+        block = some @ among.T
+        block *= -2.0
+        block += norms
+        part = slice(start, start + step)
+        indices[part], squares[part] = nearest_in(block, n_neighbours)
+        squares[part] += np.square(some).sum(axis=1, keepdims=True)
+    return indices, np.sqrt(np.maximum(squares, 0))
+
+
+def nearest_in(distances: np.ndarray, n_neighbours: int) -> tuple[np.ndarray, np.ndarray]:
+    """Columns (n, n_neighbours) with the smallest entries of a matrix (n, m), and these; first of equals."""
+    n = len(distances)
+    indices, near = np.empty((n, n_neighbours), dtype=np.int64), np.empty((n, n_neighbours))
+    _find_nearest(distances, indices, near)
+    return indices, near
+
+
+@compiled
+def _find_nearest(distances: np.ndarray, indices: np.ndarray, near: np.ndarray) -> None:
+    (n, m), n_neighbours = distances.shape, near.shape[1]
+    for i in range(n):
+        for place in range(n_neighbours):
+            indices[i, place] = -1
+            near[i, place] = math.inf
+        farthest = math.inf
+        for j in range(m):
+            distance = distances[i, j]
+            if distance < farthest:
+                place = n_neighbours - 1
+                while place > 0 and near[i, place - 1] > distance:
+                    near[i, place], indices[i, place] = near[i, place - 1], indices[i, place - 1]
+                    place -= 1
+                near[i, place], indices[i, place] = distance, j
+                farthest = near[i, n_neighbours - 1]
+
+
+def in_one_unit(points: np.ndarray) -> bool:
+    """Whether the columns of points (n, d) seem to have one unit."""
+    if points.shape[1] < MANY_COLUMNS:
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        spreads = points.std(axis=0)
+    spreads = spreads[spreads > 0]
+    if len(spreads) == 0 or not np.isfinite(spreads).all():
+        return False
+    low, high = np.quantile(spreads, [0.25, 0.75])  # some pixels hardly vary
+    return bool(high <= MAX_RATIO_OF_SPREADS * low)
+
+
+def standardized(points: np.ndarray) -> np.ndarray:
+    """Points (n, d), each column with unit spread, or all together if they have one unit."""
+    return fit_scaling(points, per_feature=not in_one_unit(points)).apply(points)
+
+
+@dataclass(frozen=True)
+class Projection:
+    """From features (n, f) to the points that distances are taken between."""
+
+    centre: np.ndarray = field(default_factory=lambda: np.zeros(1))  # (f,)
+    axes: np.ndarray | None = None  # (f, MAX_COMPONENTS) leading directions; None: features are few enough
+
+    def apply(self, features: np.ndarray) -> np.ndarray:
+        """Points (n, at most MAX_COMPONENTS), each row on its own."""
+        if self.axes is None:
+            return features
+        return (features - self.centre) @ self.axes
+
+
+def fit_projection(features: np.ndarray) -> Projection:
+    """Leading principal components of features (n, f); the features themselves if they are few."""
+    centre = features.mean(axis=0)
+    if features.shape[1] <= MAX_COMPONENTS:
+        return Projection(centre, None)
+    centred = features - centre
+    if features.shape[1] > len(features):  # the same axes from the smaller matrix
+        values, vectors = np.linalg.eigh(centred @ centred.T)
+        axes = centred.T @ vectors[:, ::-1][:, :MAX_COMPONENTS]
+        lengths = np.sqrt(np.maximum(values[::-1][:MAX_COMPONENTS], 1e-300))
+        return Projection(centre, np.ascontiguousarray(axes / lengths))
+    _, vectors = np.linalg.eigh(centred.T @ centred)
+    return Projection(centre, np.ascontiguousarray(vectors[:, ::-1][:, :MAX_COMPONENTS]))
