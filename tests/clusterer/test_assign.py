@@ -1,17 +1,23 @@
-"""Who belongs where, and who belongs nowhere, by the nearest rows."""
+"""Who belongs where, and who belongs nowhere, by judged rows and by Gaussians."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from clusterwise.clusterer.assign import NeighbourAssigner
-from clusterwise.clusterer.graph import neighbourhood_of
-from clusterwise.clusterer.points import Projection
+from clusterwise.clusterer.assign import (
+    ByGaussians,
+    ByNeighbours,
+    WithJudgedRows,
+    assigner_of,
+    average_memberships,
+)
+from clusterwise.clusterer.graph import neighbour_graph
+from clusterwise.neighbours import Projection
 
 
-def assigner_of(points: np.ndarray, labels: np.ndarray) -> NeighbourAssigner:
-    return NeighbourAssigner.of(Projection(), neighbourhood_of(points), np.eye(labels.max() + 1)[labels])
+def by_neighbours(points: np.ndarray, labels: np.ndarray) -> ByNeighbours:
+    return ByNeighbours.of(Projection(), neighbour_graph(points), np.eye(labels.max() + 1)[labels])
 
 
 @pytest.mark.filterwarnings("error")
@@ -22,10 +28,10 @@ def test_outlier_scores_of_rounded_rows(copies: int) -> None:
     labels = np.repeat([0, 1], 300)
     points = np.round(rng.normal(size=(600, 2)) + 20 * labels[:, None])
     points, labels = points.repeat(copies, axis=0), labels.repeat(copies)
-    assigner = assigner_of(points, labels)
     new = np.array([[0.0, 0.0], [20.0, 21.0], [-40.0, 0.0]])
-    membership, scores = assigner.describe(np.concatenate([points, new]))
-    assert np.isfinite(membership).all()
+    found = by_neighbours(points, labels).assign(np.concatenate([points, new]), 600)
+    scores = found.outlier_scores
+    assert np.isfinite(found.probabilities).all()
     assert ((scores >= 0) & (scores <= 1)).all()
     assert np.mean(scores[:-3] > 0.5) < 0.05
     assert scores[-3] == scores[-2] == 0
@@ -36,5 +42,45 @@ def test_outlier_scores_of_rounded_rows(copies: int) -> None:
 def test_outlier_scores_of_nothing_but_copies() -> None:
     labels = np.repeat([0, 1], 20)
     points = np.repeat([[0.0, 0.0], [3.0, 1.0]], 20, axis=0)
-    scores = assigner_of(points, labels).describe(np.concatenate([points, [[1.0, 1.0]]]))[1]
+    scores = by_neighbours(points, labels).outlier_scores(np.concatenate([points, [[1.0, 1.0]]]), 41)
     np.testing.assert_array_equal(scores, [0.0] * 40 + [1.0])
+
+
+def test_judged_rows_keep_their_labels_and_copies_go_with_them() -> None:
+    rng = np.random.default_rng(1)
+    labels = rng.integers(0, 3, 200)
+    points = rng.standard_normal((200, 4)) + 5 * np.eye(4)[labels]
+    wrong = rng.choice(200, 9, replace=False)
+    labels[wrong] = (labels[wrong] + 1) % 3
+    memberships = np.eye(3)[labels]
+    found = assigner_of(points, neighbour_graph(points), Projection(), labels, memberships)
+    assert isinstance(found, WithJudgedRows)
+    np.testing.assert_array_equal(found.memberships(points).argmax(axis=1), labels)
+    np.testing.assert_array_equal(found.assign(points[::-1], 200).labels, labels[::-1])
+    nearby = found.memberships(points[wrong] + 1e-3).argmax(axis=1)
+    assert (nearby != labels[wrong]).any()  # others are assigned by what is around them
+    np.testing.assert_allclose(found.memberships(points).sum(axis=1), 1)
+    turned = found.select(np.array([2, 0, 1]))
+    np.testing.assert_array_equal(turned.memberships(points).argmax(axis=1), (labels + 1) % 3)
+
+
+def test_gaussians_where_they_tell_the_labels_as_well() -> None:
+    rng = np.random.default_rng(2)
+    labels = np.repeat([0, 1], 150)
+    blobs = rng.standard_normal((300, 2)) + 12 * labels[:, None]
+    angle = rng.uniform(0, 2 * np.pi, 300)
+    rings = np.stack([np.cos(angle), np.sin(angle)], axis=1) * (1 + 3 * labels[:, None])
+    for points, kind in ((blobs, ByGaussians), (rings, ByNeighbours)):
+        found = assigner_of(points, neighbour_graph(points), Projection(), labels, np.eye(2)[labels])
+        assert isinstance(getattr(found, "others", found), kind)
+
+
+def test_memberships_average_over_candidates_and_the_answer_is_largest() -> None:
+    answer = np.repeat([0, 1], 10)
+    other = np.r_[np.zeros(5, dtype=int), np.ones(15, dtype=int)]
+    alone = average_memberships(answer, [answer], np.ones(1))
+    np.testing.assert_allclose(alone, np.eye(2)[answer], atol=1e-9)
+    both = average_memberships(answer, [answer, other], np.array([0.25, 0.75]))
+    np.testing.assert_array_equal(both.argmax(axis=1), answer)
+    assert both[0, 0] == pytest.approx(1) and both[7, 0] < 0.6
+    np.testing.assert_allclose(both.sum(axis=1), 1)

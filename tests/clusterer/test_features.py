@@ -1,101 +1,81 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
+from sklearn.metrics import adjusted_rand_score
 
-from clusterwise.clusterer.features import (
-    N_RANGE_FEATURES,
-    features_of_clusters,
-    measure,
-    nodes_of,
-)
-from clusterwise.clusterer.graph import neighbourhood_of
-from clusterwise.clusterer.linkages import LINKAGES, trees_of
-from clusterwise.clusterer.points import standardized
-
-ROOM = 39
+from clusterwise.clusterer.branches import N_RANGE_FEATURES, N_SPLIT_FEATURES, ScoredTree, measure_branches
+from clusterwise.clusterer.features import N_CLUSTER_FEATURES, _log_joint, agreements, features_of_partition
+from clusterwise.clusterer.graph import Graph, neighbour_graph
+from clusterwise.clusterer.trees import trees_of
+from clusterwise.gaussian.full import full_terms
 
 
-def heaps(seed: int = 0, f: int = 3) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    return rng.standard_normal((150, f)) + 8 * rng.integers(0, 3, 150)[:, None]
+def scored_graph(points: np.ndarray, kinds: tuple[str, ...] = ("ward", "single")) -> Graph:
+    graph, rng = neighbour_graph(points), np.random.default_rng(9)
+    measured = [measure_branches(graph, tree) for tree in trees_of(graph, kinds)]
+    scores = [rng.random((2, len(one.nodes))) for one in measured]
+    trees = tuple(ScoredTree(one, *two) for one, two in zip(measured, scores, strict=True))
+    return replace(graph, trees=trees)
 
 
-@pytest.mark.parametrize("kind", LINKAGES)
-@pytest.mark.parametrize("f", [1, 2, 12])
-def test_finite_whatever_the_features(kind: str, f: int) -> None:
-    near = neighbourhood_of(heaps(f=f))
-    nodes = nodes_of(measure(near), trees_of(near, (kind,))[0])
-    assert np.isfinite(nodes.features).all()
-    assert nodes.sizes[0] == 150
-    for i, parent in enumerate(nodes.parents[1:], start=1):
-        assert parent < i and i in nodes.children[parent]
+def test_agreements_are_adjusted_rand_indices() -> None:
+    rng = np.random.default_rng(0)
+    candidates = [rng.integers(0, k, 60) for k in (1, 2, 5, 9)] + [np.arange(60)]
+    candidates = [np.unique(labels, return_inverse=True)[1] for labels in candidates]
+    found = agreements(candidates)
+    for i, a in enumerate(candidates):
+        for j, b in enumerate(candidates):
+            assert found[i, j] == pytest.approx(adjusted_rand_score(a, b))
 
 
-@pytest.mark.parametrize("change", ["scale", "shift", "turn"])
-def test_neither_units_nor_rotations_matter(change: str) -> None:
-    points = heaps()
-    turned = np.linalg.qr(np.random.default_rng(5).standard_normal((3, 3)))[0]
-    other = {"scale": 37 * points, "shift": points + 5, "turn": points @ turned}[change]
-    if change == "scale":
-        points, other = standardized(points), standardized(other)
-    found = []
-    for one in (points, other):
-        near = neighbourhood_of(one)
-        found.append(nodes_of(measure(near), trees_of(near, ("ward",))[0]).features)
-    if change == "turn":  # the spread that ROOM is told in is that of the widest column
-        found = [np.delete(features, ROOM, axis=1) for features in found]
-    np.testing.assert_allclose(found[0], found[1], atol=1e-3)
+@pytest.mark.parametrize("k", [1, 2, 7])
+def test_finite_and_without_names(k: int) -> None:
+    rng = np.random.default_rng(1)
+    graph = scored_graph(rng.standard_normal((80, 3)))
+    labels = np.r_[np.arange(k), rng.integers(0, k, 80 - k)]
+    found = features_of_partition(graph, labels)
+    assert found.clusters.shape == (k, N_CLUSTER_FEATURES)
+    assert np.isfinite(found.clusters).all() and np.isfinite(found.partition).all()
+    assert found.shares.sum() == pytest.approx(1)
+    renamed = features_of_partition(graph, k - 1 - labels)
+    np.testing.assert_allclose(renamed.partition, found.partition, atol=1e-9)
+    np.testing.assert_allclose(renamed.clusters[::-1, :40], found.clusters[:, :40], atol=1e-9)
 
 
-def test_the_order_of_the_rows_does_not_matter() -> None:
-    points = heaps()
-    shuffled = np.random.default_rng(6).permutation(150)
-    by_size = []
-    for rows in (np.arange(150), shuffled):
-        near = neighbourhood_of(points[rows])
-        nodes = nodes_of(measure(near), trees_of(near, ("ward",))[0])
-        by_size.append(nodes.features[np.lexsort(nodes.features.T[:4])])
-    # The halves of a node may change sides, which no feature tells; only rounding is left.
-    np.testing.assert_allclose(by_size[0][:, :8], by_size[1][:, :8], atol=1e-8)
+def test_a_cluster_that_is_a_branch_has_its_features_and_scores() -> None:
+    rng = np.random.default_rng(2)
+    points = rng.standard_normal((150, 3)) + 8 * rng.integers(0, 3, 150)[:, None]
+    graph = scored_graph(points, ("ward",))
+    (scored,) = graph.trees
+    tree, branches = scored.tree, scored.branches
+    left = tree.children[branches.nodes[0], 0]
+    labels = np.ones(150, dtype=np.int64)
+    labels[tree.rows(int(left))] = 0
+    found = features_of_partition(graph, labels).clusters
+    pair = branches.features[0, N_RANGE_FEATURES:].copy()
+    pair[20] = 0  # the ratio of heights, which two clusters do not have
+    np.testing.assert_allclose(
+        found[0, N_RANGE_FEATURES : N_RANGE_FEATURES + N_SPLIT_FEATURES], pair, atol=1e-9
+    )
+    place = int(np.flatnonzero(branches.nodes == left)[0])
+    np.testing.assert_allclose(found[0, -5:-2], [1.0, scored.scores[place], scored.below[place]])
 
 
-def test_ranges_against_the_obvious() -> None:
-    points = heaps()
-    near = neighbourhood_of(points)
-    labels = (points[:, 0] > points[:, 0].mean()).astype(int)
-    order = np.argsort(labels, kind="stable")
-    middle = int((labels == 0).sum())
-    features, _ = features_of_clusters(measure(near), order, np.array([0, middle, 150]), np.array([[0, 1]]))
-    assert features.shape == (2, N_RANGE_FEATURES)
-    for c in (0, 1):
-        mine = labels == c
-        inside = labels[near.indices[mine]] == c
-        assert features[c, 1] == pytest.approx(mine.mean())
-        assert features[c, 4] == pytest.approx(inside.mean())
-        assert features[c, 8] == pytest.approx(near.log_core[mine].mean() - near.log_core.mean())
-
-
-def test_pairs_are_the_split_of_their_union() -> None:
-    points = heaps()
-    near = neighbourhood_of(points)
-    measured = measure(near)
-    (tree,) = trees_of(near, ("ward",))
-    nodes = nodes_of(measured, tree)
-    left = tree.children[nodes.nodes[0], 0]
-    bounds = np.array([0, tree.sizes[left], 150])
-    _, found = features_of_clusters(measured, tree.order, bounds, np.array([[0, 1]]))
-    own = nodes.features[0, N_RANGE_FEATURES:].copy()
-    own[20] = 0  # the ratio of heights, which two clusters do not have
-    np.testing.assert_allclose(found[0], own, atol=1e-9)
-
-
-def test_pairs_need_not_stand_side_by_side() -> None:
-    near = neighbourhood_of(heaps())
-    measured = measure(near)
-    rows = np.array_split(np.random.default_rng(7).permutation(150), 3)
-    bounds = np.array([0, 50, 100, 150])
-    _, apart = features_of_clusters(measured, np.concatenate(rows), bounds, np.array([[0, 2]]))
-    other = np.concatenate([rows[0], rows[2], rows[1]])
-    _, together = features_of_clusters(measured, other, bounds, np.array([[0, 1]]))
-    np.testing.assert_allclose(apart, together, atol=1e-9)
+def test_log_joint_is_that_of_gaussians() -> None:
+    rng = np.random.default_rng(2)
+    labels = rng.integers(0, 3, 5000)
+    points = rng.standard_normal((3, 2))[labels] + rng.standard_normal((5000, 2)) @ [[1.0, 0.5], [0.0, 0.7]]
+    sizes = np.bincount(labels)
+    means = np.array([points[labels == k].mean(axis=0) for k in range(3)])
+    covariances = np.array([np.cov(points[labels == k].T, bias=True) for k in range(3)])
+    constant = np.log(2 * np.pi)  # that of two features
+    expected = [
+        np.log(n / 5000) + multivariate_normal(mean, covariance).logpdf(points) + constant
+        for n, mean, covariance in zip(sizes, means, covariances, strict=True)
+    ]
+    found = _log_joint(full_terms(points), means, covariances, sizes)
+    np.testing.assert_allclose(found, expected, atol=0.1)  # there is a ridge

@@ -7,7 +7,6 @@ import pytest
 from matplotlib.colors import to_hex
 
 import clusterwise as cw
-from clusterwise.clusterer.condensed import stems_of
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.plotting import KPosteriorDisplay
 from clusterwise.plotting.plane import BASE
@@ -42,15 +41,15 @@ def test_a_frame_for_each_cluster() -> None:
     assert sum(frame.get_width() for frame in frames) == pytest.approx(1, abs=0.05)
 
 
-def test_stems_hold_the_rows_of_those_that_branch_off() -> None:
+def test_chains_hold_the_rows_of_those_that_branch_off() -> None:
     X = np.random.default_rng(1).standard_normal((150, 2))
     tree = cw.Clusterer().fit(X).tree_
-    stems = stems_of(tree.nodes)
-    assert stems[0].start == 0 and stems[0].end == 1
-    for stem in stems[1:]:
-        parent = stems[stem.parent]
-        assert parent.start <= stem.start < stem.end <= parent.end
-        assert stem.depth == parent.depth + 1
+    chains = chains_of(tree.scored.branches)
+    assert chains[0].start == 0 and chains[0].end == 1
+    for chain in chains[1:]:
+        parent = chains[chain.parent]
+        assert parent.start <= chain.start < chain.end <= parent.end
+        assert chain.depth == parent.depth + 1
 
 
 def test_estimators_without_a_tree() -> None:

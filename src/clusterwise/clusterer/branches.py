@@ -29,6 +29,7 @@ __all__ = [
     "N_RANGE_FEATURES",
     "N_SPLIT_FEATURES",
     "Branches",
+    "ClusterTree",
     "OrderedRows",
     "ScoredTree",
     "best_cut",
@@ -88,6 +89,21 @@ class ScoredTree:
             indices, _ = nearest(points[left], points[~left], 1)
             labels[left] = labels[~left][indices[:, 0]]
         return labels
+
+
+@dataclass(frozen=True)
+class ClusterTree:
+    """A linkage tree with scored branches, and those of them that are the K clusters."""
+
+    scored: ScoredTree
+    chosen: np.ndarray  # (K,) the branch most like each cluster, as a place among the scored ones
+    overlaps: np.ndarray  # (K,) intersection over union of that branch and the cluster
+
+    @classmethod
+    def of(cls, scored: ScoredTree, labels: np.ndarray) -> ClusterTree:
+        """The branches that are most like the clusters of labels (m,), from 0 to K - 1."""
+        overlaps, chosen = most_similar_branches(scored.branches, labels)
+        return cls(scored, chosen, overlaps)
 
 
 def measure_branches(graph: Graph, tree: Tree) -> Branches:

@@ -17,7 +17,8 @@ MAX_JUDGED, MAX_JUDGED_OF_MANY_COLUMNS = 2_000, 4_000
 MAX_CONTEXT = 10_000
 # Rows that are searched for groups far from the context, and those of them that are looked at closely.
 MAX_SEARCHED, MAX_FAR = 100_000, 5_000
-# Farther from the context than this many times what is typical there, and this many times nearer to each other.
+# Farther from the context than this many times the typical distance there, and so many times nearer to each
+# other.
 FAR, TIGHT = 3.0, 3.0
 # Share of the judged rows that may be such rows.
 SHARE_OF_GROUPS = 0.1

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from clusterwise.affine import AffineMap, FeatureSpace, fit_column_map
 from clusterwise.clusterer.assign import ByGaussians, ByNeighbours, WithJudgedRows, assigner_of
-from clusterwise.clusterer.branches import ScoredTree, most_similar_branches
+from clusterwise.clusterer.branches import ClusterTree
 from clusterwise.clusterer.cluster import Chosen, cluster
 from clusterwise.clusterer.context import MAX_CONTEXT, max_judged_rows
 from clusterwise.clusterer.judges import Judges
@@ -35,16 +35,7 @@ from clusterwise.rows import Batch, RowSource
 from clusterwise.rows.batches import NumberReader
 from clusterwise.tables import TablePreparation
 
-__all__ = ["ClusterTree", "Clusterer"]
-
-
-@dataclass(frozen=True)
-class ClusterTree:
-    """A linkage tree with scored branches, and those of them that are the K clusters."""
-
-    scored: ScoredTree
-    chosen: np.ndarray  # (K,) the branch most like each cluster, as a place among the scored ones
-    overlaps: np.ndarray  # (K,) intersection over union of that branch and the cluster
+__all__ = ["Clusterer"]
 
 
 @dataclass(frozen=True)
@@ -184,8 +175,8 @@ class Clusterer(BaseClusterer):
 
     _space: AffineMap
     _other_k = (
-        "the labels are the single best partition, whereas all partitions into the same number of clusters count "
-        "together in the probability of that number",
+        "the labels are the single best partition, whereas all partitions into the same number of clusters "
+        "count together in the probability of that number",
         "see labels_at({k}) for the best of those",
     )
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -342,10 +333,7 @@ class Clusterer(BaseClusterer):
         if chosen.graph is None or not chosen.graph.trees:
             return None
         answer = self._judged_labels()
-        trees = []
-        for scored in chosen.graph.trees:
-            overlaps, branches = most_similar_branches(scored.branches, answer)
-            trees.append(ClusterTree(scored, branches, overlaps))
+        trees = [ClusterTree.of(scored, answer) for scored in chosen.graph.trees]
         sizes = np.bincount(answer)
         return max(trees, key=lambda tree: float(tree.overlaps @ sizes))
 

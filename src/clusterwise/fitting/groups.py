@@ -6,8 +6,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from clusterwise.clusterer.graph import CORE_NEIGHBOUR, nearest
-from clusterwise.clusterer.points import fit_projection
+from clusterwise.neighbours import CORE_NEIGHBOUR, fit_projection, nearest
 
 __all__ = ["find_groups"]
 

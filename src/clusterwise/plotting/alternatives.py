@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from clusterwise.clusterer.condensed import stems_of
-from clusterwise.clusterer.judged_tree import JudgedTree
+import numpy as np
+
+from clusterwise.clusterer.branches import Branches, ClusterTree
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.plotting.plane import BASE, QUIET, cluster_colour, import_matplotlib, open_axes
 
@@ -20,6 +21,8 @@ __all__ = ["KPosteriorDisplay", "TreeDisplay"]
 MIN_DRAWN, MIN_NUMBERED = 0.01, 0.03
 # Figures above more bars than this would run into each other; the two highest have theirs all the same.
 MAX_BARS = 10
+# A part of a tree that is smaller than this share of all rows falls off its chain instead of making a branch.
+MIN_SHARE = 0.01
 
 
 @dataclass(eq=False)
@@ -79,7 +82,7 @@ class TreeDisplay:
 
     Parameters
     ----------
-    tree : JudgedTree
+    tree : ClusterTree
         ``tree_`` of a fitted :class:`~clusterwise.Clusterer`.
 
     Attributes
@@ -88,7 +91,7 @@ class TreeDisplay:
     figure_ : what ``plot`` drew on
     """
 
-    tree: JudgedTree
+    tree: ClusterTree
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Axes | None = None) -> Self:
@@ -103,15 +106,15 @@ class TreeDisplay:
     def plot(self, ax: Axes | None = None) -> Self:
         """This display, drawn on the given axes, or on those of a new figure."""
         ax = open_axes(ax, 7, 3.6)
-        tree, branches = self.tree, stems_of(self.tree.nodes)
+        tree, branches = self.tree, chains_of(self.tree.scored.branches)
         shade = import_matplotlib("cm").ScalarMappable(import_matplotlib("colors").Normalize(0, 1), "Blues")
         for branch in branches:
-            score = float(tree.scores[branch.best(tree.scores)])
+            score = float(tree.scored.scores[branch.best(tree.scored.scores)])
             _draw_box(ax, branch, facecolor=shade.to_rgba(score), edgecolor="white", linewidth=0.8)
         for label, node in enumerate(tree.chosen):
             branch = _branch_of(branches, tree, node)
             _draw_box(ax, branch, fill=False, edgecolor=cluster_colour(label), linewidth=2.2)
-            score, width = float(tree.scores[node]), branch.end - branch.start
+            score, width = float(tree.scored.scores[node]), branch.end - branch.start
             if width > 0.05:
                 text = f"{label}\n{score:.2f}" if width < 0.15 else f"{label}: {score:.2f}"
                 ink: Any = {"color": "white" if score > 0.55 else "black", "fontsize": 8}
@@ -121,7 +124,7 @@ class TreeDisplay:
         ax.set_xlabel("share of the rows")
         ax.set_yticks([])
         ax.spines["left"].set_visible(False)
-        ax.set_title(f"{tree.nodes.tree.kind} tree, clusters framed", fontsize=10)
+        ax.set_title(f"{tree.scored.tree.kind} tree, clusters framed", fontsize=10)
         bar = ax.figure.colorbar(shade, ax=ax, shrink=0.7)
         bar.set_label("expected overlap with a true cluster", fontsize=8)
         bar.ax.tick_params(labelsize=8)
@@ -129,16 +132,52 @@ class TreeDisplay:
         return self
 
 
+@dataclass(frozen=True)
+class Chain:
+    """Nodes from one branching to the next, by places among the scored branches."""
+
+    nodes: tuple[int, ...]  # from the top
+    parent: int  # chain that it branches off, -1 for the first
+    depth: int  # branchings above it
+    start: float  # first and last row of its top node, as shares of all rows from left to right
+    end: float
+
+    def best(self, scores: np.ndarray) -> int:
+        """The node of the chain with the largest of scores (v,)."""
+        return max(self.nodes, key=lambda node: float(scores[node]))
+
+
+def chains_of(branches: Branches) -> list[Chain]:
+    """The tree without small parts: chains of nodes that end where two sizeable parts come apart."""
+    m = branches.tree.n_rows
+    least = max(2.0, MIN_SHARE * m)
+    chains: list[Chain] = []
+    to_do = [(0, -1, 0)]
+    while to_do:
+        node, parent, depth = to_do.pop()
+        nodes = [node]
+        while True:
+            large = [int(c) for c in branches.children[nodes[-1]] if c >= 0 and branches.sizes[c] >= least]
+            if len(large) != 1:
+                break
+            nodes.append(large[0])
+        start = branches.tree.starts[branches.nodes[node]]
+        chains.append(Chain(tuple(nodes), parent, depth, start / m, (start + branches.sizes[node]) / m))
+        to_do += [(child, len(chains) - 1, depth + 1) for child in reversed(large)]
+    return chains
+
+
 def _draw_box(ax: Axes, branch: Any, **style: Any) -> None:
     patches, corner = import_matplotlib("patches"), (branch.start, -branch.depth - 0.94)
     ax.add_patch(patches.Rectangle(corner, branch.end - branch.start, 0.88, **style))
 
 
-def _branch_of(branches: list[Any], tree: JudgedTree, node: int) -> Any:
+def _branch_of(branches: list[Any], tree: ClusterTree, node: int) -> Any:
     """The branch of a node, or the smallest one whose rows hold those of a node without one of its own."""
     for branch in branches:
         if node in branch.nodes:
             return branch
-    start = tree.nodes.tree.starts[tree.nodes.nodes[node]] / tree.nodes.tree.n_rows
+    layout = tree.scored.tree
+    start = layout.starts[tree.scored.branches.nodes[node]] / layout.n_rows
     holding = [branch for branch in branches if branch.start <= start + 1e-12 and start < branch.end]
     return max(holding, key=lambda branch: branch.depth)

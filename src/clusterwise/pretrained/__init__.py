@@ -3,10 +3,19 @@
 from clusterwise.pretrained.registry import (
     Weights,
     describe,
+    get_parameters,
     get_weights,
     list_weights,
     untrained,
     weights_path,
 )
 
-__all__ = ["Weights", "describe", "get_weights", "list_weights", "untrained", "weights_path"]
+__all__ = [
+    "Weights",
+    "describe",
+    "get_parameters",
+    "get_weights",
+    "list_weights",
+    "untrained",
+    "weights_path",
+]

@@ -3,23 +3,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.sparse import csr_matrix
+from sklearn.metrics import adjusted_rand_score
 
-from clusterwise.clusterer.graph import Neighbourhood, neighbourhood_of
-from clusterwise.clusterer.linkages import LINKAGES, gini_linkage, trees_of
-from clusterwise.clusterer.paris import paris_linkage
+from clusterwise.clusterer.graph import Graph, neighbour_graph
+from clusterwise.clusterer.trees import LINKAGES, gini_linkage, trees_of
 
 
 @pytest.fixture(scope="module")
-def near() -> Neighbourhood:
+def graph() -> Graph:
     rng = np.random.default_rng(0)
     points = rng.standard_normal((120, 3)) + 4 * rng.integers(0, 3, (120, 1))
-    return neighbourhood_of(points)
+    return neighbour_graph(points)
 
 
 @pytest.mark.parametrize("kind", LINKAGES)
-def test_every_tree_holds_every_row_once(near: Neighbourhood, kind: str) -> None:
-    (tree,) = trees_of(near, (kind,))
+def test_every_tree_holds_every_row_once(graph: Graph, kind: str) -> None:
+    (tree,) = trees_of(graph, (kind,))
     assert sorted(tree.order) == list(range(120))
     assert tree.sizes[-1] == 120 and tree.parents[-1] == -1
     for node in range(120, 239):
@@ -31,15 +30,15 @@ def test_every_tree_holds_every_row_once(near: Neighbourhood, kind: str) -> None
 @pytest.mark.parametrize("f", [1, 3])
 def test_trees_leave_the_rows_as_they_are(f: int) -> None:
     points = np.random.default_rng(4).standard_normal((30, f))
-    near = neighbourhood_of(points.copy())
-    trees_of(near)
-    np.testing.assert_array_equal(near.points, points)
+    graph = neighbour_graph(points.copy())
+    trees_of(graph)
+    np.testing.assert_array_equal(graph.points, points)
 
 
 @pytest.mark.parametrize("kind", LINKAGES)
 def test_trees_of_rows_that_repeat(kind: str) -> None:
     points = np.random.default_rng(6).integers(0, 9, (500, 2)).astype(float)
-    merges, heights = LINKAGES[kind](neighbourhood_of(points))
+    merges, heights = LINKAGES[kind](neighbour_graph(points))
     assert sorted(merges.ravel()) == list(range(2 * 500 - 2))  # every node but the root has a parent
     assert np.isfinite(heights).all()
     if kind == "ward":
@@ -54,9 +53,9 @@ def partition_of(merges: np.ndarray, m: int, k: int) -> set[frozenset[int]]:
     return set(members.values())
 
 
-def test_a_threshold_of_one_is_single_linkage(near: Neighbourhood) -> None:
-    merges, heights = gini_linkage(near.plain, 1.0)
-    reference = linkage(near.points, "single")
+def test_a_threshold_of_one_is_single_linkage(graph: Graph) -> None:
+    merges, heights = gini_linkage(graph.plain, 1.0)
+    reference = linkage(graph.points, "single")
     np.testing.assert_allclose(heights, reference[:, 2])
     labels = fcluster(reference, 5, "maxclust")
     assert partition_of(merges, 120, 5) == {
@@ -64,9 +63,9 @@ def test_a_threshold_of_one_is_single_linkage(near: Neighbourhood) -> None:
     }
 
 
-def test_ward_against_scipy(near: Neighbourhood) -> None:
-    ours = LINKAGES["ward"](near)
-    reference = linkage(near.points, "ward")
+def test_ward_against_scipy(graph: Graph) -> None:
+    ours = LINKAGES["ward"](graph)
+    reference = linkage(graph.points, "ward")
     np.testing.assert_array_equal(ours[0], reference[:, :2])
     np.testing.assert_allclose(ours[1], reference[:, 2])
 
@@ -95,32 +94,16 @@ def slow_gini(ends: np.ndarray, lengths: np.ndarray, threshold: float) -> list[s
 @pytest.mark.parametrize("threshold", [0.1, 0.3, 0.5])
 def test_gini_linkage_against_a_slow_one(threshold: float) -> None:
     points = np.random.default_rng(1).standard_normal((40, 2))
-    edges = neighbourhood_of(points).plain
+    edges = neighbour_graph(points).plain
     merges, _ = gini_linkage(edges, threshold)
     history = slow_gini(edges.ends, edges.lengths, threshold)
     for step in range(39):
         assert partition_of(merges, 40, 39 - step) == history[step]
 
 
-def test_paris_against_scikit_network() -> None:
-    from sknetwork.hierarchy import Paris
-
-    # Weights without ties: equals may be joined in any order.
-    weights = np.random.default_rng(2).random((30, 30))
-    weights = np.where(weights > 0.6, weights, 0.0)
-    weights += weights.T
-    np.fill_diagonal(weights, 0)
-    reference = np.asarray(Paris().fit_transform(csr_matrix(weights)))
-    merges, heights = paris_linkage(csr_matrix(weights))
-    np.testing.assert_allclose(heights, reference[:, 2], rtol=1e-5)
-    for k in range(1, 30):
-        assert partition_of(merges, 30, k) == partition_of(reference[:, :2].astype(int), 30, k)
-
-
-def test_parts_without_an_edge_are_joined_last() -> None:
-    adjacency = np.zeros((6, 6))
-    for a, b in ((0, 1), (1, 2), (3, 4), (4, 5)):
-        adjacency[a, b] = adjacency[b, a] = 1.0
-    merges, heights = paris_linkage(csr_matrix(adjacency))
-    assert partition_of(merges, 6, 2) == {frozenset({0, 1, 2}), frozenset({3, 4, 5})}
-    assert heights[-1] > heights[-2]
+@pytest.mark.parametrize("k", [1, 2, 5, 40])
+def test_levels_are_those_of_scipy(graph: Graph, k: int) -> None:
+    (tree,) = trees_of(graph, ("ward",))
+    labels = fcluster(linkage(graph.points, "ward"), k, "maxclust")
+    assert adjusted_rand_score(tree.level(k), labels) == 1
+    assert sorted(set(tree.level(k))) == list(range(k))

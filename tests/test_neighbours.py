@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
 
-from clusterwise.clusterer.points import MOST_COMPONENTS, fit_projection, in_one_unit, reduced, standardized
+from clusterwise.neighbours import MAX_COMPONENTS, fit_projection, in_one_unit, nearest, standardized
 
 
 def test_few_columns_each_have_their_unit() -> None:
@@ -21,11 +23,22 @@ def test_many_similar_columns_share_one() -> None:
     np.testing.assert_allclose(spreads / spreads[0], points.std(axis=0) / points.std(axis=0)[0])
 
 
-def test_projections_keep_distances_of_rows_in_a_subspace() -> None:
+@pytest.mark.parametrize("d", [80, 300])
+def test_projections_keep_distances_of_rows_in_a_subspace(d: int) -> None:
     rng = np.random.default_rng(1)
-    features = rng.standard_normal((90, 5)) @ rng.standard_normal((5, 80))
-    points = reduced(features)
-    assert points.shape == (90, MOST_COMPONENTS)
+    features = rng.standard_normal((90, 5)) @ rng.standard_normal((5, d))
+    points = fit_projection(features).apply(features)
+    assert points.shape == (90, MAX_COMPONENTS)
     gaps = [np.linalg.norm(one[0] - one[1:], axis=1) for one in (features, points)]
     np.testing.assert_allclose(gaps[0], gaps[1])
     assert fit_projection(points).apply(points) is points
+
+
+@pytest.mark.parametrize("f", [2, 9])
+def test_nearest_against_all_distances(f: int) -> None:
+    rng = np.random.default_rng(0)
+    points, among = rng.standard_normal((50, f)), rng.standard_normal((70, f))
+    indices, distances = nearest(points, among, 4)
+    every = np.sort(cdist(points, among), axis=1)[:, :4]
+    np.testing.assert_allclose(distances, every, atol=1e-7)
+    np.testing.assert_allclose(np.take_along_axis(cdist(points, among), indices, 1), every, atol=1e-7)

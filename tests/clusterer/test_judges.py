@@ -1,0 +1,50 @@
+"""From scores to an answer: P(K), and the candidate that can expect most."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from clusterwise.clusterer.features import agreements
+from clusterwise.clusterer.judges import PartitionScores, probabilities_of_k, rank
+
+
+def scores_of(
+    choice: list[float], numbers: list[float], agreement: np.ndarray, k: list[int]
+) -> PartitionScores:
+    ones = np.ones(len(choice))
+    return PartitionScores(ones, np.array(choice), np.array(numbers), agreement, np.array(k), 0.0)
+
+
+def test_probabilities_of_k_extend_to_similar_numbers() -> None:
+    found = probabilities_of_k(np.array([0.5, 0.3, 0.2]), np.array([2, 20, 2]), spread=0.05, max_k=50)
+    assert found.sum() == pytest.approx(1)
+    assert found[1] == pytest.approx(0.7, abs=1e-3)  # 2 gives next to nothing to 1 and 3
+    assert 0.05 < found[19] < 0.2 and found[18] > 0.02 and found[20] > 0.02
+    exact = probabilities_of_k(np.array([0.25, 0.75]), np.array([3, 30]), spread=1e-4, max_k=50)
+    assert exact[2] == pytest.approx(0.25) and exact[29] == pytest.approx(0.75)
+
+
+def test_an_answer_between_likely_candidates_beats_the_likeliest() -> None:
+    labels = np.array([[0] * 6 + [1] * 6, [0] * 3 + [1] * 9, [0] * 5 + [1] * 7, [0] * 7 + [1] * 5])
+    agreement, choice = agreements(list(labels)), [0.2, 0.34, 0.23, 0.23]
+    order = rank(scores_of(choice, choice, agreement, [2, 2, 2, 2]))
+    assert sorted(order) == [0, 1, 2, 3]
+    assert order[0] == (agreement @ np.array(choice)).argmax() != np.argmax(choice)
+
+
+def test_with_a_uniform_posterior_the_agreement_of_the_candidates_counts() -> None:
+    labels = np.array([[0] * 12, [0] * 6 + [1] * 6, [0] * 5 + [1] * 7, [0] * 7 + [1] * 5])
+    agreement, choice = agreements(list(labels)), [0.97, 0.01, 0.01, 0.01]  # sure of what no other is like
+    scores = scores_of(choice, choice, agreement, [1, 2, 2, 2])
+    assert rank(scores)[0] == rank(scores, uniform_share=0.2)[0] == 0
+    assert rank(scores, uniform_share=0.9)[0] == 1
+    assert rank(scores, uniform_share=1.0)[0] == agreement.mean(axis=0).argmax()
+
+
+def test_candidates_with_the_same_expectation_are_told_apart_by_the_choice() -> None:
+    rows = np.arange(3000)
+    few = np.where(rows < 2, 2, rows % 2)  # a cluster of two rows, which the index does not feel
+    agreement = agreements([rows % 2, few, rows % 3])
+    for choice in ([0.3, 0.4, 0.3], [0.4, 0.3, 0.3]):
+        assert rank(scores_of(choice, [0.6, 0.2, 0.2], agreement, [2, 3, 3]))[0] == int(np.argmax(choice))
