@@ -124,7 +124,10 @@ def fit_projection(features: np.ndarray) -> Projection:
     if features.shape[1] > len(features):  # the same axes from the smaller matrix
         values, vectors = np.linalg.eigh(centred @ centred.T)
         axes = centred.T @ vectors[:, ::-1][:, :MAX_COMPONENTS]
-        lengths = np.sqrt(np.maximum(values[::-1][:MAX_COMPONENTS], 1e-300))
-        return Projection(centre, np.ascontiguousarray(axes / lengths))
+        squares = values[::-1][:MAX_COMPONENTS]
+        reached = squares > 1e-12 * squares[0]  # no row lies in the direction of another axis
+        return Projection(
+            centre, np.ascontiguousarray(axes * reached / np.sqrt(np.where(reached, squares, 1)))
+        )
     _, vectors = np.linalg.eigh(centred.T @ centred)
     return Projection(centre, np.ascontiguousarray(vectors[:, ::-1][:, :MAX_COMPONENTS]))

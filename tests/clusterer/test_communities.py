@@ -13,16 +13,16 @@ from sknetwork.clustering import Leiden, get_modularity
 from clusterwise.clusterer.communities import (
     RESOLUTIONS,
     RESOLUTIONS_OF_SHARED,
-    communities,
+    leiden_partitions,
     leiden,
     weighted_by_shared_neighbours,
 )
-from clusterwise.clusterer.graph import neighbourhood_of
+from clusterwise.clusterer.graph import neighbour_graph
 
 
 def graph_of(seed: int, spread: float = 1.0) -> tuple[csr_matrix, np.ndarray]:
     points, truth = make_blobs(300, centers=6, cluster_std=spread, random_state=seed)
-    return neighbourhood_of(points).graph, truth
+    return neighbour_graph(points).adjacency, truth
 
 
 @pytest.mark.parametrize("resolution", RESOLUTIONS)
@@ -64,7 +64,7 @@ def test_clear_clusters_are_found() -> None:
 
 def test_higher_resolutions_have_more_communities() -> None:
     points, _ = make_blobs(300, centers=6, cluster_std=3.0, random_state=3)
-    found = [labels.max() + 1 for labels in communities(neighbourhood_of(points).graph)]
+    found = [labels.max() + 1 for labels in leiden_partitions(neighbour_graph(points).adjacency)]
     assert found[0] < found[-1]
     assert found == sorted(found)
 
@@ -96,6 +96,6 @@ def test_a_bridge_of_neighbours_by_chance_weighs_little() -> None:
 
 def test_communities_of_the_weighted_graph() -> None:
     graph, truth = graph_of(0, 0.3)
-    found = communities(graph, by_shared=True)
+    found = leiden_partitions(graph, by_shared=True)
     assert len(found) == len(RESOLUTIONS_OF_SHARED)
     assert max(adjusted_rand_score(truth, labels) for labels in found) == 1.0

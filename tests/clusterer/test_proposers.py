@@ -59,7 +59,7 @@ def test_a_proposer_of_ones_own_is_judged_like_ours() -> None:
 
 
 def test_what_is_no_proposer_or_proposes_nonsense() -> None:
-    with pytest.raises(ClusterwiseError, match="'trees'.*neither a callable.*'tree-cuts'"):
+    with pytest.raises(ClusterwiseError, match=r"'trees'.*neither a callable.*'tree-cuts'"):
         proposers_of(["trees"])
     X = np.random.default_rng(0).standard_normal((30, 2))
     with pytest.raises(ClusterwiseError, match=r"shape \(5,\).*each of the 30 rows"):

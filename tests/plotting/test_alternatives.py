@@ -9,6 +9,7 @@ from matplotlib.colors import to_hex
 import clusterwise as cw
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.plotting import KPosteriorDisplay
+from clusterwise.plotting.alternatives import chains_of
 from clusterwise.plotting.plane import BASE
 
 
