@@ -178,7 +178,7 @@ class PartitionSource:
             for start in range(0, len(self.tables), 100)
         ]
         return {
-            "largest_out_of_range": float(np.quantile(torch.cat(parts).numpy(), 0.999)),
+            "max_out_of_range": float(np.quantile(torch.cat(parts).numpy(), 0.999)),
             "temperature": float(model.temperature),
             "spread": float(model.spread),
             "calibration_error": expected_calibration_error(confidence, right),
