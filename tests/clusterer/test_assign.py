@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.datasets import make_moons
 
 from clusterwise.clusterer.assign import (
     ByGaussians,
@@ -68,10 +69,9 @@ def test_gaussians_where_they_tell_the_labels_as_well() -> None:
     rng = np.random.default_rng(2)
     labels = np.repeat([0, 1], 150)
     blobs = rng.standard_normal((300, 2)) + 12 * labels[:, None]
-    angle = rng.uniform(0, 2 * np.pi, 300)
-    rings = np.stack([np.cos(angle), np.sin(angle)], axis=1) * (1 + 3 * labels[:, None])
-    for points, kind in ((blobs, ByGaussians), (rings, ByNeighbours)):
-        found = assigner_of(points, neighbour_graph(points), Projection(), labels, np.eye(2)[labels])
+    moons, halves = make_moons(300, noise=0.05, random_state=0)
+    for points, known, kind in ((blobs, labels, ByGaussians), (moons, halves, ByNeighbours)):
+        found = assigner_of(points, neighbour_graph(points), Projection(), known, np.eye(2)[known])
         assert isinstance(getattr(found, "others", found), kind)
 
 
