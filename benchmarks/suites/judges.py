@@ -16,11 +16,11 @@ from benchmarks.scores import score
 from benchmarks.suite import Case, Method, Outcome, Run, Suite
 from benchmarks.suites.tables import PATIENCE, SECONDS, battery_of, data_sets, figures_by_battery
 from benchmarks.summary import Rows
-from clusterwise.clusterer.cut import best_cut, labels_of_cut
-from clusterwise.clusterer.judged import describe_judged
-from clusterwise.clusterer.linkages import LINKAGES
-from clusterwise.clusterer.partitions import _gaussian
-from clusterwise.clusterer.proposers import ORIGINS, filled
+from clusterwise.clusterer.branches import ScoredTree
+from clusterwise.clusterer.features import gaussian_fit
+from clusterwise.clusterer.graph import Graph
+from clusterwise.clusterer.proposers import PROPOSERS, Proposer, mixtures, tree_cuts
+from clusterwise.clusterer.trees import LINKAGES
 from clusterwise.gaussian.niw import sum_by_label
 from clusterwise.pretrained import untrained as without_training
 
@@ -42,35 +42,22 @@ def _shared_fit(case: Case) -> Any:
 def chosen(choose: Callable[[Any, Case], np.ndarray], case: Case) -> Outcome:
     """The partition that ``choose`` picks from the fit of a case."""
     model = _shared_fit(case)
-    if model._judged.considered is None:
+    if model._chosen.graph is None:
         return Outcome(model.labels_)
-    # All rows are labelled by a partition of those that the judges saw.
-    answer = choose(model, case)
-    return Outcome(describe_judged(model._prepared, model._judged, answer, alone=True).labels)
+    return Outcome(model._labels_by(choose(model, case)))  # by a partition of the judged rows
 
 
 def _horizontal(model: Any) -> Iterator[np.ndarray]:
     """Cuts of all trees into 1 to MOST_CLUSTERS clusters, by undoing the last merges."""
-    for nodes in model._judged.considered.trees:
-        tree = nodes.tree
-        m = tree.n_rows
-        parts = [2 * m - 2]
-        for _ in range(min(MOST_CLUSTERS, m // 2)):
-            labels = np.empty(m, dtype=np.int64)
-            for label, part in enumerate(parts):
-                labels[tree.rows(part)] = label
-            yield labels
-            last = max(parts)  # nodes are numbered in the order of their merges
-            if last < m:
-                break
-            parts.remove(last)
-            parts += [int(child) for child in tree.children[last]]
+    for scored in model._chosen.graph.trees:
+        for k in range(1, min(MOST_CLUSTERS, scored.tree.n_rows // 2) + 1):
+            yield scored.tree.level(k)
 
 
 def _silhouette(model: Any, labels: np.ndarray) -> float:
     if not 1 < labels.max() + 1 < len(labels):
         return -np.inf
-    points = model._judged.considered.near.points
+    points = model._chosen.graph.points
     size = min(SILHOUETTE_ROWS, len(points))
     try:
         return float(silhouette_score(points, labels, sample_size=size, random_state=0))
@@ -79,15 +66,15 @@ def _silhouette(model: Any, labels: np.ndarray) -> float:
 
 
 def _bic(model: Any, labels: np.ndarray) -> float:
-    measured = model._judged.considered.measured
-    sums = sum_by_label(measured.lifted, labels, int(labels.max()) + 1)
-    return -float(_gaussian(measured, labels, sums)[2])
+    graph = model._chosen.graph
+    sums = sum_by_label(graph.moments, labels, int(labels.max()) + 1)
+    return -float(gaussian_fit(graph, labels, sums)[2])
 
 
 def _dbcv(model: Any, labels: np.ndarray) -> float:
     if labels.max() == 0:
         return -np.inf
-    edges = model._judged.considered.near.reachability
+    edges = model._chosen.graph.reachability
     one, other = labels[edges.ends].T
     k = int(labels.max()) + 1
     sparseness, separation = np.zeros(k), np.full(k, np.inf)
@@ -109,33 +96,42 @@ def by_index(name: str, model: Any, case: Case) -> np.ndarray:
 
 def by_stability(model: Any, case: Case) -> np.ndarray:
     """Choose nodes of the single-linkage tree by their excess of mass."""
-    found = model._judged.considered
-    nodes = next(one for one in found.trees if one.tree.kind == "single")
-    densities = 1 / np.maximum(nodes.tree.heights, 1e-12)
-    parents = nodes.tree.parents[nodes.nodes]
-    born = np.where(parents >= 0, densities[parents], densities[nodes.nodes])
-    excess = densities[nodes.nodes] - born  # per row; none for the root
-    labels = filled(found.near, labels_of_cut(nodes, best_cut(nodes.sizes, nodes.children, excess)))
+    graph = model._chosen.graph
+    branches = next(scored.branches for scored in graph.trees if scored.tree.kind == "single")
+    tree, nodes = branches.tree, branches.nodes
+    densities = 1 / np.maximum(tree.heights, 1e-12)
+    parents = tree.parents[nodes]
+    born = np.where(parents >= 0, densities[parents], densities[nodes])
+    excess = densities[nodes] - born  # per row; none for the root
+    labels = ScoredTree(branches, excess, excess).best_partition(graph.points)
     return np.unique(labels, return_inverse=True)[1]
 
 
 def best_candidate(model: Any, case: Case) -> np.ndarray:
     """The candidate with the largest ARI on the rows that the judges saw."""
-    rows = model._prepared.order[model._prepared.shown]
+    rows = model._rows.order[model._chosen.context.judged]
     references = tuple(reference[rows] for reference in case.references)
     seen = Case(case.points[rows], case.seed, references)
-    return max(model._judged.candidates, key=lambda labels: score("ARI", seen, labels))
+    return max(model._chosen.candidates, key=lambda labels: score("ARI", seen, labels))
 
 
-def without(kind: str, model: Any, case: Case) -> np.ndarray:
-    """The judge's choice among candidates that are left without one kind."""
-    judged = model._judged
-    tree = list(LINKAGES).index(kind) if kind in LINKAGES else None
-    for labels, place in zip(judged.candidates, judged.ranking, strict=True):
-        of_tree = tree is not None and judged.considered.from_trees[place] == tree
-        if not of_tree and ORIGINS[judged.considered.origins[place]] != kind:
-            return labels
-    return judged.candidates[0]
+def without_tree(kind: str) -> dict[str, Proposer]:
+    """Proposers that do not see one of the linkage trees."""
+
+    def hidden(propose: Proposer) -> Proposer:
+        return lambda graph: propose(_without(graph, kind))
+
+    return {**PROPOSERS, "tree-cuts": hidden(tree_cuts), "mixtures": hidden(mixtures)}
+
+
+def _without(graph: Graph, kind: str) -> Graph:
+    return replace(graph, trees=tuple(scored for scored in graph.trees if scored.tree.kind != kind))
+
+
+def with_proposers(proposers: list[Proposer]) -> Run:
+    """The judges' choice among what these propose."""
+    model = clusterwise.Clusterer(proposers=proposers)
+    return lambda case: Outcome(model.set_params(random_state=case.seed).fit_predict(case.points))
 
 
 def untrained() -> Run:
@@ -143,6 +139,13 @@ def untrained() -> Run:
     pair = (without_training("node-judge"), without_training("partition-judge"))
     model = clusterwise.Clusterer(judges=pair)
     return lambda case: Outcome(model.set_params(random_state=case.seed).fit_predict(case.points))
+
+
+def _others(name: str) -> list[Proposer]:
+    """All proposers but one, or all without one of the linkage trees."""
+    if name in LINKAGES:
+        return list(without_tree(name).values())
+    return [propose for own, propose in PROPOSERS.items() if own != name]
 
 
 def methods() -> list[Method]:
@@ -154,7 +157,10 @@ def methods() -> list[Method]:
         *(Method(f"{name} instead", picked(partial(by_index, name)), "control") for name in INDICES),
         Method("stability instead", picked(by_stability), "control"),
         Method("best candidate", picked(best_candidate), "reference", sees_truth=True),
-        *(Method(f"without {kind}", picked(partial(without, kind)), "ours") for kind in ORIGINS),
+        *(
+            Method(f"without {name}", partial(with_proposers, _others(name)), "ours")
+            for name in (*LINKAGES, *PROPOSERS)
+        ),
     ]
     return [replace(method, group="judges") for method in all_methods]
 

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from sklearn.datasets import make_blobs, make_moons
 
 import clusterwise as cw
-from clusterwise.clusterer.proposers import ORIGINS
+from clusterwise.clusterer.features import agreements
 from clusterwise.gaussian.search import cells
 from clusterwise.plotting import (
     ClusterDisplay,
@@ -65,18 +65,19 @@ def clusterer() -> Figure:
     """Candidate partitions with the judge's expectations, and the tree that the answer was cut from."""
     points = moons_and_blobs()
     est = cw.Clusterer(random_state=0).fit(points)
-    judged, rows = est._judged, est._prepared.order[est._prepared.shown]
-    origins = [ORIGINS[judged.considered.origins[i]] for i in judged.ranking]
-    spread: list[int] = []  # the best candidate of each origin
-    for i, origin in enumerate(origins):
-        if origin not in [origins[j] for j in spread]:
-            spread.append(i)
+    chosen = est._chosen
+    rows = est._rows.order[chosen.context.judged]
+    different = [0]  # the answer, and the best candidates that are not much like those before them
+    agreement = agreements(chosen.candidates)
+    for i in range(1, len(chosen.candidates)):
+        if agreement[i, different].max() < 0.9:
+            different.append(i)
     figure = plt.figure(figsize=(10.5, 5.2), layout="constrained")
     above, below = figure.subfigures(2, 1, height_ratios=(1, 1.35))
     axes = above.subplots(1, N_CANDIDATES)
-    for number, (ax, i) in enumerate(zip(axes, spread, strict=False)):
-        labels = judged.candidates[i]
-        title = f"{origins[i]}, k = {labels.max() + 1}\nexpected ARI {judged.expected_scores[i]:.2f}"
+    for number, (ax, i) in enumerate(zip(axes, different, strict=False)):
+        labels = chosen.candidates[i]
+        title = f"k = {labels.max() + 1}\nexpected ARI {chosen.expected_ari[i]:.2f}"
         scatter(ax, points[rows], labels, title, 3.0)
         if number == 0:
             ax.spines[:].set(color="#1a7f37", linewidth=2.0)

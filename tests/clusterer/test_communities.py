@@ -13,8 +13,8 @@ from sknetwork.clustering import Leiden, get_modularity
 from clusterwise.clusterer.communities import (
     RESOLUTIONS,
     RESOLUTIONS_OF_SHARED,
-    leiden_partitions,
     leiden,
+    leiden_partitions,
     weighted_by_shared_neighbours,
 )
 from clusterwise.clusterer.graph import neighbour_graph

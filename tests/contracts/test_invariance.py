@@ -136,9 +136,7 @@ def test_every_seed_shows_the_same_rows(make_network: Make, heaps: np.ndarray) -
 
 
 def test_another_seed_has_other_anchors(make_variant: Callable[..., Any], heaps: np.ndarray) -> None:
-    anchors = {
-        make_variant("DAC, anchored", random_state=s).fit(heaps).steps_[0].anchor for s in range(8)
-    }
+    anchors = {make_variant("DAC, anchored", random_state=s).fit(heaps).steps_[0].anchor for s in range(8)}
     assert len(anchors) > 3
 
 

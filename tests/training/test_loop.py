@@ -368,9 +368,7 @@ def test_errors_of_a_later_phase_come_before_the_first_step(
         with pytest.raises(RecipeError, match=message):
             train(recipe_from_dict(tiny | {"phase": [{}, change]}), tmp_path, verbose=False)
     wider = recipe_from_dict(tiny | {"phase": [{"model": {"width": 12}}, {}]})
-    with pytest.raises(
-        RecipeError, match=r"phase-2 cannot start with tiny-phase-1: .* shape \(12, .* \(8, "
-    ):
+    with pytest.raises(RecipeError, match=r"phase-2 cannot start with tiny-phase-1: .* shape \(12, .* \(8, "):
         train(wider, tmp_path, verbose=False)
     assert not list(tmp_path.iterdir())
 
@@ -394,9 +392,7 @@ def test_another_network_is_no_start(tiny_recipe: TinyRecipe, tmp_path: Path) ->
     train(tiny_recipe(name="first"), tmp_path, verbose=False)
     train(tiny_recipe(), tmp_path, stop=stop_after(2), verbose=False)  # a checkpoint hides no error
     wider = tiny_recipe(start="first", model={"width": 12})
-    with pytest.raises(
-        RecipeError, match=r"cannot start with first: .* has the shape .* there"
-    ):
+    with pytest.raises(RecipeError, match=r"cannot start with first: .* has the shape .* there"):
         train(wider, tmp_path, resume=True, verbose=False)
     with pytest.raises(RecipeError, match="it has no parameter of a network for dac; choose"):
         train(tiny_recipe(start="node-judge"), tmp_path, verbose=False)

@@ -13,7 +13,6 @@ import torch
 from sklearn.metrics import adjusted_rand_score
 from torch import Tensor, nn
 
-from clusterwise.clusterer.node_judge import NodeJudge
 from clusterwise.papers.model import AmortizedModel, Inference, TrainingTask
 from clusterwise.papers.registry import make_model
 from clusterwise.pretrained import get_weights
@@ -21,7 +20,8 @@ from clusterwise.priors import PRIORS, make_prior
 from clusterwise.priors.prior import Prior, TaskBatch
 from clusterwise.training import train
 from clusterwise.training.callbacks import Measured
-from clusterwise.training.partition_tasks import PartitionSource, expected_calibration_error
+from clusterwise.training.node_judge import NodeJudge
+from clusterwise.training.partition_tasks import expected_calibration_error
 from clusterwise.training.recipe import Recipe, recipe_from_dict
 from clusterwise.training.sources import (
     LOSS,
@@ -186,21 +186,6 @@ def test_training_from_a_recipe(tmp_path: Path, method: str) -> None:
         torch.testing.assert_close(tensor, same[name])
 
 
-def test_further_tables_of_even_clusters(tmp_path: Path) -> None:
-    recipe = recipe_of("partition-judge")
-    more = replace(
-        recipe,
-        prior={**recipe.prior, "uneven": 1.0},
-        tables=replace(recipe.tables, n_tables=3, n_even_tables=2),
-    )
-    source = tables_of(more, tmp_path)
-    plain = tables_of(replace(recipe, tables=replace(recipe.tables, n_tables=2)), tmp_path)
-    assert isinstance(source, PartitionSource) and isinstance(plain, PartitionSource)
-    assert len(source.tables) == 5
-    for one, other in zip(source.tables[3:], plain.tables, strict=True):
-        np.testing.assert_array_equal(one.scores, other.scores)
-
-
 def test_no_time_is_left_for_the_tables(tmp_path: Path) -> None:
     assert train(recipe_of("node-judge"), tmp_path, minutes=0.0, verbose=False) is None
     assert train(recipe_of("node-judge"), tmp_path, stop=lambda: True, verbose=False) is None
@@ -218,7 +203,7 @@ def test_a_step_has_the_data_of_its_number(tmp_path: Path) -> None:
     assert ((task.overlaps >= 0) & (task.overlaps <= 1)).all()
 
 
-def test_trees_do_not_hear_of_each_other(tmp_path: Path) -> None:
+def test_trees_do_not_depend_on_each_other(tmp_path: Path) -> None:
     source = tables_of(recipe_of("node-judge"), tmp_path)
     model = get_weights("node-judge").model
     assert isinstance(model, NodeJudge)

@@ -360,12 +360,15 @@ class Clusterer(BaseClusterer):
             )
         if n_clusters == self.n_clusters_:
             return np.asarray(self.labels_)
-        rows, answer = self._rows, partition_into(chosen, int(n_clusters))
+        return self._labels_by(partition_into(chosen, int(n_clusters)))
+
+    def _labels_by(self, answer: np.ndarray) -> np.ndarray:
+        """Labels (n,) of all rows by a partition (m,) of the judged ones."""
+        rows, chosen = self._rows, self._chosen
         assert rows is not None
         context, memberships = chosen.context, np.eye(int(answer.max()) + 1)[answer]
         assigner = assigner_of(context.features, chosen.graph, context.projection, answer, memberships)
         labels = assigner.memberships(rows.features).argmax(axis=1)
-        labels[context.judged] = answer
         return np.asarray(canonical_labels(rows.in_input_order(labels)))
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "agreements",
     "agreements_with",
     "features_of_partition",
+    "gaussian_fit",
 ]
 
 N_BRANCH_FEATURES = 5

@@ -224,9 +224,7 @@ def get_parameters(
 
 
 def _other_method(name: str, found: str, method: str) -> WeightsFileError:
-    return WeightsFileError(
-        f"The weights {name!r} are for {found}, not for {method}; choose other weights."
-    )
+    return WeightsFileError(f"The weights {name!r} are for {found}, not for {method}; choose other weights.")
 
 
 def untrained(weights: str | Path, seed: int = 0) -> Weights:

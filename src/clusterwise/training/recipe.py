@@ -86,7 +86,6 @@ class TableOptions:
     """
 
     n_tables: int = 10_000
-    n_even_tables: int = field(default=0, metadata={"least": 0})
     n_validation: int = 100
     per_batch: int = 32
     node_judge: str = "node-judge"
