@@ -81,8 +81,8 @@ class ValidationOptions:
 class TableOptions:
     """Tables of the broad prior that judges train on; the first ones are kept for validation.
 
-    A step sees ``per_batch`` trees, or the candidates of as many tables. ``node_judge`` makes the
-    candidates of a partition judge, which sees ``n_even_tables`` more of the same prior with ``uneven`` 0.
+    A step sees ``per_batch`` trees, or the candidates of as many tables. ``node_judge`` scores
+    the trees that the candidates of a partition judge come from.
     """
 
     n_tables: int = 10_000
