@@ -25,8 +25,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from clusterwise.clusterer.agglomerative import ward_linkage
-from clusterwise.clusterer.tree import Tree, tree_of_merges
+from clusterwise.clusterer.trees import Tree, tree_of_merges, ward_linkage
 from clusterwise.partition import canonical_labels
 
 __all__ = ["Branches", "CutRule", "branches_of", "cuts_of", "nearest_means", "smoothed", "sums_below"]
