@@ -305,10 +305,10 @@ def test_failed_write_leaves_nothing(run, data, folder, make_weights):
 def test_failed_report_leaves_the_labels_and_no_half_page(run, data, folder, make_weights, monkeypatch):
     from clusterwise.report import page
 
-    def interrupt(*_):
+    def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(page, "clusters_picture", interrupt)
+    monkeypatch.setattr(page.ClusterDisplay, "from_estimator", interrupt)
     result = run("cluster", data, "--columns", "x,y", *dac(make_weights), "--report", "r.html")
     assert result.exit_code == 130
     assert result.stderr == "interrupted; run the same command again\n"

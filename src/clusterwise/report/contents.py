@@ -329,16 +329,7 @@ class Difference:
     bars: tuple[tuple[float, float], ...]  # heights of both histograms, cluster and others, in pixels
 
 
-@dataclass(frozen=True)
-class ClusterDifferences:
-    """The columns that tell a cluster from the others, the clearest first."""
-
-    label: int
-    colour: str
-    shown: tuple[Difference, ...]
-
-
-def compare_clusters(columns: Sequence[Column], labels: np.ndarray) -> list[list[Difference | None]]:
+def compare_clusters(columns: Sequence[Column], labels: np.ndarray) -> list[list[Difference]]:
     """Each cluster and all other rows, column by column; nothing for a single cluster."""
     n_clusters = int(labels.max()) + 1
     if n_clusters < 2:
@@ -346,67 +337,61 @@ def compare_clusters(columns: Sequence[Column], labels: np.ndarray) -> list[list
     return [[_difference(column, labels == label) for column in columns] for label in range(n_clusters)]
 
 
-def largest_differences(found: Sequence[Sequence[Difference | None]]) -> list[ClusterDifferences]:
-    """For each cluster the columns that tell it from the others, of those of ``compare_clusters``."""
+def largest_differences(found: Sequence[Sequence[Difference]]) -> list[list[Difference]]:
+    """For each cluster the columns that tell it from the others, the clearest first."""
     result = []
-    for label, of_cluster in enumerate(found):
-        clear = sorted(
-            (d for d in of_cluster if d is not None and d.size >= MIN_DIFFERENCE), key=lambda d: -d.size
-        )
-        result.append(ClusterDifferences(label, cluster_colour(label), tuple(clear[:MAX_DIFFERENCES])))
+    for of_cluster in found:
+        clear = [difference for difference in of_cluster if difference.size >= MIN_DIFFERENCE]
+        result.append(sorted(clear, key=lambda difference: -difference.size)[:MAX_DIFFERENCES])
     return result
 
 
-def distinctive_columns(found: Sequence[Sequence[Difference | None]], n_columns: int, n: int) -> list[int]:
+def distinctive_columns(found: Sequence[Sequence[Difference]], n_columns: int, n: int) -> list[int]:
     """Places of the ``n`` columns that tell clusters apart, in the order of the table.
 
     The best column of each cluster comes first, then the second best of each, and so on.
     """
     sizes = np.zeros((max(len(found), 1), n_columns))
     for label, of_cluster in enumerate(found):
-        sizes[label] = [0.0 if difference is None else difference.size for difference in of_cluster]
+        sizes[label] = [difference.size for difference in of_cluster]
     ranks = np.argsort(np.argsort(-sizes, axis=1, kind="stable"), axis=1).min(axis=0)
     order = np.lexsort((-sizes.max(axis=0), ranks))  # by rank, then by size
     return sorted(order[:n].tolist())
 
 
-def _difference(column: Column, members: np.ndarray) -> Difference | None:
+def _difference(column: Column, members: np.ndarray) -> Difference:
     present = ~column.missing
-    inside, outside = members & present, ~members & present
-    if not inside.any() or not outside.any() or column.kind not in ("number", "words"):
-        return None
+    inside, outside = column.values[members & present], column.values[~members & present]
+    if len(inside) == 0 or len(outside) == 0:
+        return Difference(column.name, NOTHING, NOTHING, 0.0, ())
     if column.kind == "words":
-        return _of_words(column, column.values[inside], column.values[outside])
+        return _of_words(column, inside, outside)
     values = column.values[present]
-    spread = spread_of(values)
-    here, elsewhere = (float(np.median(column.values[rows])) for rows in (inside, outside))
     if set(np.unique(values[:50])) <= {0.0, 1.0} and set(np.unique(values)) == {0.0, 1.0}:
-        shares = float(column.values[inside].mean()), float(column.values[outside].mean())
-        size = SPREADS_PER_SHARE * abs(shares[0] - shares[1])
-        return Difference(column.name, f"{100 * shares[0]:.0f} %", f"{100 * shares[1]:.0f} %", size, ())
+        return _of_shares(column.name, float(inside.mean()), float(outside.mean()))
+    spread = spread_of(values)
+    here, elsewhere = float(np.median(inside)), float(np.median(outside))
     low, high = np.quantile(values, [0.01, 0.99])
-    bars = _bars(column.values[inside], column.values[outside], float(low), float(high))
     return Difference(
         column.name,
         show_number(here, SPREADS_PER_DIGIT * spread),
         show_number(elsewhere, SPREADS_PER_DIGIT * spread),
         abs(here - elsewhere) / spread,
-        bars,
+        _bars(inside, outside, float(low), float(high)),
     )
 
 
 def _of_words(column: Column, inside: np.ndarray, outside: np.ndarray) -> Difference:
+    """The category that is more frequent in the cluster than elsewhere by the largest share."""
     levels, counts = np.unique(inside, return_counts=True)
-    shares = counts / len(inside)
-    others = np.array([float((outside == level).mean()) for level in levels])
+    shares, others = counts / len(inside), np.array([float((outside == level).mean()) for level in levels])
     best = int(np.argmax(shares - others))
-    return Difference(
-        f"{column.name} = {levels[best]}",
-        f"{100 * shares[best]:.0f} %",
-        f"{100 * others[best]:.0f} %",
-        SPREADS_PER_SHARE * float(shares[best] - others[best]),
-        (),
-    )
+    return _of_shares(f"{column.name} = {levels[best]}", float(shares[best]), float(others[best]))
+
+
+def _of_shares(name: str, here: float, elsewhere: float) -> Difference:
+    size = SPREADS_PER_SHARE * abs(here - elsewhere)
+    return Difference(name, f"{100 * here:.0f} %", f"{100 * elsewhere:.0f} %", size, ())
 
 
 def _bars(

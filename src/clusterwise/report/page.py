@@ -6,7 +6,7 @@ import base64
 import io
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -25,6 +25,7 @@ from clusterwise.report import contents
 from clusterwise.tables.columns import Column, TableColumns, read_columns
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["in_use_line", "write_report"]
@@ -223,28 +224,47 @@ def _about_k(estimator: Any) -> dict[str, Any]:
     }
 
 
+# -- pictures ---------------------------------------------------------------------------------------
+
+
 def _pictures(estimator: Any, data: _Data) -> dict[str, Any]:
+    """What is drawn of the partition, of P(K) and of the steps, where there are any."""
     has_ellipses = estimator.gaussian_ and data.points.shape[1] > 1
-    return {
+    drawn, names = _units_of_table(data, has_ellipses)
+    found: dict[str, Any] = {
         "ellipses": has_ellipses,
         "projected": data.points.shape[1] > 2,
-        "clusters_picture": clusters_picture(estimator, *_units_of_table(data, has_ellipses)),
-        "confidence_picture": confidence_picture(np.asarray(estimator.probabilities_)),
-        "k_posterior_picture": k_posterior_picture(estimator) if hasattr(estimator, "k_posterior_") else None,
-        "steps_picture": steps_picture(estimator, data.points) if estimator.steps_ else None,
+        "clusters_picture": _picture(
+            6.8,
+            4.6,
+            lambda figure: ClusterDisplay.from_estimator(
+                estimator, drawn, ax=figure.add_subplot(), column_names=names
+            ),
+        ),
+        "confidence_picture": _picture(
+            5.2, 3.0, lambda figure: _draw_confidence(figure.add_subplot(), estimator.probabilities_)
+        ),
+        "k_posterior_picture": None,
+        "steps_picture": None,
     }
+    if hasattr(estimator, "k_posterior_"):
+        found["k_posterior_picture"] = _picture(
+            5.2, 3.0, lambda figure: KPosteriorDisplay.from_estimator(estimator, ax=figure.add_subplot())
+        )
+    if estimator.steps_:
+        n_rows, n_columns = panel_grid(min(len(estimator.steps_), MAX_PANELS))
+        found["steps_picture"] = _picture(
+            PANEL * n_columns,
+            PANEL * n_rows,
+            lambda figure: StepsDisplay.from_estimator(estimator, data.points, figure=figure),
+        )
+    return found
 
 
-# -- pictures, as PNG in data addresses, drawn without a screen or a global figure ----------------------
-
-
-def _new_figure(width: float, height: float) -> Figure:
-    """A figure that pyplot does not know of, so that it needs no closing and no backend."""
-    figure: Figure = import_matplotlib("figure").Figure(figsize=(width, height), layout="constrained")
-    return figure
-
-
-def _as_address(figure: Figure) -> str:
+def _picture(width: float, height: float, draw: Callable[[Figure], Any]) -> str:
+    """A PNG in a data address; its figure needs no closing and no backend, as pyplot does not know of it."""
+    figure = import_matplotlib("figure").Figure(figsize=(width, height), layout="constrained")
+    draw(figure)
     buffer = io.BytesIO()
     with warnings.catch_warnings():
         # Names of columns in letters that the font lacks become boxes; the page itself shows them.
@@ -253,39 +273,11 @@ def _as_address(figure: Figure) -> str:
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
-def clusters_picture(estimator: Any, points: np.ndarray, column_names: Sequence[str] | None) -> str:
-    """Scatter plot of the partition."""
-    figure = _new_figure(6.8, 4.6)
-    ClusterDisplay.from_estimator(estimator, points, ax=figure.add_subplot(), column_names=column_names)
-    return _as_address(figure)
-
-
-def confidence_picture(probabilities: np.ndarray) -> str:
-    """Histogram of the confidences (n,), counts on a log scale: most rows are usually certain."""
-    figure = _new_figure(5.2, 3.0)
-    ax = figure.add_subplot()
+def _draw_confidence(ax: Axes, probabilities: np.ndarray) -> None:
+    """Draw a histogram of the confidences (n,), counts on a log scale: most rows are usually certain."""
     ax.hist(probabilities, bins=np.linspace(0, 1, 26).tolist(), color=BASE[0])
-    ax.set_yscale("log")
+    ax.set(yscale="log", xlim=(0, 1), xlabel="probability of the label", ylabel="rows (log scale)")
     ax.set_ylim(bottom=0.7)
     ticker = import_matplotlib("ticker")
     ax.yaxis.set_major_formatter(ticker.FuncFormatter(lambda count, _: f"{count:,.0f}"))
-    ax.set_xlim(0, 1)
-    ax.set_xlabel("probability of the label")
-    ax.set_ylabel("rows (log scale)")
     ax.spines[["top", "right"]].set_visible(False)
-    return _as_address(figure)
-
-
-def k_posterior_picture(estimator: Any) -> str:
-    """Bars of P(K)."""
-    figure = _new_figure(5.2, 3.0)
-    KPosteriorDisplay.from_estimator(estimator, ax=figure.add_subplot())
-    return _as_address(figure)
-
-
-def steps_picture(estimator: Any, points: np.ndarray) -> str:
-    """Small multiples of the path."""
-    n_rows, n_columns = panel_grid(min(len(estimator.steps_), MAX_PANELS))
-    figure = _new_figure(PANEL * n_columns, PANEL * n_rows)
-    StepsDisplay.from_estimator(estimator, points, figure=figure)
-    return _as_address(figure)
