@@ -2,11 +2,44 @@
 
 from __future__ import annotations
 
-from numba import njit
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from numba import config, njit
 
 __all__ = ["compiled"]
 
-# Machine code is kept on disk, next to the source or, where that is read-only, among the user's cache files:
-# the first call ever takes a second or two for each function. A division by zero gives an infinity as in
-# numpy, and rounding is that of the formula: no reordering of sums. Other threads may run meanwhile.
-compiled = njit(cache=True, error_model="numpy", nogil=True)
+
+def compiled(function: Callable[..., Any]) -> Any:
+    """Function in machine code, which is kept on disk: the first call ever takes a second or two.
+
+    It is kept next to the source, or among the user's cache files where that is read-only, or in a temporary
+    folder of the user's; where none of them can be written to it is compiled anew in each process. A division
+    by zero gives an infinity as in numpy, and rounding is that of the formula: no reordering of sums. Other
+    threads may run meanwhile.
+    """
+    options = {"error_model": "numpy", "nogil": True}
+    try:
+        return njit(cache=True, **options)(function)
+    except RuntimeError:  # no folder to write to
+        folder = _temporary_folder()
+        if folder is None:
+            return njit(**options)(function)
+        config.CACHE_DIR = str(folder)
+        return njit(cache=True, **options)(function)
+
+
+def _temporary_folder() -> Path | None:
+    """A folder for temporary files that belongs to this user alone; None if there cannot be one."""
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    folder = Path(tempfile.gettempdir()) / f"clusterwise-{user}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        about = folder.lstat()
+    except OSError:
+        return None
+    ours = folder.is_dir() and not folder.is_symlink() and about.st_uid == user and not about.st_mode & 0o077
+    return folder if (ours or os.name == "nt") and os.access(folder, os.W_OK) else None
