@@ -46,21 +46,17 @@ def test_the_density_of_projected_features_is_one_on_their_plane(
     assert density.mean() == pytest.approx(1, abs=0.02 + 5 * density.std() / np.sqrt(len(density)))
 
 
-def test_score_is_the_mean(make_each: Make, heaps: np.ndarray) -> None:
-    estimator = make_each.fitted()
-    assert estimator.score(heaps) == estimator.score_samples(heaps).mean()
-    assert estimator.score(heaps, y=np.zeros(140)) == estimator.score(heaps)
-
-
-def test_the_density_is_nearly_that_of_the_gaussians(make_each: Make, heaps: np.ndarray) -> None:
+def test_the_density_is_nearly_that_of_the_gaussians_and_the_score_its_mean(
+    make_each: Make, heaps: np.ndarray
+) -> None:
     """A Student t with the clusters' means and covariances."""
     estimator = make_each.fitted()
-    by_hand = np.zeros(140)
-    for mean, covariance, share in zip(
-        estimator.means_, estimator.covariances_, estimator.proportions_, strict=True
-    ):
+    scores, by_hand = estimator.score_samples(heaps), np.zeros(140)
+    described = (estimator.means_, estimator.covariances_, estimator.proportions_)
+    for mean, covariance, share in zip(*described, strict=True):
         by_hand += share * multivariate_normal(mean, covariance).pdf(heaps)
-    assert np.median(np.abs(estimator.score_samples(heaps) - np.log(by_hand))) < 0.3
+    assert np.median(np.abs(scores - np.log(by_hand))) < 0.3
+    assert estimator.score(heaps) == estimator.score(heaps, y=np.zeros(140)) == scores.mean()
 
 
 def test_samples_have_the_moments_of_the_clusters(make_each: Make, heaps: np.ndarray) -> None:

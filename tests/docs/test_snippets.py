@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import pkgutil
 import re
 import shutil
 import textwrap
@@ -118,6 +119,14 @@ def test_code_of_the_documentation(page: str, names: dict[str, Any]) -> None:
     for code in WITH_CODE[page]:
         run_block(code, names)
         pyplot.close("all")
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "docs" / "modules.md", ROOT / "docs" / "api.md", ROOT / "docs" / "architecture.md"]
+)
+def test_modules_that_are_named_exist(page: Path) -> None:
+    for name in sorted(set(re.findall(r"\bclusterwise(?:\.\w+)+", page.read_text()))):
+        pkgutil.resolve_name(name)
 
 
 def test_all_pages_are_found() -> None:
