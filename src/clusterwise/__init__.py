@@ -12,50 +12,31 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from clusterwise import datasets, metrics, plotting, pretrained, report
-    from clusterwise.clusterer.estimator import Clusterer
-    from clusterwise.deepdpm.estimator import DeepDPM
-    from clusterwise.deepdpm.feature_learning import ImageVariants
-    from clusterwise.dp.estimator import DPMixture
-    from clusterwise.gaussian.estimator import GaussianSearch
-    from clusterwise.papers.act_st import ACTST
-    from clusterwise.papers.amcp_estimator import AMCP
-    from clusterwise.papers.chigac.chigac import CHiGac
-    from clusterwise.papers.dac.dac import DAC
-    from clusterwise.papers.ncp import NCP
-    from clusterwise.partition import Partition, PartitionPosterior
-    from clusterwise.pretrained import list_weights
-    from clusterwise.tables import TablePreparation
-    from clusterwise.training import read_recipe, train, train_from_labels
+if TYPE_CHECKING:  # what editors and mypy know of the names that are loaded on first use
+    from clusterwise import datasets as datasets
+    from clusterwise import metrics as metrics
+    from clusterwise import plotting as plotting
+    from clusterwise import pretrained as pretrained
+    from clusterwise import report as report
+    from clusterwise.clusterer.estimator import Clusterer as Clusterer
+    from clusterwise.deepdpm.estimator import DeepDPM as DeepDPM
+    from clusterwise.deepdpm.feature_learning import ImageVariants as ImageVariants
+    from clusterwise.dp.estimator import DPMixture as DPMixture
+    from clusterwise.gaussian.estimator import GaussianSearch as GaussianSearch
+    from clusterwise.papers.act_st import ACTST as ACTST
+    from clusterwise.papers.amcp_estimator import AMCP as AMCP
+    from clusterwise.papers.chigac.chigac import CHiGac as CHiGac
+    from clusterwise.papers.dac.dac import DAC as DAC
+    from clusterwise.papers.ncp import NCP as NCP
+    from clusterwise.partition import Partition as Partition
+    from clusterwise.partition import PartitionPosterior as PartitionPosterior
+    from clusterwise.pretrained import list_weights as list_weights
+    from clusterwise.tables import TablePreparation as TablePreparation
+    from clusterwise.training import read_recipe as read_recipe
+    from clusterwise.training import train as train
+    from clusterwise.training import train_from_labels as train_from_labels
 
 __version__ = "0.1.0"  # the only place; pyproject.toml reads it from here
-
-__all__ = [
-    "ACTST",
-    "AMCP",
-    "DAC",
-    "NCP",
-    "CHiGac",
-    "Clusterer",
-    "DPMixture",
-    "DeepDPM",
-    "GaussianSearch",
-    "ImageVariants",
-    "Partition",
-    "PartitionPosterior",
-    "TablePreparation",
-    "__version__",
-    "datasets",
-    "list_weights",
-    "metrics",
-    "plotting",
-    "pretrained",
-    "read_recipe",
-    "report",
-    "train",
-    "train_from_labels",
-]
 
 # The one list of estimators: the class and the module that holds it. The package and the command line
 # read it; those that need no network must do without torch, which takes seconds to import.
@@ -83,6 +64,8 @@ _MODULE_OF = {
     "train_from_labels": "clusterwise.training",
 }
 _SUBMODULES = {"datasets", "metrics", "plotting", "pretrained", "report"}
+
+__all__ = ["__version__", *_MODULE_OF, *_SUBMODULES]
 
 
 def __getattr__(name: str) -> Any:
