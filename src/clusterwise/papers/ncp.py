@@ -23,13 +23,12 @@ W h(x) with W the first matrix of g, and a cluster as its *term* V g(H_k), with 
 matrix that read G. The last matrix of g and V act as one matrix. This changes rounding only, and makes a
 choice cost two small layers of g and of f.
 
-Readings of ours. (1) The prefix of a random order is a random subset, and the choice does not depend on the
-order within it, so training draws a fresh subset for every position that it looks at: an unbiased estimate
-of the same objective, with less correlated terms than all positions of one order. (2) The first point of an
-order has no choice and is not trained on. (3) x_n itself belongs neither to U nor to the clusters when its
-choice is weighed. (4) The coordinates enter with sines and cosines (``n_wavelengths``), as in the other
-networks here; ``n_wavelengths = 0`` is the plain multilayer perceptron. (5) The paper's answer is the most
-probable of the partitions; ours agrees most with the others, by their probabilities to the power 1/T.
+Readings of ours. (1) The prefix of a random order is a random subset, so training draws a fresh subset for
+every position that it looks at: an unbiased estimate with less correlated terms than all positions of one
+order. (2) The first point of an order has no choice and is not trained on. (3) x_n itself belongs neither to U
+nor to the clusters when its choice is weighed. (4) Coordinates enter with sines and cosines; with
+``n_wavelengths = 0`` as they are. (5) The paper's answer is the most probable of the partitions; ours agrees
+most with the others, by their probabilities to the power 1/T.
 """
 
 from __future__ import annotations
@@ -97,14 +96,9 @@ class Layers(nn.Sequential):
         super().__init__(first, *itertools.chain.from_iterable(maps))
 
     @property
-    def first(self) -> nn.Linear:
-        """The first layer, of networks that start with a linear one."""
-        return cast("nn.Linear", self[0])
-
-    @property
-    def last(self) -> nn.Linear:
-        """The last layer."""
-        return cast("nn.Linear", self[len(self) - 1])
+    def ends(self) -> tuple[nn.Linear, nn.Linear]:
+        """The first layer, where it is a linear one, and the last."""
+        return cast("tuple[nn.Linear, nn.Linear]", (self[0], self[len(self) - 1]))
 
     def between(self, values: Tensor) -> Tensor:
         """The values after all layers but the first and the last."""
@@ -114,7 +108,7 @@ class Layers(nn.Sequential):
 
     def then(self, points: Tensor, matrix: Tensor) -> Tensor:
         """``matrix`` times the output, with the matrix and the last layer as one map."""
-        last = self.last
+        _, last = self.ends
         return functional.linear(self.between(self[0](points)), matrix @ last.weight, matrix @ last.bias)
 
 
@@ -140,13 +134,13 @@ class NCPNetwork(AmortizedModel):
 
     def encode(self, points: Tensor) -> PointTerms:
         """Points (B, N, d) in the units in which they are summed."""
-        reads_u = self.f.first.weight[:, self.config.g_size :]
-        return PointTerms(self.h.then(points, self.g.first.weight), self.u.then(points, reads_u))
+        reads_u = self.f.ends[0].weight[:, self.config.g_size :]
+        return PointTerms(self.h.then(points, self.g.ends[0].weight), self.u.then(points, reads_u))
 
     def term_map(self) -> tuple[Tensor, Tensor]:
         """The last layer of g and the part of f's first that reads G, as one linear map: weight and bias."""
-        reads_g = self.f.first.weight[:, : self.config.g_size]
-        return reads_g @ self.g.last.weight, reads_g @ self.g.last.bias
+        reads_g = self.f.ends[0].weight[:, : self.config.g_size]
+        return reads_g @ self.g.ends[1].weight, reads_g @ self.g.ends[1].bias
 
     def cluster_terms(self, summed: Tensor, term_map: tuple[Tensor, Tensor]) -> Tensor:
         """V g(H_k), (..., width), from ``summed`` = W H_k with the bias of g's first layer, (..., width)."""
@@ -155,7 +149,7 @@ class NCPNetwork(AmortizedModel):
     def logits(self, read: Tensor) -> Tensor:
         """f(G, U), (...), from what its first layer makes of G and U, bias included, (..., width)."""
         # Without the last bias, which would move all choices alike.
-        return functional.linear(self.f.between(read), self.f.last.weight).squeeze(-1)
+        return functional.linear(self.f.between(read), self.f.ends[1].weight).squeeze(-1)
 
     def loss(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
         n_sets, n_points = task.labels.shape
@@ -196,7 +190,7 @@ class Positions(NamedTuple):
 
 
 def draw_positions(n_sets: int, n_positions: int, n_points: int, generator: torch.Generator) -> Positions:
-    """Positions with a random order and a place from its second to its last each."""
+    """Positions, each at a place of a random order from its second to its last."""
     order = torch.rand(n_sets, n_positions, n_points, generator=generator).argsort(-1)
     place = torch.randint(1, n_points, (n_sets, n_positions, 1), generator=generator)
     before = torch.arange(n_points) < place
@@ -228,10 +222,10 @@ def choice_log_probabilities(
     exists, rest, own = exists.flatten(0, 1), rest.flatten(0, 1), own.flatten(0, 1)
     of, k = exists.nonzero(as_tuple=True)
     old = summed.flatten(0, 1)[of, k]
-    sums = torch.cat([own, old, old + own[of]]) + model.g.first.bias
+    sums = torch.cat([own, old, old + own[of]]) + model.g.ends[0].bias
     terms = model.cluster_terms(sums, model.term_map())
     alone, before, after = terms.split([len(own), len(of), len(of)])
-    everything = rest.index_add(0, of, before) + model.f.first.bias  # f reads G and U as one sum
+    everything = rest.index_add(0, of, before) + model.f.ends[0].bias  # f reads G and U as one sum
     logits = model.logits(torch.cat([everything + alone, everything[of] + after - before]))
     table = logits.new_full((len(own), n_clusters + 1), -torch.inf)
     table = table.index_put((of, k), logits[len(own) :])
@@ -292,8 +286,7 @@ class RunningSums:
     """What the choices of R orders (R, N) need: W H_k and V g(H_k) of every cluster, and what f reads.
 
     There are equally many orders of each of B data sets, the largest set first, and ``numbers`` (R, N) that
-    draw the labels. A slot holds one cluster of every order. The first slot without a cluster is the new
-    one: its sum and its term are zero, so that it needs no treatment of its own.
+    draw the labels. A slot holds one cluster of every order; the first without one is the new one.
     """
 
     def __init__(
@@ -319,7 +312,7 @@ class RunningSums:
         self.terms = torch.zeros_like(self.summed)  # V g(H_k)
         # Thousands of additions and removals: in double precision the sum over nothing is nothing.
         of_set = torch.where(mask.unsqueeze(-1), encoded.in_rest, 0.0).to(torch.float64).sum(1)
-        self.read = of_set.repeat_interleave(self.n_orders, dim=0) + model.f.first.bias  # of G and U
+        self.read = of_set.repeat_interleave(self.n_orders, dim=0) + model.f.ends[0].bias  # of G and U
 
         places = torch.arange(self.orders.shape[1], device=device)
         self.n_rows: list[int] = (self.n_orders * (sizes[:, None] > places).sum(0)).tolist()  # at each place
@@ -344,20 +337,18 @@ class RunningSums:
         k, point, row = self.n_slots, self.orders[:r, place], self.rows[:r]
         in_cluster, in_rest = self.added[self.first_point[:r] + point].tensor_split(2, dim=1)  # (r, width)
         self.read[:r] -= in_rest
-        with_point = self.summed[:k, :r] + (in_cluster + self.model.g.first.bias)
+        with_point = self.summed[:k, :r] + (in_cluster + self.model.g.ends[0].bias)
         gain = self.model.cluster_terms(with_point, self.term_map).sub_(self.terms[:k, :r])  # (k, r, width)
         logits = self.model.logits(gain + self.read[:r].to(gain.dtype))  # (k, r)
         beyond_new = torch.arange(k, device=row.device).unsqueeze(1) > self.n_clusters[:r]
         log_p = torch.log_softmax(logits.masked_fill_(beyond_new, -torch.inf), dim=0)
         slot = self._drawn(log_p, place)
-        if k > self.max_clusters:
-            # The cap is felt only where the choice is a cluster beyond it: then one of the others is chosen.
-            beyond = slot == self.max_clusters
-            if beyond.any():
-                self.cap_reached[:r] |= beyond
-                within = torch.log_softmax(log_p[: self.max_clusters], dim=0)
-                log_p = torch.where(beyond, functional.pad(within, (0, 0, 0, 1)), log_p)
-                slot = torch.where(beyond, self._drawn(within, place), slot)
+        beyond = slot == self.max_clusters
+        if beyond.any():  # where the choice is a cluster beyond the cap one of the others is chosen
+            self.cap_reached[:r] |= beyond
+            within = torch.log_softmax(log_p[: self.max_clusters], dim=0)
+            log_p = torch.where(beyond, functional.pad(within, (0, 0, 0, 1)), log_p)
+            slot = torch.where(beyond, self._drawn(within, place), slot)
         chosen, gain = log_p[slot, row], gain[slot, row]
         self.summed[slot, row] += in_cluster
         self.terms[slot, row] += gain
@@ -382,7 +373,7 @@ class RunningSums:
 
 
 def inference_of_draws(draws: PartitionDraws, mask: Tensor, winner: str = "agreeing") -> Inference:
-    """The partition of S that wins, as the answer; all of them are its draws."""
+    """The partition of S that wins as the answer, with all of them as its draws."""
     best = int(draws.log_probability.argmax())
     if winner == "agreeing":
         weights = torch.softmax(draws.log_probability / TEMPERATURE, dim=0)
@@ -419,13 +410,12 @@ class NCP(AmortizedClusterer):
     one. Multiplied along a random order of the rows they are the probability of a partition: labels drawn
     from them are draws from a posterior over partitions, and of many orders the partition that agrees most
     with the others is the network's answer. As a row costs a step, the network sees a sample of the rows.
-    ``refine`` says what happens to this partition.
 
     Parameters
     ----------
     n_orders : int
-        Random orders of the rows (S in the paper); they run as one batch, and one of them wins. Also the
-        number of draws behind ``k_posterior_``.
+        Random orders of the rows (S in the paper), which run as one batch; also the number of draws behind
+        ``k_posterior_``.
     weights, refine, projection, scaling, max_clusters, max_network_points, random_state, verbose, device
         As for :class:`AMCP`; ``weights=None`` stands for "ncp-2d". ``refine=None`` and a large
         ``max_network_points`` leave the network alone, as in the paper.
@@ -437,13 +427,10 @@ class NCP(AmortizedClusterer):
         partitions lead to. With ``refine=None`` they are shares of these draws, as the network gives them.
     partition_log_probability_ : float
         Log probability of ``network_labels_``, given the data and the order in which it was found.
-    network_labels_ : ndarray of shape (n,)
-        The partition that wins, before refining; -1 for rows that the network was not shown.
     steps_ : tuple of ClusteringStep
-        The clusters of that partition in the order in which they appeared, with the probabilities of their
-        members.
+        The network's clusters in the order in which they appeared, with the probabilities of their members.
     labels_, n_clusters_, membership_, probabilities_, outlier_scores_, means_, covariances_, proportions_, \
-weights_name_, cap_reached_, n_network_points_
+network_labels_, weights_name_, cap_reached_, n_network_points_
         As for :class:`AMCP`.
 
     Examples

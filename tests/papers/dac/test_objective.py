@@ -109,6 +109,21 @@ def test_loss_is_stable_for_sure_networks() -> None:
     assert float(wrong) == 1e4
 
 
+def test_the_minimum_loss_takes_any_cluster_and_the_anchored_one_that_of_its_anchor() -> None:
+    labels = torch.tensor([[0, 0, 0, 1, 1, 1, 2, 2]])
+    finds_the_second = torch.where(labels == 1, 5.0, -5.0)
+    everyone = torch.ones_like(labels, dtype=torch.bool)
+    anchored = [
+        float(filtering_loss(finds_the_second, None, labels, everyone, torch.tensor([anchor])))
+        for anchor in (0, 4, 7)
+    ]
+    minimum = float(filtering_loss(finds_the_second, None, labels, everyone, None))
+    assert minimum == anchored[1] < 0.01 < 1 < min(anchored[0], anchored[2])
+    # A density that fits another cluster speaks for that one, the more the better it fits.
+    density = torch.where(labels == 0, 20.0, 0.0)
+    assert float(filtering_loss(finds_the_second, density, labels, everyone, None)) < minimum - 10
+
+
 # -- removed clusters --------------------------------------------------------------------------------
 
 
