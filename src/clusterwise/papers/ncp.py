@@ -25,8 +25,8 @@ choice cost two small layers of g and of f.
 
 Readings of ours. (1) The prefix of a random order is a random subset, so training draws a fresh subset for
 every position that it looks at: an unbiased estimate with less correlated terms than all positions of one
-order. (2) The first point of an order has no choice and is not trained on. (3) x_n itself belongs neither to U
-nor to the clusters when its choice is weighed. (4) Coordinates enter with sines and cosines; with
+order. (2) The first point of an order has no choice and is not trained on. (3) x_n itself belongs neither to
+U nor to the clusters when its choice is weighed. (4) Coordinates enter with sines and cosines; with
 ``n_wavelengths = 0`` as they are. (5) The paper's answer is the most probable of the partitions; ours agrees
 most with the others, by their probabilities to the power 1/T.
 """

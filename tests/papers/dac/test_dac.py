@@ -14,7 +14,12 @@ from torch import Tensor
 from clusterwise import DAC
 from clusterwise.exceptions import RecipeError
 from clusterwise.papers.dac.dac import DACConfig, DACNetwork, Filtered
-from clusterwise.papers.dac.objective import filtering_loss, flow_loss, remove_random_clusters
+from clusterwise.papers.dac.objective import (
+    filtering_loss,
+    flow_loss,
+    remaining_points,
+    remove_random_clusters,
+)
 from clusterwise.papers.model import TrainingTask
 from clusterwise.papers.registry import make_model
 from clusterwise.pretrained import get_weights
@@ -57,19 +62,26 @@ def test_minimum_loss_of_a_step() -> None:
     torch.testing.assert_close(model.loss(task, torch.Generator().manual_seed(3)), expected)
 
 
+def passes_of_step(model: DACNetwork, task: TrainingTask, generator: torch.Generator) -> Tensor:
+    """The mean loss of the passes of a step, one anchor at a time."""
+    losses = []
+    mask = remove_random_clusters(task.labels, task.n_clusters, generator)
+    for points, labels, left in remaining_points(task.points, task.labels, mask):
+        anchors: list[Tensor | None] = [None]
+        if model.anchor is not None:
+            n_anchors = model.config.n_anchors
+            drawn = torch.multinomial(left.float(), n_anchors, replacement=True, generator=generator)
+            assert left.gather(1, drawn).all()
+            anchors = list(drawn.T)
+        losses += [loss_of(model.filter(points, left, one), points, labels, left, one) for one in anchors]
+    return torch.cat(losses).mean()
+
+
 def test_anchors_of_a_step_share_an_encoding() -> None:
     """Several anchors in one step give the mean of the losses of each anchor alone."""
     model, task = network(filtering="anchored", n_anchors=3), small_task()
-    generator = torch.Generator().manual_seed(3)
-    mask = remove_random_clusters(task.labels, task.n_clusters, generator)
-    anchors = torch.multinomial(mask.float(), 3, replacement=True, generator=generator)
-    assert mask.gather(1, anchors).all()
-    alone = [
-        loss_of(model.filter(task.points, mask, anchors[:, a]), task.points, task.labels, mask, anchors[:, a])
-        for a in range(3)
-    ]
-    result = model.loss(task, torch.Generator().manual_seed(3))
-    torch.testing.assert_close(result, torch.stack(alone).mean())
+    expected = passes_of_step(model, task, torch.Generator().manual_seed(3))
+    torch.testing.assert_close(model.loss(task, torch.Generator().manual_seed(3)), expected)
 
 
 @FILTERINGS
@@ -77,13 +89,7 @@ def test_loss_with_a_flow_is_that_of_passes_and_that_of_true_clusters(filtering:
     options = {"filtering": filtering, "density": "flow", "n_context": 6, "flow_width": 8, "n_flow_blocks": 2}
     model, task = network(**options), small_task()
     generator = torch.Generator().manual_seed(3)
-    mask = remove_random_clusters(task.labels, task.n_clusters, generator)
-    anchors = None
-    if filtering == "anchored":
-        anchors = torch.multinomial(mask.float(), 1, replacement=True, generator=generator).squeeze(1)
-    filtered = model.filter(task.points, mask, anchors)
-    assert filtered.means is None
-    passes = filtering_loss(filtered.logits, None, task.labels, mask, anchors).mean()
+    passes = passes_of_step(model, task, generator)
     assert model.cluster_flow is not None
     of_clusters = flow_loss(model.cluster_flow, task.points, task.labels, generator)
     torch.testing.assert_close(model.loss(task, torch.Generator().manual_seed(3)), passes + of_clusters)

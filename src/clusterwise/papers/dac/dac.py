@@ -201,27 +201,20 @@ class DACNetwork(AmortizedModel):
     def _loss_of_filtering(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
         """Eqs 5, 7 and 9, a scalar."""
         mask = remove_random_clusters(task.labels, task.n_clusters, generator)
-        anchors = None
+        parts = remaining_points(task.points, task.labels, mask)
+        return torch.cat([self._losses_of_sets(part, generator) for part in parts]).mean()
+
+    def _losses_of_sets(self, sets: Remaining, generator: torch.Generator) -> Tensor:
+        """Losses of one pass over S sets, (S,), or over each set with each of its A anchors, (S A,)."""
+        points, labels, mask = sets
+        h_x, anchors = self.encode(points, mask), None
         if self.anchor is not None:
             n_anchors = self.config.n_anchors
-            anchors = torch.multinomial(
-                mask.to(torch.float32), n_anchors, replacement=True, generator=generator
-            )
-        parts = [
-            self._loss_of_sets(part, None if anchors is None else part.place_of(anchors)).sum()
-            for part in remaining_points(task.points, task.labels, mask)
-        ]
-        return torch.stack(parts).sum() / (len(mask) * (1 if anchors is None else anchors.shape[1]))
-
-    def _loss_of_sets(self, sets: Remaining, anchors: Tensor | None) -> Tensor:
-        """Losses of one pass over S sets, (S,), or over each set with each of its anchors (S, A)."""
-        points, labels, mask = sets.points, sets.labels, sets.mask
-        h_x = self.encode(points, mask)
-        if anchors is not None:
+            drawn = torch.multinomial(mask.float(), n_anchors, replacement=True, generator=generator)
+            anchors = drawn.flatten()
             points, labels, mask, h_x = (
-                tensor.repeat_interleave(anchors.shape[1], dim=0) for tensor in (points, labels, mask, h_x)
+                tensor.repeat_interleave(n_anchors, dim=0) for tensor in (points, labels, mask, h_x)
             )
-            anchors = anchors.flatten()
         filtered = self.decode(h_x, mask, anchors)
         density = self.log_density(points, filtered)
         if density is not None:

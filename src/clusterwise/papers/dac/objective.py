@@ -33,8 +33,8 @@ __all__ = [
 ]
 
 # Data sets of a training step are run in this many parts, sorted by how many points are left, and these
-# numbers are rounded up to this many different ones.
-SIZES_AT_ONCE, ROUNDED_TO = 2, 8
+# numbers are rounded up to this many different ones: kernels are built for each shape.
+N_PARTS, N_WIDTHS = 2, 8
 # Clusters that a flow learns from in a step, members of each, and the least share of them that it is made
 # from: it learns to describe the others.
 FLOW_CLUSTERS, FLOW_MEMBERS, MIN_SHARE_SHOWN = 24, 128, 0.3
@@ -112,38 +112,22 @@ def remove_random_clusters(labels: Tensor, n_clusters: Tensor, generator: torch.
 class Remaining(NamedTuple):
     """What is left of S of the data sets of a step, packed to the size of the largest."""
 
-    sets: Tensor  # (S,) which they are
     points: Tensor  # (S, n, d)
     labels: Tensor  # (S, n)
     mask: Tensor  # (S, n), no point where a smaller set has ended
-    places: Tensor  # (S, N) of the points among those that are left
-
-    def place_of(self, anchors: Tensor) -> Tensor:
-        """Indices (S, A) of the anchors, (B, A) indices before packing."""
-        return self.places.gather(1, anchors[self.sets])
 
 
 def remaining_points(points: Tensor, labels: Tensor, mask: Tensor) -> list[Remaining]:
-    """Sort B data sets by what is left of them, a few at a time, so that removed points cost next to nothing.
+    """What is left of B data sets, those of similar size together, so that removed points cost little.
 
     To mask a point is the same as to delete it, so that the loss does not change.
     """
-    n_left, n_points = mask.sum(1), mask.shape[1]
-    by_size = n_left.argsort(stable=True)
-    places = mask.cumsum(1) - 1
+    n_left = mask.sum(1)
+    grain = -(-mask.shape[1] // N_WIDTHS)
     packed = []
-    for sets in by_size.tensor_split(min(SIZES_AT_ONCE, len(by_size))):
-        # Rounded up: few different shapes, because kernels are built for each.
-        grain = -(-n_points // ROUNDED_TO)
-        width = min(n_points, -(-int(n_left[sets[-1]]) // grain) * grain)
+    for sets in n_left.argsort(stable=True).tensor_split(min(N_PARTS, len(mask))):
+        width = min(mask.shape[1], -(-int(n_left[sets[-1]]) // grain) * grain)
         index = (~mask[sets]).to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
-        packed.append(
-            Remaining(
-                sets,
-                points[sets].gather(1, index.unsqueeze(-1).expand(-1, -1, points.shape[-1])),
-                labels[sets].gather(1, index),
-                mask[sets].gather(1, index),
-                places[sets],
-            )
-        )
+        rows = sets.unsqueeze(1), index
+        packed.append(Remaining(points[rows], labels[rows], mask[rows]))
     return packed
