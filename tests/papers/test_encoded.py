@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,9 +13,9 @@ from torch import Tensor
 
 from clusterwise.affine import fit_feature_map
 from clusterwise.exceptions import RecipeError
-from clusterwise.fitting.propose import Proposal
+from clusterwise.fitting.protocol import Clustering, assign_rows
+from clusterwise.gaussian.sorted_rows import sort_rows
 from clusterwise.papers.encoded import (
-    ContextsPipeline,
     EncodedModel,
     RowsTask,
     neighbourhoods,
@@ -22,6 +23,7 @@ from clusterwise.papers.encoded import (
     united,
 )
 from clusterwise.papers.model import TrainingTask
+from clusterwise.papers.network_method import NetworkMethod, NetworkProposer, Proposal
 from clusterwise.papers.registry import make_model
 from clusterwise.partition import canonical_labels
 
@@ -130,19 +132,15 @@ def groups(k: int, each: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return rng.normal(size=(k, 6))[y] * 3 + 0.05 * rng.normal(size=(len(y), 6)), y
 
 
-class Rounder:
+class Rounder(NetworkProposer):
     """A proposer that needs several rows of a cluster to tell it: single ones are all alike to it."""
 
-    def __init__(self) -> None:
-        self.sizes: list[int] = []
-
-    def propose(self, sets: Sequence[np.ndarray], seeds: Sequence[int], n_draws: int) -> list[Proposal]:
+    def propose(self, sets: Sequence[np.ndarray], seed: int, n_draws: int) -> list[Proposal]:
         found = []
         for points in sets:
-            self.sizes.append(len(points))
+            assert len(points) <= 100
             near = np.square(points[:, None] - points).sum(-1) < 0.5
-            labels = canonical_labels(near.argmax(axis=1))
-            found.append(Proposal((labels,), np.ones(1)))
+            found.append(Proposal((canonical_labels(near.argmax(axis=1)),), np.ones(1)))
         return found
 
 
@@ -166,37 +164,31 @@ def test_clusters_cut_in_two_are_united_and_others_are_not() -> None:
     assert len(np.unique(united(X, cut, parts, "spherical", max_clusters=5))) <= 5
 
 
-def pipeline(proposer: Rounder, max_shown: int, **options: int) -> ContextsPipeline:
-    return ContextsPipeline(
-        lambda points: fit_feature_map(points, 6),
-        proposer,
-        how=None,
+def clustered(X: np.ndarray, max_clusters: int = 100) -> tuple[Clustering, np.ndarray]:
+    """What a method finds whose network sees a hundred rows at a time, and the labels of all rows."""
+    proposer = Rounder(make("amcp").network, max_clusters)
+    method = NetworkMethod(
+        proposer, partial(fit_feature_map, n_features=6), None, 100, "none", 1e3, encoded=True,
         covariance_type="spherical",
-        max_shown=max_shown,
-        most_at_once=max_shown,
-        **options,  # type: ignore[arg-type]
-    )
+    )  # fmt: skip
+    rows = sort_rows(X, method.fit_space)
+    (found,) = method.cluster([rows], 0, lambda *steps: None)
+    rows, found, membership = assign_rows(rows, found)
+    return found, rows.in_input_order(membership.argmax(axis=1))
 
 
 def test_few_clusters_are_told_by_a_sample() -> None:
     X, y = groups(4, 100)
-    proposer = Rounder()
-    stages = pipeline(proposer, 100)
-    prepared = stages.prepare(X, 0)
-    (proposal,) = stages.propose([prepared], 0)
-    assert len(prepared.shown) == 100
-    assert adjusted_rand_score(y, stages.describe(prepared, proposal, None).labels) == 1.0
+    found, labels = clustered(X)
+    assert len(found.details.rows) == 100
+    assert adjusted_rand_score(y, labels) == 1.0
 
 
 def test_many_clusters_take_all_rows_in_neighbourhoods() -> None:
     X, y = groups(60, 10)
-    proposer = Rounder()
-    stages = pipeline(proposer, 100)
-    prepared = stages.prepare(X, 0)
-    (proposal,) = stages.propose([prepared], 0)
-    assert len(prepared.shown) == 600
-    assert max(proposer.sizes) <= 100
-    assert adjusted_rand_score(y, stages.describe(prepared, proposal, None).labels) > 0.95
-    (capped,) = pipeline(proposer, 100, max_clusters=20).propose([prepared], 0)
+    found, labels = clustered(X)
+    assert len(found.details.rows) == 600
+    assert adjusted_rand_score(y, labels) > 0.95
+    capped, labels = clustered(X, 20)
     assert capped.cap_reached
-    assert capped.candidates[0].max() + 1 <= 20
+    assert labels.max() + 1 <= 20

@@ -395,7 +395,7 @@ def test_rows_that_were_shown_keep_their_drawn_labels(weights: Path, three: np.n
     assert samples.k_posterior == pytest.approx(estimator.k_posterior_)
 
 
-def test_em_steps_look_at_rows_beyond_the_network(weights: Path, three: np.ndarray) -> None:
+def test_a_search_looks_at_rows_beyond_the_network(weights: Path, three: np.ndarray) -> None:
     """Summaries of a few shown rows would be off by a standard error of those few."""
     X = np.tile(three, (20, 1)) + np.random.default_rng(1).normal(0, 0.25, (1800, 2))
     estimator = cw.NCP(n_orders=5, weights=weights, random_state=0, max_network_points=30).fit(X)

@@ -49,8 +49,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -64,9 +63,8 @@ from clusterwise.nn.encoder import SetEncoder
 from clusterwise.papers.chigac.bound import Gaussian, Scene, Strategy
 from clusterwise.papers.chigac.generation import Loop
 from clusterwise.papers.chigac.prefixes import masked_mean, next_clusters, objectives, random_prefix
-from clusterwise.papers.estimator import AmortizedClusterer, RefineOption
+from clusterwise.papers.estimator import AmortizedClusterer
 from clusterwise.papers.model import AmortizedModel, Inference, TrainingTask
-from clusterwise.pretrained import Weights
 
 __all__ = ["CHiGac", "CHiGacConfig", "CHiGacNetwork", "Context", "Representations"]
 
@@ -304,34 +302,6 @@ proportions_, network_labels_, weights_name_, cap_reached_, n_network_points_
     """
 
     _method = "chigac"
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **AmortizedClusterer._parameter_constraints,
-    }
-
-    def __init__(
-        self,
-        *,
-        weights: str | Path | Weights | None = None,
-        refine: RefineOption | None = "auto",
-        projection: Literal["pca"] | None = None,
-        scaling: Literal["joint", "feature"] = "joint",
-        max_clusters: int = 100,
-        max_network_points: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        device: str = "cpu",
-    ) -> None:
-        super().__init__(
-            weights=weights,
-            refine=refine,
-            projection=projection,
-            scaling=scaling,
-            max_clusters=max_clusters,
-            max_network_points=max_network_points,
-            random_state=random_state,
-            verbose=verbose,
-            device=device,
-        )
 
     @property
     def pioneers_(self) -> np.ndarray:
