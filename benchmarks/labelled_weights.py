@@ -18,14 +18,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from benchmarks.data import data_directory
-from clusterwise.papers.encoded import EncodedModel, RowsTask, prototype_loss
+from clusterwise.papers.encoded import EncodedModel
 from clusterwise.pretrained import Weights, get_weights
 from clusterwise.training.from_labels import SPLICED, STEPS_OF_PILOT, EncoderKind, better_encoder, recipe_for
-from clusterwise.training.labelled import LabelledSource
-from clusterwise.training.labelled_files import LabelledTable
+from clusterwise.training.labelled import LabelledSource, MetricAlone
+from clusterwise.training.labelled_table import LabelledTable
 from clusterwise.training.loop import train_weights
 from clusterwise.training.recipe import Recipe
 
@@ -115,15 +114,6 @@ RUNS = {
         TrainingRun("clothes", "metric", 300, {"distortion": 0.3}),
     )
 }
-
-
-class MetricAlone(EncodedModel):
-    """An encoder that is trained by its metric only; the set network behind it learns nothing."""
-
-    def loss(self, task: Any, generator: torch.Generator) -> Tensor:
-        assert isinstance(task, RowsTask)
-        points = self.encoder(task.rows)[task.index]
-        return prototype_loss(points, task.labels, torch.exp(self.encoder.log_temperature))
 
 
 def trained_weights(name: str) -> Path:

@@ -1,4 +1,4 @@
-"""Training on labelled rows: images, tasks that the step decides, bad labels, weights that repeat."""
+"""Training on labelled rows: tasks that the step decides, bad labels, weights that repeat."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ from clusterwise.exceptions import (
 from clusterwise.nn.feature_encoder import EncoderConfig
 from clusterwise.pretrained.weights_file import load_weights
 from clusterwise.training import from_labels, train
+from clusterwise.training.calibration import whole_groups
 from clusterwise.training.from_labels import METHODS, recipe_for
-from clusterwise.training.images import distorted, spliced, turned
 from clusterwise.training.labelled import LabelledSource, started
-from clusterwise.training.labelled_sets import whole_groups
 from clusterwise.training.loop import train_weights
 from clusterwise.training.recipe import recipe_from_dict
 
@@ -42,42 +41,13 @@ def classes(n_classes: int = 12, each: int = 20, d: int = 4, seed: int = 0) -> t
     return 5 * rng.normal(size=(n_classes, d))[y] + rng.normal(size=(len(y), d)), y
 
 
-def test_turns_are_the_eight_of_a_square() -> None:
-    image = torch.arange(9.0)[None]
-    found = {tuple(turned(image, torch.tensor([turn]), (3, 3))[0].tolist()) for turn in range(8)}
-    assert len(found) == 8
-    assert all(sorted(one) == image[0].tolist() for one in found)
-    assert torch.equal(turned(image, torch.tensor([0]), (3, 3)), image)
-    oblong = turned(torch.arange(6.0).repeat(8, 1), torch.arange(8), (2, 3))
-    assert len({tuple(row) for row in oblong.tolist()}) == 4
-
-
-def test_no_distortion_leaves_images_alone_and_some_moves_little() -> None:
-    images = torch.zeros(5, 8, 8)
-    images[:, 3:5, 3:5] = 1.0
-    rows = images.flatten(1)
-    generator = torch.Generator().manual_seed(0)
-    torch.testing.assert_close(distorted(rows, 0.0, (8, 8), generator), rows, rtol=0, atol=1e-5)
-    moved = distorted(rows, 0.5, (8, 8), generator)
-    assert not torch.allclose(moved, rows)
-    assert torch.allclose(moved.sum(1), rows.sum(1), atol=2.0)
-
-
-def test_spliced_images_go_on_as_others_beyond_the_seam() -> None:
-    ones, twos = torch.ones(3, 6), torch.full((3, 6), 2.0)
-    found = spliced(ones, twos, torch.tensor([0, 1, -2]), (2, 3)).view(3, 2, 3)
-    assert torch.equal(found[0], torch.ones(2, 3))
-    assert torch.equal(found[1], torch.tensor([[1.0] * 3, [2.0] * 3]))
-    assert torch.equal(found[2], torch.tensor([[1.0, 1.0, 2.0]] * 2))
-
-
 def test_few_images_are_spliced_in_training_and_whole_in_validation() -> None:
     X, y = classes(n_classes=4, d=36)
     recipe = recipe_for("amcp", "auto", 36, (6, 6), 5, 3, prior={"spliced_sets": 1.0})
     source = LabelledSource(recipe, X, y)
     task = source.task(0)
     assert not (task.rows[:, None] == torch.from_numpy(X.astype(np.float32))).all(-1).any(1).all()
-    assert source.held.options.spliced_sets == 0
+    assert source.others.options.spliced_sets == 0
 
 
 def test_the_step_decides_what_is_drawn() -> None:
@@ -96,12 +66,12 @@ def test_groups_are_calibrated_on_as_they_are() -> None:
     X, y = classes(n_classes=20, each=10)
     recipe = recipe_for("amcp", "identity", 4, None, 2, 0)
     source = LabelledSource(recipe, X, y, np.array([f"from {label // 2}" for label in y]))
-    sets = whole_groups(source.held, recipe)
+    sets = whole_groups(source.others, recipe)
     assert len(sets) == 2  # a fifth of ten
     for one in sets:
-        assert len(set(source.held.groups[one.index[0]])) == 1  # type: ignore[index]
+        assert len(set(source.others.groups[one.index[0]])) == 1  # type: ignore[index]
         assert sorted(np.bincount(one.labels[0])) == [10, 10]
-    assert whole_groups(LabelledSource(recipe, X, y).held, recipe) == []
+    assert whole_groups(LabelledSource(recipe, X, y).others, recipe) == []
 
 
 @pytest.mark.parametrize(
@@ -116,7 +86,7 @@ def test_folds_leave_every_class_out(n_classes: int, held_out: str, n_out: int) 
     folds = list(source.folds())
     for fold in folds:
         unseen = set(map(tuple, fold.unseen[0].rows.tolist()))
-        known = set(map(tuple, np.concatenate([fold.source.prior.rows, fold.source.held.rows]).tolist()))
+        known = set(map(tuple, np.concatenate([fold.source.prior.rows, fold.source.others.rows]).tolist()))
         assert not unseen & known
         assert len(np.unique(fold.unseen[0].y)) == n_out
         never -= set(fold.unseen[0].y.tolist())

@@ -16,8 +16,7 @@ from clusterwise.papers.registry import JUDGES, make_model
 from clusterwise.priors import make_prior
 from clusterwise.training import read_recipe
 from clusterwise.training.labelled import LabelledSource
-from clusterwise.training.labelled_files import LABELLED
-from clusterwise.training.recipe import OptimizerOptions, Recipe, SizeOptions, recipe_from_dict
+from clusterwise.training.recipe import LABELLED, OptimizerOptions, Recipe, SizeOptions, recipe_from_dict
 from clusterwise.training.sources import draw_task
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))

@@ -14,22 +14,14 @@ import numpy as np
 import torch
 
 from clusterwise._threads import one_thread
-from clusterwise.exceptions import ClusterwiseError, FewClassesWarning, InvalidDataError
-from clusterwise.fitting.validation import require_finite
-from clusterwise.pretrained.registry import Weights
+from clusterwise.exceptions import ClusterwiseError, FewClassesWarning
+from clusterwise.pretrained import Weights
 from clusterwise.priors.labelled_rows import class_numbers
-from clusterwise.tables.columns import read_columns
-from clusterwise.training.calibration import divisibility, simplest
-from clusterwise.training.labelled import (
-    MOST_TO_COMPARE,
-    N_FOLDS,
-    STEPS_OF_FOLD,
-    LabelledSource,
-    started,
-)
-from clusterwise.training.labelled_files import LABELLED, LabelledTable
+from clusterwise.training.calibration import MAX_TO_COMPARE, divisibility, simplest
+from clusterwise.training.labelled import N_FOLDS, STEPS_OF_FOLD, LabelledSource, source_of_table, started
+from clusterwise.training.labelled_table import LabelledTable, labelled_table
 from clusterwise.training.loop import train_weights
-from clusterwise.training.recipe import Recipe, recipe_from_dict
+from clusterwise.training.recipe import LABELLED, Recipe, recipe_from_dict
 
 __all__ = ["METHODS", "EncoderKind", "recipe_for", "train_from_labels", "train_on_table"]
 
@@ -52,8 +44,8 @@ DEFAULT_STEPS = 3000
 # Rows of a step. A convolution takes much longer for a row than all that follows it.
 ROWS_PER_STEP, IMAGES_PER_STEP = 1024, 400
 SIZES = (50, 100, 200, 400)
-MOST_CLUSTERS = 40
-MOST_AT_ONCE = 10  # for ACT-ST, which makes mixtures of all numbers at once
+MAX_CLUSTERS = 40
+MAX_AT_ONCE = 10  # for ACT-ST, which makes mixtures of all numbers at once
 FEW_CLASSES = 10
 # Share of the data sets of images with spliced classes, where there are few to learn from.
 SPLICED = 0.7
@@ -61,9 +53,7 @@ SPLICED = 0.7
 STEPS_OF_PILOT = 200
 # The pace is measured over these steps, after one that sets everything up.
 STEPS_TO_MEASURE = 4
-FEWEST_STEPS = 20
-# Squares of numbers beyond this overflow in single precision.
-LARGEST = 1e15
+MIN_STEPS = 20
 
 
 def train_from_labels(
@@ -127,11 +117,8 @@ def train_from_labels(
     >>> weights.model.n_features
     5
     """
-    rows, shape, columns = _rows_of(X)
-    labels = _of_each_row(y, len(rows), "y")
-    grouping = None if groups is None else _of_each_row(groups, len(rows), "groups")
     return train_on_table(
-        LabelledTable(rows, labels, grouping, columns or (), image_shape=shape),
+        labelled_table(X, y, groups),
         method=method,
         encoder=encoder,
         minutes=minutes,
@@ -159,21 +146,20 @@ def train_on_table(
         raise ClusterwiseError(f"minutes must be above 0, got {minutes!r}.")
     if steps is not None and minutes is not None:
         raise ClusterwiseError("steps and minutes both say how long to train; give one of them.")
-    facts = {"columns": list(table.columns)} if table.columns else {}
-
+    n_features, shape = table.rows.shape[1], table.image_shape
     n_classes = len(np.unique(class_numbers(table.y)))
+    prior = {"spliced_sets": SPLICED} if shape is not None and n_classes < FEW_CLASSES else {}
 
     def plan(n_steps: int) -> Recipe:
-        n_features, shape = table.rows.shape[1], table.image_shape
-        prior = {"spliced_sets": SPLICED} if shape is not None and n_classes < FEW_CLASSES else {}
         return recipe_for(method, encoder, n_features, shape, n_steps, seed, name, prior)
 
     with one_thread():
         began = time.monotonic()
         recipe = plan(STEPS_OF_PILOT)
-        source = LabelledSource(recipe, table.rows, table.y, table.groups, facts)
-        _warn_of_few_classes(n_classes)
-        if encoder == "auto" and table.image_shape is None:
+        source = source_of_table(recipe, table)
+        if n_classes < FEW_CLASSES:
+            warnings.warn(FewClassesWarning(n_classes=n_classes), stacklevel=3)
+        if encoder == "auto" and shape is None:
             encoder = better_encoder(recipe, source)
         recipe = plan(int(steps or DEFAULT_STEPS))
         if minutes is not None:
@@ -181,16 +167,11 @@ def train_on_table(
             if source.cross_fits and recipe.encoder is not None and recipe.encoder["kind"] != "identity":
                 pace *= 1 + N_FOLDS * STEPS_OF_FOLD
             left = 60 * minutes - (time.monotonic() - began)
-            recipe = plan(max(FEWEST_STEPS, int(left / pace)))
+            recipe = plan(max(MIN_STEPS, int(left / pace)))
         source = source.with_recipe(recipe)
         weights = train_weights(recipe, lambda *_: source, verbose=bool(verbose))
     assert weights is not None  # nothing ends it early
     return weights
-
-
-def _warn_of_few_classes(n_classes: int) -> None:
-    if n_classes < FEW_CLASSES:
-        warnings.warn(FewClassesWarning(n_classes=n_classes), stacklevel=4)
 
 
 def better_encoder(recipe: Recipe, source: LabelledSource) -> EncoderKind:
@@ -203,11 +184,11 @@ def better_encoder(recipe: Recipe, source: LabelledSource) -> EncoderKind:
     assert recipe.encoder is not None
     features = {"kind": "identity", "n_features": recipe.encoder["n_features"]}
     started(replace(recipe, encoder=features), source)
-    assert source.choice is not None
+    assert source.identity is not None
     if source.held_out == "rows":
         return "identity"
-    learned = divisibility(source.encoded_folds(source.small_encoder, MOST_TO_COMPARE))
-    return "mlp" if simplest(np.stack([source.choice.scores, learned])) else "identity"
+    learned = divisibility(source.encoded_folds(source.small_encoder, MAX_TO_COMPARE))
+    return "mlp" if simplest(np.stack([source.identity.scores, learned])) else "identity"
 
 
 def recipe_for(
@@ -243,7 +224,7 @@ def recipe_for(
             "seed": seed,
             "prior": {
                 "name": LABELLED,
-                "k_max": MOST_CLUSTERS if network != "act-st" else MOST_AT_ONCE,
+                "k_max": MAX_CLUSTERS if network != "act-st" else MAX_AT_ONCE,
                 "distortion": 0.5 if images else 0.0,
                 **(prior or {}),
             },
@@ -276,56 +257,6 @@ def _seconds_per_step(recipe: Recipe, source: LabelledSource) -> float:
         model.loss(source.task(step), generator).backward()
         optimizer.step()
     return (time.monotonic() - began) / STEPS_TO_MEASURE
-
-
-def _rows_of(X: Any) -> tuple[np.ndarray, tuple[int, ...] | None, tuple[str, ...] | None]:
-    """Rows (n, d) of X, the shape of its images, if they are images, and the names of its columns."""
-    shape: tuple[int, ...] | None = None
-    names: tuple[str, ...] | None = None
-    if hasattr(X, "toarray"):
-        raise InvalidDataError(
-            "X is a sparse matrix; pass X.toarray(), or fewer columns that were made of it, by a truncated "
-            "SVD for example."
-        )
-    if np.ma.is_masked(X):
-        raise InvalidDataError(f"X has {np.ma.getmaskarray(X).sum()} masked entries; fill them in.")
-    if isinstance(X, np.ndarray) and X.ndim in (3, 4) and X.dtype.kind in "biuf":
-        shape = X.shape[1:]
-        rows = X.reshape(len(X), -1)
-    elif isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf":
-        rows = X
-    else:
-        table = read_columns(X)
-        for column in table.columns:
-            if column.kind != "number":
-                raise InvalidDataError(
-                    f"Column {column.name!r} of X holds no numbers; drop it or turn it into numbers."
-                )
-        numbers = table.numbers()
-        if numbers is None:
-            raise InvalidDataError("X has no columns; it must hold at least one.")
-        rows, names = numbers, tuple(column.name for column in table.columns) if table.named else None
-    if rows.size == 0:
-        raise InvalidDataError("X is empty; it must hold labelled rows.")
-    if rows.dtype.kind == "f":
-        require_finite(rows)
-        if float(np.abs(rows).max()) > LARGEST:
-            raise InvalidDataError(
-                f"X has numbers beyond {LARGEST:g}, which networks cannot compute with; use larger units."
-            )
-    return rows, shape, names
-
-
-def _of_each_row(values: Any, n_rows: int, name: str) -> np.ndarray:
-    if np.ma.is_masked(values):
-        masked, values = np.ma.getmaskarray(values), np.ma.getdata(values).astype(object)
-        values[masked] = None
-    array = np.asarray(values)
-    if array.ndim != 1 or len(array) != n_rows:
-        raise InvalidDataError(
-            f"{name} must have one entry for each of the {n_rows} rows of X; it has shape {array.shape}."
-        )
-    return array
 
 
 def _seed(random_state: Any) -> int:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,9 +17,10 @@ from torch import Tensor, nn
 
 from clusterwise.exceptions import InvalidDataError, RecipeError
 from clusterwise.nn.feature_encoder import EncoderConfig, FeatureEncoder, Start
+from clusterwise.nn.images import distorted, spliced, turned
 from clusterwise.papers.amcp import AMCP
+from clusterwise.papers.cut import CutRule
 from clusterwise.papers.encoded import EncodedModel, RowsTask, prototype_loss, start_widths
-from clusterwise.papers.registry import make_model
 from clusterwise.priors.labelled_rows import (
     DrawnRows,
     LabelledOptions,
@@ -27,40 +29,67 @@ from clusterwise.priors.labelled_rows import (
     split_rows,
 )
 from clusterwise.training.calibration import (
+    MAX_TO_CALIBRATE,
+    MAX_TO_COMPARE,
     Encoded,
-    FittedRule,
-    divisibility,
-    fit_rule,
-    rule_facts,
-    scores_of_refining,
-    simplest,
-)
-from clusterwise.training.callbacks import Callback, Measured
-from clusterwise.training.images import distorted, spliced, turned
-from clusterwise.training.labelled_sets import (
     as_tensor,
     calibration_sets,
+    divisibility,
     encoded_sets,
+    fit_rule,
+    inferred,
+    reach_of,
+    scores_of_refining,
+    simplest,
     spread_of,
     validation_sets,
     whole_groups,
 )
+from clusterwise.training.callbacks import Callback, Measured, TrainingState
+from clusterwise.training.labelled_table import LabelledTable, read_labelled
+from clusterwise.training.loop import fresh_network, train_steps
 from clusterwise.training.recipe import Recipe
 from clusterwise.training.sources import TRAINING, rng_of_step
 
-__all__ = ["LabelledSource", "largest_encoded", "started", "train_metric"]
+__all__ = ["LabelledSource", "MetricAlone", "Started", "source_of_file", "started"]
 
-# Stream of random numbers of the split, besides those of ``tasks``.
+# Stream of random numbers of the split, besides those of ``sources``.
 SPLIT = 4
+# Entries of [prior] that say where the rows are, not how sets are drawn from them.
+NOT_OPTIONS = ("name", "file", "label_column", "group_column", "split")
+MAX_ROWS_TO_START = 20_000
+# Fewer classes than this say too little by themselves.
+FEW_HELD_OUT = 10
+# Folds of classes that are left out in turn, and how long encoders are trained without them, relative to the
+# network itself.
+N_FOLDS, STEPS_OF_FOLD = 5, 0.3
+# How many of the classes are left out: a share, but at least this number if half of them are as many, or two.
+SHARE_LEFT_OUT, MIN_UNSEEN = 0.2, 6
+# How many classes that takes, and how many data sets of each size a fold has.
+MIN_TO_CROSS_FIT, SETS_OF_FOLD = 4, 4
+# What features that stay as they are may begin with.
+SHARES = (1.0, 0.5, 0.25)
+# Logarithms of temperatures of the metric that are tried.
+LOG_TEMPERATURES = (-3.0, -1.5, 0.0, 1.5, 3.0)
+
+
+class MetricAlone(EncodedModel):
+    """An encoder that is trained by its metric only; the set network behind it learns nothing."""
+
+    def loss(self, task: Any, generator: torch.Generator) -> Tensor:
+        assert isinstance(task, RowsTask)
+        points = self.encoder(task.rows)[task.index]
+        return prototype_loss(points, task.labels, torch.exp(self.encoder.log_temperature))
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class Started:
     """How features that stay as they are begin, and the rule that goes with it."""
 
     start: Start
     scores: np.ndarray  # (F,) how well encodings of each fold can be divided
-    fitted: FittedRule
+    rule: CutRule
+    agreement: float  # of cuts by rules that were learned on other folds
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +119,7 @@ class LabelledSource:
         _require_classes(numbers)
         groups = None if groups is None else class_numbers(groups, "group")
         rng = rng_of_step(recipe.seed, SPLIT, 0)
-        train, held, self.held_out = split_rows(numbers, groups, options, rng)
+        train, held_out, self.held_out = split_rows(numbers, groups, options, rng)
 
         def prior_of(chosen: np.ndarray, options: LabelledOptions) -> LabelledRows:
             return LabelledRows(
@@ -98,9 +127,9 @@ class LabelledSource:
             )
 
         self.prior = prior_of(train, options)
-        self.held = prior_of(held, replace(options, spliced_sets=0.0))  # classes as they are
+        self.others = prior_of(held_out, replace(options, spliced_sets=0.0))  # classes as they are
         self.begun: Start | None = None  # what tables begin with
-        self.choice: Choice | None = None  # for features that stay as they are
+        self.identity: Started | None = None  # for features that stay as they are
 
     def with_recipe(self, recipe: Recipe) -> LabelledSource:
         """The same rows, split and choices for another encoder or more steps."""
@@ -108,59 +137,61 @@ class LabelledSource:
         other.recipe = recipe
         return other
 
-    def some_rows(self) -> tuple[Tensor, Tensor]:
-        """Rows (n, d) to train on, not too many, and their classes (n,) from 0 on."""
-        rng = rng_of_step(self.recipe.seed, SPLIT, 1)
-        some = rng.permutation(len(self.prior.y))[:MOST_ROWS_TO_START]
-        labels = np.unique(self.prior.y[some], return_inverse=True)[1].reshape(-1)
-        return as_tensor(self.prior.rows[some]), torch.from_numpy(labels)
+    # -- training --------------------------------------------------------------------------------------
 
     def start(self, model: nn.Module) -> None:
         """Let the encoder learn the scales of the table."""
         rows, classes = self.some_rows()
-        sets = validation_sets(self.held, self.recipe)
+        sets = validation_sets(self.others, self.recipe)
         encoder, network = _encoded(model).encoder, _encoded(model).network
         if self.begun is None:
-            self.begun = encoder.start(rows, classes, lambda encoder: self.badness(encoder, sets))
+            self.begun = encoder.start(rows, classes, lambda encoder: self.metric_loss(encoder, sets))
         start = self.begun
         if encoder.config.kind == "identity":
-            if self.choice is None:
-                self.choice = self.choose_start(encoder.config, start.per_feature)
-            start = self.choice.start
+            if self.identity is None:
+                self.identity = self.choose_start(encoder.config, start.per_feature)
+            start = self.identity.start
         encoder.begin(rows, classes, start)
         if encoder.config.kind != "convolution":
-            self.badness(encoder, sets)  # sets the temperature
+            self.metric_loss(encoder, sets)  # sets the temperature
         if encoder.config.kind == "identity" and isinstance(network, AMCP):  # others bring classes together
             task = self.task(0)
             start_widths(network, encoder(task.rows)[task.index], task.labels)
 
+    def some_rows(self) -> tuple[Tensor, Tensor]:
+        """Rows (n, d) to train on, not too many, and their classes (n,) from 0 on."""
+        rng = rng_of_step(self.recipe.seed, SPLIT, 1)
+        some = rng.permutation(len(self.prior.y))[:MAX_ROWS_TO_START]
+        labels = np.unique(self.prior.y[some], return_inverse=True)[1].reshape(-1)
+        return as_tensor(self.prior.rows[some]), torch.from_numpy(labels)
+
     @torch.no_grad()
-    def badness(self, encoder: FeatureEncoder, sets: list[DrawnRows] | None = None) -> float:
+    def metric_loss(self, encoder: FeatureEncoder, sets: list[DrawnRows]) -> float:
         """How badly rows that were held out are told apart by distances to the means of their classes.
 
         The metric loss at the temperature that suits the encoder best, which it keeps.
         """
-        found: dict[float, list[float]] = {log_t: [] for log_t in TEMPERATURES}
-        for drawn in validation_sets(self.held, self.recipe) if sets is None else sets:
-            for index, truth in zip(drawn.index, drawn.labels, strict=True):
-                points = encoder(as_tensor(self.held.rows[index]))[None]
-                for log_t, losses in found.items():
-                    loss = prototype_loss(points, torch.from_numpy(truth)[None], torch.tensor(np.exp(log_t)))
-                    losses.append(float(loss))
-        means = {log_t: float(np.mean(losses)) for log_t, losses in found.items()}
-        best = min(means, key=lambda log_t: means[log_t])
-        encoder.log_temperature.fill_(best)
-        return means[best]
+        losses = np.array(
+            [
+                [
+                    float(prototype_loss(points, torch.from_numpy(truth)[None], torch.tensor(np.exp(log_t))))
+                    for log_t in LOG_TEMPERATURES
+                ]
+                for drawn in sets
+                for index, truth in zip(drawn.index, drawn.labels, strict=True)
+                for points in [encoder(as_tensor(self.others.rows[index]))[None]]
+            ]
+        )
+        means = losses.mean(axis=0)
+        encoder.log_temperature.fill_(LOG_TEMPERATURES[int(means.argmin())])
+        return float(means.min())
 
     def task(self, step: int) -> RowsTask:
+        """Each row once, or once for each way that its image is turned or spliced."""
         sizes, rng = self.recipe.sizes, rng_of_step(self.recipe.seed, TRAINING, step)
         n_points = int(rng.choice(sizes.n_points))
         drawn = self.prior.draw_rows(rng, max(1, sizes.points_per_batch // n_points), n_points)
         generator = torch.Generator().manual_seed(int(rng.integers(2**63)))
-        return self._task(drawn, generator)
-
-    def _task(self, drawn: DrawnRows, generator: torch.Generator) -> RowsTask:
-        """Each row once, or once for each way that its image is turned."""
         shape = self.recipe.encoder.get("image_shape") if self.recipe.encoder else None
         seams = np.zeros(drawn.index.shape, dtype=np.int64)
         if shape is not None:
@@ -177,22 +208,33 @@ class LabelledSource:
                 rows = turned(rows, torch.from_numpy(kinds[:, 1]), shape)
             if self.options.distortion > 0:
                 rows = distorted(rows, self.options.distortion, shape, generator)
-        return _rows_task(rows, index.reshape(drawn.index.shape), drawn.labels)
+        labels = torch.from_numpy(drawn.labels)
+        return RowsTask(
+            rows, torch.from_numpy(index.reshape(drawn.index.shape)), labels, labels.amax(dim=1) + 1
+        )
 
     def validation(self) -> Callback:
-        sets = validation_sets(self.held, self.recipe)
+        sets = validation_sets(self.others, self.recipe)
 
         def measure(model: nn.Module) -> dict[str, float]:
-            return measured(_encoded(model), self.held.rows, sets)
+            found = [one[1:] for one in inferred(_encoded(model), self.others.rows, sets)]
+            errors = [abs(len(np.unique(truth)) - len(np.unique(labels))) for truth, labels in found]
+            return {
+                "nmi": float(np.mean([normalized_mutual_info_score(*pair) for pair in found])),
+                "ari": float(np.mean([adjusted_rand_score(*pair) for pair in found])),
+                "k_mae": float(np.mean(errors)),
+            }
 
         return Measured(self.recipe, measure)
 
+    # -- what is decided at the end --------------------------------------------------------------------
+
     def finish(self, model: nn.Module) -> dict[str, Any]:
         """What the estimators and the card should know of the training data."""
-        encoded = _encoded(model)
+        encoder = _encoded(model).encoder
         return {
-            **self.decisions(encoded),
-            "largest_coordinate": largest_encoded(encoded, self.prior.rows),
+            **self.decisions(_encoded(model)),
+            "largest_coordinate": reach_of(encoder, self.prior.rows),
             "held_out": self.held_out,
             "n_classes": len(np.unique(self.prior.y)),
             "n_rows": len(self.prior.y),
@@ -201,33 +243,31 @@ class LabelledSource:
 
     def decisions(self, model: EncodedModel) -> dict[str, Any]:
         """The rule of the cut, and which way to refine is best on classes that were held out."""
-        fitted: FittedRule | None = None
+        rule, agreement = None, 0.0
         if model.encoder.config.kind == "identity":
-            assert self.choice is not None
-            fitted = self.choice.fitted
+            assert self.identity is not None
+            rule, agreement = self.identity.rule, self.identity.agreement
         elif self.cross_fits:
-            fitted = fit_rule(self.encoded_folds(self.small_encoder))
-        if fitted is not None:
+            rule, scores = fit_rule(self.encoded_folds(self.small_encoder))
+            agreement = float(scores.mean())
+        if rule is not None:
             # Distances of the encoders of the folds were in units of their spreads.
             spread = spread_of(model.encoder, self.prior.rows)
-            rule = replace(fitted.rule, threshold=fitted.rule.threshold + math.log(spread))
+            rule = replace(rule, threshold=rule.threshold + math.log(spread))
             if self.held_out == "rows":  # no class is left to compare with what the network does
-                scores = {"cut": round(fitted.score, 4)}
-                return {"refine": "cut", "cut": rule_facts(rule), "agreement_of_refining": scores}
+                return _refining({"cut": round(agreement, 4)}, rule)
         drawn, whole = (
             [
                 Encoded(z.astype(np.float64), y, found, i % N_FOLDS)
-                for i, (z, y, found) in enumerate(inferred(model, self.held.rows, sets))
+                for i, (z, y, found) in enumerate(inferred(model, self.others.rows, sets))
             ]
-            for sets in (calibration_sets(self.held, self.recipe), whole_groups(self.held, self.recipe))
+            for sets in (calibration_sets(self.others, self.recipe), whole_groups(self.others, self.recipe))
         )
-        if fitted is None:
+        if rule is None:
             # Where data come by groups, so will new ones: whole groups count as much as sets that are drawn.
-            rule = fit_rule(drawn + whole * round(len(drawn) / max(1, len(whole)))).rule
-        few = [one for one in drawn + whole if len(one.truth) <= MOST_TO_COMPARE]
-        scores = scores_of_refining(few, rule)
-        how = max(scores, key=lambda how: scores[how])
-        return {"refine": how, "cut": rule_facts(rule), "agreement_of_refining": scores}
+            rule, _ = fit_rule(drawn + whole * round(len(drawn) / max(1, len(whole))))
+        few = [one for one in drawn + whole if len(one.truth) <= MAX_TO_COMPARE]
+        return _refining(scores_of_refining(few, rule), rule)
 
     @property
     def cross_fits(self) -> bool:
@@ -235,50 +275,47 @@ class LabelledSource:
 
         Two or three classes that happen to be far apart leave open where a cut should be.
         """
-        if self.held_out != "rows" and len(np.unique(self.held.y)) >= FEW_HELD_OUT:
+        if self.held_out != "rows" and len(np.unique(self.others.y)) >= FEW_HELD_OUT:
             return False
-        return self._n_classes >= FEWEST_TO_CROSS_FIT
+        return self._n_classes >= MIN_TO_CROSS_FIT
 
     @property
     def _n_classes(self) -> int:
-        return len(np.union1d(self.prior.y, self.held.y))
+        return len(np.union1d(self.prior.y, self.others.y))
 
     def folds(self) -> Iterator[Fold]:
         """Leave classes out in turn; each is left out once or more often.
 
         Where whole groups are held out, or there are too few classes, there is one fold: what is held out.
         """
-        if self.held_out == "groups" or self._n_classes < FEWEST_TO_CROSS_FIT:
-            yield Fold(self, [self.held])
+        if self.held_out == "groups" or self._n_classes < MIN_TO_CROSS_FIT:
+            yield Fold(self, [self.others])
             return
-        rows, y = (
-            np.concatenate([self.held.rows, self.prior.rows]),
-            np.concatenate([self.held.y, self.prior.y]),
-        )
+        rows = np.concatenate([self.others.rows, self.prior.rows])
+        y = np.concatenate([self.others.y, self.prior.y])
         of_classes = self.held_out == "classes"
         pool, labels = (rows, y) if of_classes else (self.prior.rows, self.prior.y)
         classes = rng_of_step(self.recipe.seed, SPLIT, 2).permutation(np.unique(y))
-        n_out = max(2, round(SHARE_LEFT_OUT * len(classes)), min(FEWEST_UNSEEN, len(classes) // 2))
+        n_out = max(2, round(SHARE_LEFT_OUT * len(classes)), min(MIN_UNSEEN, len(classes) // 2))
         for number in range(N_FOLDS):
             out = np.roll(classes, -round(number * len(classes) / N_FOLDS))[:n_out]
             kept, unseen = ~np.isin(labels, out), np.isin(y, out)
+            options = self.recipe.optimizer
             recipe = replace(
                 self.recipe,
                 seed=self.recipe.seed + 1 + number,
                 prior={**self.recipe.prior, "hold_out": "rows"},
-                optimizer=replace(
-                    self.recipe.optimizer, steps=max(1, round(STEPS_OF_FOLD * self.recipe.optimizer.steps))
-                ),
+                optimizer=replace(options, steps=max(1, round(STEPS_OF_FOLD * options.steps))),
             )
-            priors = [LabelledRows(rows[unseen], y[unseen], None, self.held.options)]
-            if n_out < FEWEST_UNSEEN and not of_classes:  # all classes, by rows that are not trained on
-                priors.append(LabelledRows(self.held.rows, self.held.y, None, self.held.options))
+            priors = [LabelledRows(rows[unseen], y[unseen], None, self.others.options)]
+            if n_out < MIN_UNSEEN and not of_classes:  # all classes, by rows that are not trained on
+                priors.append(LabelledRows(self.others.rows, self.others.y, None, self.others.options))
             source = LabelledSource(recipe, pool[kept], labels[kept])
             source.begun = self.begun
             yield Fold(source, priors, number)
 
     def encoded_folds(
-        self, encoder_of: Callable[[LabelledSource], FeatureEncoder], most_rows: int | None = None
+        self, encoder_of: Callable[[LabelledSource], FeatureEncoder], max_rows: int = MAX_TO_CALIBRATE
     ) -> list[Encoded]:
         """What ``encoder_of`` makes of classes that it does not know, in units of its spread."""
         found: list[Encoded] = []
@@ -286,21 +323,23 @@ class LabelledSource:
             encoder = encoder_of(fold.source)
             unit = math.sqrt(spread_of(encoder, fold.source.prior.rows))
             for prior in fold.unseen:
-                drawn = calibration_sets(prior, fold.source.recipe, SETS_OF_FOLD)
-                drawn = [one for one in drawn if most_rows is None or one.index.shape[1] <= most_rows]
+                sets = calibration_sets(prior, fold.source.recipe, SETS_OF_FOLD)
+                sets = [one for one in sets if one.index.shape[1] <= max_rows]
                 found += [
                     Encoded(z / unit, y, None, i % N_FOLDS if fold.number is None else fold.number)
-                    for i, (z, y) in enumerate(encoded_sets(encoder, prior, drawn))
+                    for i, (z, y) in enumerate(encoded_sets(encoder, prior, sets))
                 ]
         return found
 
     def small_encoder(self, source: LabelledSource) -> FeatureEncoder:
         """An encoder that is trained by its metric alone."""
         model = started(source.recipe, source)
-        train_metric(model, source, source.recipe.optimizer.steps)
-        return model.encoder
+        alone = MetricAlone(model.encoder, model.network)
+        optimizer = torch.optim.AdamW(alone.parameters())
+        train_steps(source.recipe, TrainingState(alone, copy.deepcopy(alone), optimizer), source)
+        return alone.encoder
 
-    def choose_start(self, config: EncoderConfig, per_feature: bool) -> Choice:
+    def choose_start(self, config: EncoderConfig, per_feature: bool) -> Started:
         """How far features that stay as they are should be turned, and whether they have one length.
 
         How well encodings can be divided into classes that are left out says it.
@@ -312,59 +351,57 @@ class LabelledSource:
             return encoder
 
         starts = [Start(per_feature, share, directions) for share in SHARES for directions in (False, True)]
-        scores = [
-            divisibility(self.encoded_folds(partial(begun, start), MOST_TO_COMPARE)) for start in starts
-        ]
+        scores = [divisibility(self.encoded_folds(partial(begun, start), MAX_TO_COMPARE)) for start in starts]
         best = simplest(np.stack(scores))
-        fitted = fit_rule(self.encoded_folds(partial(begun, starts[best])))
-        return Choice(starts[best], scores[best], fitted)
+        rule, agreements = fit_rule(self.encoded_folds(partial(begun, starts[best])))
+        return Started(starts[best], scores[best], rule, float(agreements.mean()))
+
+
+def _refining(scores: dict[str, float], rule: CutRule) -> dict[str, Any]:
+    """The facts of a weights file about its rule and its default way to refine."""
+    rounded = {name: round(float(value), 6) for name, value in asdict(rule).items()}
+    return {
+        "refine": max(scores, key=lambda how: scores[how]),
+        "cut": rounded,
+        "agreement_of_refining": scores,
+    }
+
+
+def source_of_file(recipe: Recipe) -> tuple[Recipe, LabelledSource]:
+    """Read the file of ``[prior] name = "labelled"``; the recipe with what the file says about the encoder.
+
+    ``file`` is a table with ``label_column`` (and ``group_column``), or an npz whose arrays have these names.
+    With ``split = "train"`` only the rows count for which the array ``split`` is 0.
+    """
+    prior = recipe.prior
+    if not isinstance(prior.get("file"), str):
+        raise RecipeError("[prior] name = 'labelled' needs file, the path of a table or an npz.")
+    table = read_labelled(prior["file"], prior.get("label_column"), prior.get("group_column"))
+    if prior.get("split") is not None:
+        with np.load(prior["file"], allow_pickle=False) as archive:
+            if "split" not in archive.files:
+                raise RecipeError(f"split in [prior] needs an array of that name in {prior['file']}.")
+            kept = archive["split"] == 0
+        groups = None if table.groups is None else table.groups[kept]
+        table = dataclasses.replace(table, rows=table.rows[kept], y=table.y[kept], groups=groups)
+    encoder = {**(recipe.encoder or {}), "n_features": table.rows.shape[1]}
+    if table.image_shape is not None:
+        encoder = {"image_shape": list(table.image_shape), **encoder}
+    recipe = replace(recipe, encoder=encoder)
+    return recipe, source_of_table(recipe, table)
+
+
+def source_of_table(recipe: Recipe, table: LabelledTable) -> LabelledSource:
+    """The rows of a table as the data of a recipe; the weights will name its columns."""
+    facts = {"columns": list(table.columns)} if table.columns else {}
+    return LabelledSource(recipe, table.rows, table.y, table.groups, facts)
 
 
 def started(recipe: Recipe, source: LabelledSource) -> EncodedModel:
     """A network before its first step."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(recipe.seed)
-        model = _encoded(make_model(recipe.method, recipe.model, recipe.encoder))
+    model = _encoded(fresh_network(recipe))
     source.start(model)
     return model
-
-
-def train_metric(model: EncodedModel, source: LabelledSource, steps: int) -> None:
-    """Train an encoder by its metric alone; the set network behind it learns nothing."""
-    if model.encoder.config.kind == "identity":
-        return  # features as they are
-    optimizer = torch.optim.AdamW(model.encoder.parameters(), lr=METRIC_RATE)
-    for step in range(steps):
-        for group in optimizer.param_groups:  # to the end in small steps, or the last few would decide
-            group["lr"] = METRIC_RATE * min(1.0, 2 * (1 - step / steps))
-        task = source.task(step)
-        points = model.encoder(task.rows)[task.index]
-        loss = prototype_loss(points, task.labels, torch.exp(model.encoder.log_temperature))
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.encoder.parameters(), 1.0)
-        optimizer.step()
-
-
-# Entries of [prior] that say where the rows are, not how sets are drawn from them.
-NOT_OPTIONS = ("name", "file", "label_column", "group_column", "split")
-MOST_ROWS_TO_START = 20_000
-METRIC_RATE = 1e-3
-# Rows of data sets on which ways to refine are compared: a search among a thousand takes long.
-MOST_TO_COMPARE = 400
-# Fewer classes than this say too little by themselves.
-FEW_HELD_OUT = 10
-# Folds of classes that are left out in turn, and how long encoders are trained without them, relative to the
-# network itself.
-N_FOLDS, STEPS_OF_FOLD = 5, 0.3
-# How many of the classes are left out: a share, but at least this number if half of them are as many, or two.
-SHARE_LEFT_OUT, FEWEST_UNSEEN = 0.2, 6
-# How many classes that takes, and how many data sets of each size a fold has.
-FEWEST_TO_CROSS_FIT, SETS_OF_FOLD = 4, 4
-# What features that stay as they are may begin with.
-SHARES = (1.0, 0.5, 0.25)
-# Logarithms of temperatures of the metric that are tried.
-TEMPERATURES = (-3.0, -1.5, 0.0, 1.5, 3.0)
 
 
 def _require_classes(y: np.ndarray) -> None:
@@ -389,45 +426,3 @@ def _encoded(model: nn.Module) -> EncodedModel:
             "the prior 'labelled' needs an [encoder]; kind = 'identity' takes features as they are."
         )
     return model
-
-
-def _rows_task(rows: Tensor, index: np.ndarray, labels: np.ndarray) -> RowsTask:
-    return RowsTask(
-        rows,
-        torch.from_numpy(index),
-        torch.from_numpy(labels),
-        torch.from_numpy(labels.max(axis=1) + 1),
-    )
-
-
-@torch.no_grad()
-def inferred(
-    model: EncodedModel, rows: np.ndarray, sets: list[DrawnRows]
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Encodings (N, e), true labels (N,) and those that the network finds (N,), of each data set."""
-    for drawn in sets:
-        keys, index = np.unique(drawn.index, return_inverse=True)
-        encoded = model.encoder(as_tensor(rows[keys]))
-        points = encoded[torch.from_numpy(index.reshape(drawn.index.shape))]
-        found = model.network.infer(points, torch.ones(points.shape[:2], dtype=torch.bool), max_clusters=200)
-        for of_set, truth, inference in zip(points.numpy(), drawn.labels, found, strict=True):
-            yield of_set, truth, inference.labels.numpy()
-
-
-def measured(model: EncodedModel, rows: np.ndarray, sets: list[DrawnRows]) -> dict[str, float]:
-    """Mean NMI, ARI and error on k of the network alone."""
-    found = [(truth, labels) for _, truth, labels in inferred(model, rows, sets)]
-    errors = [abs(len(set(truth.tolist())) - len(set(labels.tolist()))) for truth, labels in found]
-    return {
-        "nmi": float(np.mean([normalized_mutual_info_score(*pair) for pair in found])),
-        "ari": float(np.mean([adjusted_rand_score(*pair) for pair in found])),
-        "k_mae": float(np.mean(errors)),
-    }
-
-
-@torch.no_grad()
-def largest_encoded(model: EncodedModel, rows: np.ndarray) -> float:
-    """How far from the origin encodings of training rows reach: the 99.9th percentile of ``max |z|``."""
-    some = rows[:: max(1, len(rows) // MOST_ROWS_TO_START)]
-    reach = model.encoder(as_tensor(some)).abs().amax(1).numpy()
-    return math.ceil(100 * float(np.quantile(reach, 0.999))) / 100

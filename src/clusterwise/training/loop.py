@@ -28,11 +28,18 @@ from clusterwise.training.callbacks import (
     save_checkpoint,
 )
 from clusterwise.training.card import card_text, versions
-from clusterwise.training.labelled_files import LABELLED, source_of_file
-from clusterwise.training.recipe import OptimizerOptions, Recipe, read_recipe
+from clusterwise.training.recipe import LABELLED, OptimizerOptions, Recipe, read_recipe
 from clusterwise.training.sources import LOSS, Source, prior_of, rng_of_step, source_of_recipe
 
-__all__ = ["check_recipe", "checkpoint_path", "learning_rate_at", "train", "train_steps", "train_weights"]
+__all__ = [
+    "check_recipe",
+    "checkpoint_path",
+    "fresh_network",
+    "learning_rate_at",
+    "train",
+    "train_steps",
+    "train_weights",
+]
 
 # Finds the data of a phase for its network; None if there was no time to make them.
 SourceOf = Callable[[Recipe, nn.Module, Callable[[], bool]], Source | None]
@@ -65,6 +72,8 @@ def train(
     directory = Path(directory)
     check_recipe(recipe, directory)
     if recipe.prior["name"] == LABELLED:
+        from clusterwise.training.labelled import source_of_file  # which trains small networks itself
+
         recipe, labelled = source_of_file(recipe)
 
         def source_of(phase: Recipe, model: nn.Module, is_over: Callable[[], bool]) -> Source | None:
@@ -94,11 +103,16 @@ def train(
 
 
 def check_recipe(recipe: Recipe, directory: Path | None = None) -> None:
-    """Raise a RecipeError if a network or a prior of the recipe cannot be built, or if phases do not fit."""
+    """Raise a RecipeError if a network or a prior of the recipe cannot be built, or if phases do not fit.
+
+    With labelled rows the network depends on their file: what is wrong shows when that has been read.
+    """
+    if recipe.prior["name"] == LABELLED:
+        return
     before = _start_of(recipe, directory)
     for phase in recipe.phases():
-        model = _network(phase)
-        if isinstance(model, AmortizedModel) and phase.prior["name"] != LABELLED:
+        model = fresh_network(phase)
+        if isinstance(model, AmortizedModel):
             prior_of(phase, model)
         if before is not None:
             _begin_with(model, before, phase)
@@ -165,7 +179,7 @@ def _begin(
     stop: Callable[[], bool],
 ) -> tuple[TrainingState, Source] | None:
     """The state before the first step of a phase, or that of a checkpoint, and the source of its data."""
-    model = _network(phase)
+    model = fresh_network(phase)
     if before is not None and saved is None:
         _begin_with(model, before, phase)
     source = source_of(phase, model, stop)
@@ -181,7 +195,7 @@ def _begin(
     return state, source
 
 
-def _network(recipe: Recipe) -> TrainedModel:
+def fresh_network(recipe: Recipe) -> TrainedModel:
     """The network of a recipe, freshly drawn; the user's random numbers stay as they are."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
@@ -231,7 +245,9 @@ def learning_rate_at(step: int, options: OptimizerOptions) -> float:
     return options.learning_rate * warm_up * 0.5 * (1 + math.cos(math.pi * step / options.steps))
 
 
-def train_steps(recipe: Recipe, state: TrainingState, source: Source, callbacks: Sequence[Callback]) -> None:
+def train_steps(
+    recipe: Recipe, state: TrainingState, source: Source, callbacks: Sequence[Callback] = ()
+) -> None:
     """Run the steps that are left, calling every callback after each."""
     options = recipe.optimizer
     parameters, averaged = tuple(state.model.parameters()), tuple(state.averaged.parameters())

@@ -26,6 +26,7 @@ from clusterwise.exceptions import RecipeError
 from clusterwise.priors.prior import check_options
 
 __all__ = [
+    "LABELLED",
     "OptimizerOptions",
     "Recipe",
     "SizeOptions",
@@ -35,6 +36,9 @@ __all__ = [
     "recipe_from_dict",
 ]
 
+
+# The name of the prior that is labelled rows in a file.
+LABELLED = "labelled"
 
 Options = TypeVar("Options")
 

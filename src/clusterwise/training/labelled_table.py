@@ -1,8 +1,8 @@
-"""Labelled rows in a file: a table with a column of labels, or the arrays of an npz."""
+"""Labelled rows: arrays or data frames with their labels, a table with a column of labels, or an npz."""
 
 from __future__ import annotations
 
-import dataclasses
+import math
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,16 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from clusterwise.exceptions import InvalidDataError, RecipeError
+from clusterwise.exceptions import InvalidDataError
+from clusterwise.fitting.validation import require_finite
 from clusterwise.tables.columns import read_columns, select_columns, set_aside_notes
 from clusterwise.tables.readers import read_table
-from clusterwise.training.labelled import LabelledSource
-from clusterwise.training.recipe import Recipe
 
-__all__ = ["LABELLED", "LabelledTable", "read_labelled", "source_of_file"]
+__all__ = ["LabelledTable", "labelled_table", "read_labelled"]
 
-# The name of the prior in recipes.
-LABELLED = "labelled"
+# Squares of numbers beyond this overflow in single precision.
+LARGEST = 1e15
 
 
 @dataclass(frozen=True)
@@ -33,6 +32,59 @@ class LabelledTable:
     columns: tuple[str, ...] = ()  # names of the d columns, where they have any
     notes: tuple[str, ...] = ()  # what was left out, and why
     image_shape: tuple[int, ...] | None = None  # of rows that are images
+
+
+def labelled_table(X: Any, y: Any, groups: Any = None) -> LabelledTable:
+    """Rows of an array, a data frame or images X with labels ``y`` and ``groups``, checked."""
+    if hasattr(X, "toarray"):
+        raise InvalidDataError(
+            "X is a sparse matrix; pass X.toarray(), or fewer columns that were made of it, by a truncated "
+            "SVD for example."
+        )
+    if np.ma.is_masked(X):
+        raise InvalidDataError(f"X has {np.ma.getmaskarray(X).sum()} masked entries; fill them in.")
+    shape: tuple[int, ...] | None = None
+    names: tuple[str, ...] = ()
+    if isinstance(X, np.ndarray) and X.ndim in (2, 3, 4) and X.dtype.kind in "biuf":
+        shape = X.shape[1:] if X.ndim > 2 else None
+        rows = X.reshape(len(X), math.prod(X.shape[1:]))
+    else:
+        rows, names = _columns_of(X)
+    if rows.size == 0:
+        raise InvalidDataError("X is empty; it must hold labelled rows.")
+    if rows.dtype.kind == "f":
+        require_finite(rows)
+        if float(np.abs(rows).max()) > LARGEST:
+            raise InvalidDataError(
+                f"X has numbers beyond {LARGEST:g}, which networks cannot compute with; use larger units."
+            )
+    grouping = None if groups is None else _of_each_row(groups, len(rows), "groups")
+    return LabelledTable(rows, _of_each_row(y, len(rows), "y"), grouping, names, image_shape=shape)
+
+
+def _columns_of(X: Any) -> tuple[np.ndarray, tuple[str, ...]]:
+    """The numbers (n, d) of a data frame or a list of rows, and the names of its columns, if there are."""
+    table = read_columns(X)
+    for column in table.columns:
+        if column.kind != "number":
+            raise InvalidDataError(
+                f"Column {column.name!r} of X holds no numbers; drop it or turn it into numbers."
+            )
+    names = tuple(column.name for column in table.columns) if table.named else ()
+    return np.column_stack([column.values for column in table.columns]), names
+
+
+def _of_each_row(values: Any, n_rows: int, name: str) -> np.ndarray:
+    """Values (n,), one of each row; what is masked is missing."""
+    if np.ma.is_masked(values):
+        masked, values = np.ma.getmaskarray(values), np.ma.getdata(values).astype(object)
+        values[masked] = None
+    array = np.asarray(values)
+    if array.ndim != 1 or len(array) != n_rows:
+        raise InvalidDataError(
+            f"{name} must have one entry for each of the {n_rows} rows of X; it has shape {array.shape}."
+        )
+    return array
 
 
 def read_labelled(
@@ -118,29 +170,3 @@ def _from_archive(path: Path, label_name: str, group_name: str | None) -> Labell
         )
     shape = rows.shape[1:] if rows.ndim > 2 else None
     return LabelledTable(rows.reshape(len(rows), -1), arrays[label_name], groups, image_shape=shape)
-
-
-def source_of_file(recipe: Recipe) -> tuple[Recipe, LabelledSource]:
-    """Read the file of ``[prior] name = "labelled"``; the recipe with what the file says about the encoder.
-
-    ``file`` is a table with ``label_column`` (and ``group_column``), or an npz whose arrays have these names.
-    With ``split = "train"`` only the rows count for which the array ``split`` is 0.
-    """
-    prior = recipe.prior
-    if not isinstance(prior.get("file"), str):
-        raise RecipeError("[prior] name = 'labelled' needs file, the path of a table or an npz.")
-    table = read_labelled(prior["file"], prior.get("label_column"), prior.get("group_column"))
-    if prior.get("split") is not None:
-        with np.load(prior["file"], allow_pickle=False) as archive:
-            if "split" not in archive.files:
-                raise RecipeError(f"split in [prior] needs an array of that name in {prior['file']}.")
-            kept = archive["split"] == 0
-        groups = None if table.groups is None else table.groups[kept]
-        table = dataclasses.replace(table, rows=table.rows[kept], y=table.y[kept], groups=groups)
-    encoder = dict(recipe.encoder or {})
-    if table.image_shape is not None:
-        encoder = {"image_shape": list(table.image_shape), **encoder}
-    encoder["n_features"] = table.rows.shape[1]
-    recipe = dataclasses.replace(recipe, encoder=encoder)
-    facts = {"columns": list(table.columns)} if table.columns else {}
-    return recipe, LabelledSource(recipe, table.rows, table.y, table.groups, facts)

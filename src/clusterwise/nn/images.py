@@ -1,4 +1,4 @@
-"""Images of a training step, turned, mirrored and slightly distorted."""
+"""Images (n, h * w * c) turned, mirrored, spliced, and slightly distorted, to train encoders on."""
 
 from __future__ import annotations
 
