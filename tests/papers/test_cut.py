@@ -42,14 +42,6 @@ def test_the_cap_divides_what_is_farthest_apart_first() -> None:
     assert beyond
 
 
-def test_a_network_that_unites_branches_speaks_against_dividing_them() -> None:
-    points, _ = blobs(k=2)
-    rule = CutRule(size_exponent=0.0, threshold=np.log(30.0), network_weight=10.0)
-    united = branches_of(points, proposed=np.zeros(len(points), dtype=np.int64))
-    assert rule.labels(united)[0].max() == 0
-    assert rule.labels(branches_of(points))[0].max() == 1
-
-
 def test_larger_data_sets_need_larger_branches() -> None:
     points, _ = blobs(k=2)
     far = np.r_[points, points + 1000.0]

@@ -2,13 +2,13 @@
 
 The merger of two branches a and b of a tree over encodings z has the statistic::
 
-    s = log |mean_a - mean_b|^2 + g log(n_a n_b / (n_a + n_b)) - h log m - w q
+    s = log |mean_a - mean_b|^2 + g log(n_a n_b / (n_a + n_b)) - h log m
 
-with m rows in all, and q the share of pairs, a row of each, that a network has in one cluster. From the root
-down, a branch is divided where s is above a threshold. With g = 1, h = w = 0 that is a threshold on what the
-merger adds to the squared deviations, the objective of DP-means (Kulis & Jordan 2012) with a penalty that was
-learned; with g = 0 the distance of the means alone counts, however large the branches are. With h > 0 larger
-data sets need larger branches: the more rows there are, the more of them lie far out together by chance.
+with m rows in all. From the root down, a branch is divided where s is above a threshold. With g = 1, h = 0
+that is a threshold on what the merger adds to the squared deviations, the objective of DP-means (Kulis &
+Jordan 2012) with a penalty that was learned; with g = 0 the distance of the means alone counts, however large
+the branches are. With h > 0 larger data sets need larger branches: the more rows there are, the more of them
+lie far out together by chance.
 
 Which threshold suits a data set best differs from one to the next. How much it did among the data sets that
 the rule was learned from says what else may be true: cuts at other thresholds, as a normal distribution has
@@ -43,7 +43,6 @@ class CutRule:
     smoothing: float = 0.0  # how far rows move towards their neighbours before the tree is built, below 1
     size_exponent: float = 1.0  # g
     rows_exponent: float = 0.0  # h
-    network_weight: float = 0.0  # w
     threshold: float = 0.0
     spread: float = 0.0  # standard deviation of the thresholds that suit single data sets
 
@@ -53,7 +52,6 @@ class CutRule:
             branches.log_distances
             + self.size_exponent * branches.log_sizes
             - self.rows_exponent * math.log(branches.tree.n_rows)
-            - self.network_weight * branches.united
             - self.threshold
         )
 
@@ -78,11 +76,10 @@ class Branches:
     tree: Tree
     log_distances: np.ndarray  # (m - 1,) of the squared distance between the means of the children
     log_sizes: np.ndarray  # (m - 1,) of n_a n_b / (n_a + n_b)
-    united: np.ndarray  # (m - 1,) share of pairs across that a network has in one cluster; 0 without one
 
 
-def branches_of(points: np.ndarray, smoothing: float = 0.0, proposed: np.ndarray | None = None) -> Branches:
-    """Build the tree of points (m, f), m >= 2; ``proposed`` (m,) are a network's labels from 0 on."""
+def branches_of(points: np.ndarray, smoothing: float = 0.0) -> Branches:
+    """Build the tree of points (m, f), m >= 2."""
     points = smoothed(np.ascontiguousarray(points, dtype=np.float64), smoothing)
     m = len(points)
     merges, heights = ward_linkage(points)
@@ -91,18 +88,9 @@ def branches_of(points: np.ndarray, smoothing: float = 0.0, proposed: np.ndarray
     n_left, n_right = tree.sizes[left].astype(float), tree.sizes[right].astype(float)
     means = sums_below(tree, points) / tree.sizes[:, None]
     squares = np.square(means[left] - means[right]).sum(axis=1)
-    united = np.zeros(m - 1) if proposed is None else _pairs_united(tree, proposed)
     tiny = np.finfo(np.float64).tiny
     log_sizes = np.log(n_left * n_right / (n_left + n_right))
-    return Branches(points, tree, np.log(np.maximum(squares, tiny)), log_sizes, united)
-
-
-def _pairs_united(tree: Tree, labels: np.ndarray) -> np.ndarray:
-    """Share of pairs across each merger, a row of each child, with the same one of labels (m,); (m - 1,)."""
-    left, right = tree.children[len(labels) :].T
-    counts = sums_below(tree, np.eye(int(labels.max()) + 1)[labels])
-    same = (counts[left] * counts[right]).sum(axis=1)
-    return np.asarray(same / (tree.sizes[left] * tree.sizes[right]))
+    return Branches(points, tree, np.log(np.maximum(squares, tiny)), log_sizes)
 
 
 def sums_below(tree: Tree, values: np.ndarray) -> np.ndarray:
@@ -171,16 +159,16 @@ def nearest_means(points: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def cuts_of(
-    points: np.ndarray, proposed: np.ndarray, rule: CutRule, max_clusters: int, n_others: int = 0
+    points: np.ndarray, rule: CutRule, max_clusters: int, n_others: int = 0
 ) -> tuple[list[np.ndarray], np.ndarray, bool]:
     """Partitions (m,) of points (m, f), the rule's first; how often each came out; whether a cap was reached.
 
     Beside the answer there are ``n_others`` cuts at the thresholds that the rule holds for likely. Those that
-    come out alike count together. ``proposed`` (m,) are the labels of the network.
+    come out alike count together.
     """
     if len(points) < 2:
         return [np.zeros(len(points), dtype=np.int64)], np.ones(1), False
-    branches = branches_of(points, rule.smoothing, proposed)
+    branches = branches_of(points, rule.smoothing)
     counts: Counter[bytes] = Counter()
     partitions: dict[bytes, np.ndarray] = {}
     for one in (rule, *rule.others(n_others)):

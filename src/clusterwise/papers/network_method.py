@@ -127,9 +127,7 @@ class NetworkMethod(Method):
             labels, capped = proposal.labels_of(0, len(rows)), proposal.cap_reached
             density = proposal.densities[0] if proposal.densities else None
             if self.refine == "cut" and self.rule is not None:
-                own, _, beyond = cuts_of(
-                    rows.features[proposal.rows], proposal.candidates[0], self.rule, self._max
-                )
+                own, _, beyond = cuts_of(rows.features[proposal.rows], self.rule, self._max)
                 labels[proposal.rows], capped, density = own[0], capped or beyond, None
             if density is None:
                 density = self._clusters(rows, proposal, labels[proposal.rows])
@@ -170,8 +168,7 @@ class NetworkMethod(Method):
         """See ``Method``: mixtures that drawn candidates lead to, these themselves, or other cuts."""
         n, seen = len(rows), found.details.rows
         if self.refine == "cut" and self.rule is not None:
-            points, answer = rows.features[seen], found.details.candidates[0]
-            cuts, counts, _ = cuts_of(points, answer, self.rule, self._max, self.n_draws)
+            cuts, counts, _ = cuts_of(rows.features[seen], self.rule, self._max, self.n_draws)
             proposal = Proposal(tuple(cuts), counts / counts.sum(), rows=seen)
             densities = [self._clusters(rows, proposal, labels) for labels in cuts]
             every = [proposal.labels_of(i, n) for i in range(len(cuts))]
