@@ -1,4 +1,4 @@
-"""The set blocks against Eqs 1-2 written as loops; permutations; masked points do not exist."""
+"""The set blocks against Eqs 1-2 written as loops, and the encoder; masked points do not exist."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from clusterwise.nn.attention import (
+    CoordinateEmbedding,
     InducedSetAttentionBlock,
     MultiheadAttentionBlock,
     PoolingByMultiheadAttention,
     SetAttentionBlock,
+    SetEncoder,
 )
 
 WIDTH = 8
@@ -181,3 +183,50 @@ def test_attention_is_a_mean_of_the_values(n: int, m: int) -> None:
     for scale in (1.0, 1e6):
         repeated = (scale * y).expand(-1, m, -1)
         torch.testing.assert_close(block(x, repeated), block(x, scale * y), rtol=1e-9, atol=1e-9)
+
+
+# -- the encoder ---------------------------------------------------------------------------------
+
+
+def test_no_wavelengths_is_the_linear_map_of_the_papers() -> None:
+    embed, points = CoordinateEmbedding(3, 5, n_wavelengths=0), torch.randn(2, 4, 3)
+    torch.testing.assert_close(embed(points), points @ embed.linear.weight.T + embed.linear.bias)
+
+
+def test_waves_against_a_loop() -> None:
+    torch.manual_seed(0)
+    embed = CoordinateEmbedding(2, 5, n_wavelengths=3, longest=8.0).double()
+    points = torch.randn(1, 3, 2).double()
+    result = embed(points)
+    for i in range(3):
+        x = points[0, i].tolist()
+        angles = [2 * math.pi * coordinate / wavelength for coordinate in x for wavelength in (8.0, 4.0, 2.0)]
+        row = x + [math.sin(angle) for angle in angles] + [math.cos(angle) for angle in angles]
+        expected = embed.linear.weight @ torch.tensor(row, dtype=torch.float64) + embed.linear.bias
+        torch.testing.assert_close(result[0, i], expected, rtol=1e-6, atol=1e-6)  # wavelengths are float32
+
+
+def test_weights_hold_no_wavelengths() -> None:
+    """They follow from the config, and files stay readable if their number format changes."""
+    assert set(CoordinateEmbedding(2, 4, 6).state_dict()) == {"linear.weight", "linear.bias"}
+
+
+def test_encoded_points_in_any_order_with_absent_ones() -> None:
+    torch.manual_seed(0)
+    encoder, points = SetEncoder(3, 8, 2, 4, 2, 2).double(), torch.randn(2, 20, 3, dtype=torch.float64)
+    order = torch.randperm(20)
+    torch.testing.assert_close(encoder(points)[:, order], encoder(points[:, order]))
+    mask = torch.arange(20) < 13
+    masked = encoder(points, mask.expand(2, -1))[:, mask]
+    torch.testing.assert_close(masked, encoder(points[:, mask]))
+    assert not torch.allclose(masked, encoder(points)[:, mask])  # absent points would have mattered
+
+
+def test_a_large_batch_is_encoded_in_parts() -> None:
+    torch.manual_seed(0)
+    encoder = SetEncoder(2, WIDTH, 2, 3, 2, 2).double()
+    x, mask = torch.randn(7, 300, 2, dtype=torch.float64), torch.rand(7, 300) < 0.7
+    for absent in (None, mask):
+        with torch.no_grad():
+            in_parts = encoder(x, absent)
+        torch.testing.assert_close(in_parts, encoder(x, absent).detach())

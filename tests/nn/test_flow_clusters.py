@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from clusterwise.nn.densities import ClusterFlow
 from clusterwise.nn.flow_clusters import ROWS_AT_ONCE, FlowClusters
-from clusterwise.nn.flows import ClusterFlow
 
 SIZES = [10, 20, 30]
 LABELS = np.repeat([0, 1, 2], SIZES)
@@ -80,14 +80,6 @@ def test_selected_clusters_keep_what_they_have() -> None:
     members = points_of(2)[LABELS == 2]
     np.testing.assert_allclose(some.means[0], members.mean(axis=0))
     np.testing.assert_allclose(some.covariances[0], np.cov(members.T, bias=True))
-
-
-def test_shares_follow_the_weights_of_the_rows() -> None:
-    weights = np.where(LABELS == 0, 7.0, 1.0)
-    found = clusters().with_shares(points_of(2), weights)
-    expected = np.array([70, 20, 30]) / 120
-    np.testing.assert_allclose(found.proportions, expected, atol=0.1)
-    assert found.proportions[0] > clusters().proportions[0] + 0.3
 
 
 def test_far_rows_have_finite_memberships_and_distances() -> None:

@@ -1,4 +1,4 @@
-"""Set Transformer blocks (Lee et al. 2019; DAC Eqs 1-2): MAB, SAB, ISAB, PMA, with masks.
+"""Set Transformer (Lee et al. 2019; DAC Eqs 1-2): the blocks MAB, SAB, ISAB, PMA with masks, and the encoder.
 
 Sets are tensors of shape (B, N, width); a mask of shape (B, N) is True where a point is present.
 Absent points get an attention weight of exactly zero, so masking a point equals deleting it.
@@ -16,14 +16,17 @@ import math
 import torch
 from torch import Tensor, nn
 
-from clusterwise.nn.folded import FoldedISAB
-
 __all__ = [
+    "CoordinateEmbedding",
     "InducedSetAttentionBlock",
     "MultiheadAttentionBlock",
     "PoolingByMultiheadAttention",
     "SetAttentionBlock",
+    "SetEncoder",
 ]
+
+# Points of the sets that the CPU encodes at a time: what passes between the layers then stays in its cache.
+POINTS_AT_A_TIME = 1024
 
 
 class MultiheadAttentionBlock(nn.Module):
@@ -43,13 +46,12 @@ class MultiheadAttentionBlock(nn.Module):
     def forward(self, x: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
         """x (B, n, width) after attention to y (B, m, width); ``mask`` (B, m) marks the present y."""
         if y.shape[1] == 1:
-            attended = self.output(self.value(y))  # with a single key every weight is one
+            h = x + self.output(self.value(y))  # with a single key every weight is one
         elif x.shape[1] <= y.shape[1]:
-            attended = self._attend_from_few(x, y, mask)
+            h = x + self._attend_from_few(x, y, mask)
         else:
-            attended = self._attend_to_few(x, y, mask)
-        h = x + attended
-        return h + torch.relu(self.feed_forward(h))
+            h = self._attend_to_few(x, y, mask)
+        return h + torch.relu_(self.feed_forward(h))
 
     def _heads(self, projected: Tensor) -> Tensor:
         """(B, heads, n, width / heads) of projections (B, n, width)."""
@@ -73,6 +75,7 @@ class MultiheadAttentionBlock(nn.Module):
         return self.output(values.transpose(1, 2).reshape(batch, few, width))
 
     def _attend_to_few(self, x: Tensor, y: Tensor, mask: Tensor | None) -> Tensor:
+        """x plus what it attends to."""
         few, width = y.shape[1:]
         keys = self._heads(self.key(y)) / math.sqrt(width // self.n_heads)
         # (B, heads * few, width)
@@ -84,7 +87,8 @@ class MultiheadAttentionBlock(nn.Module):
         # (width, heads, width / heads) blocks of the output projection, one per head
         blocks = self.output.weight.unflatten(1, (self.n_heads, -1)).permute(1, 2, 0)
         mixed = torch.matmul(self._heads(self.value(y)), blocks).flatten(1, 2)  # (B, heads * few, width)
-        return torch.matmul(attention, mixed) + self.output.bias
+        # Weights sum to one in each head, so that the bias may be shared among the values.
+        return torch.baddbmm(x, attention, mixed + self.output.bias / self.n_heads)
 
 
 class SetAttentionBlock(nn.Module):
@@ -108,22 +112,11 @@ class InducedSetAttentionBlock(nn.Module):
         nn.init.xavier_uniform_(self.inducing)
         self.gather = MultiheadAttentionBlock(width, n_heads)
         self.spread = MultiheadAttentionBlock(width, n_heads)
-        self._folded: FoldedISAB | None = None
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """(B, n, width) of x (B, n, width); absent points are ignored."""
-        if not torch.is_grad_enabled():
-            return self.folded()(x, mask)
-        self._folded = None
         summary = self.gather(self.inducing.expand(len(x), -1, -1), x, mask)
         return self.spread(x, summary)
-
-    def folded(self) -> FoldedISAB:
-        """The block without gradients; the last one, if no parameter has changed since."""
-        if self._folded is None or not self._folded.holds():
-            with torch.inference_mode(False):
-                self._folded = FoldedISAB(self)
-        return self._folded
 
 
 class PoolingByMultiheadAttention(nn.Module):
@@ -138,3 +131,55 @@ class PoolingByMultiheadAttention(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Summaries (B, n_seeds, width) of x (B, n, width)."""
         return self.block(self.seeds.expand(len(x), -1, -1), x, mask)
+
+
+class CoordinateEmbedding(nn.Module):
+    """A linear map of the coordinates and, optionally, of their sines and cosines.
+
+    Clusters are an order of magnitude narrower than the data set, which a linear map of the
+    coordinates resolves only after long training. Sines and cosines at wavelengths
+    ``longest, longest / 2, longest / 4, ...`` give that resolution from the first step.
+    ``n_wavelengths = 0`` is the plain linear map of the papers.
+    """
+
+    frequencies: Tensor
+
+    def __init__(self, n_features: int, width: int, n_wavelengths: int, longest: float = 8.0) -> None:
+        super().__init__()
+        wavelengths = longest / 2.0 ** torch.arange(n_wavelengths)
+        self.register_buffer("frequencies", 2 * math.pi / wavelengths, persistent=False)
+        self.linear = nn.Linear(n_features * (1 + 2 * n_wavelengths), width)
+
+    def forward(self, points: Tensor) -> Tensor:
+        """Vectors (B, N, width) of points (B, N, n_features)."""
+        phases = (points.unsqueeze(-1) * self.frequencies).flatten(-2)
+        return self.linear(torch.cat([points, torch.sin(phases), torch.cos(phases)], dim=-1))
+
+
+class SetEncoder(nn.Module):
+    """H = ISAB_L(embed(X)): every point described in the context of all others, in time linear in N."""
+
+    def __init__(
+        self, n_features: int, width: int, n_heads: int, n_inducing: int, n_blocks: int, n_wavelengths: int
+    ) -> None:
+        super().__init__()
+        self.embed = CoordinateEmbedding(n_features, width, n_wavelengths)
+        self.blocks = nn.ModuleList(
+            InducedSetAttentionBlock(width, n_heads, n_inducing) for _ in range(n_blocks)
+        )
+
+    def forward(self, points: Tensor, mask: Tensor | None = None) -> Tensor:
+        """H (B, N, width) of points (B, N, n_features); absent points are ignored."""
+        n_sets, n_points, _ = points.shape
+        at_a_time = max(1, POINTS_AT_A_TIME // max(1, n_points))
+        if n_sets <= at_a_time or torch.is_grad_enabled() or points.device.type != "cpu":
+            return self._encode(points, mask)
+        masks = [None] * n_sets if mask is None else mask.split(at_a_time)
+        parts = zip(points.split(at_a_time), masks, strict=mask is not None)
+        return torch.cat([self._encode(*part) for part in parts])
+
+    def _encode(self, points: Tensor, mask: Tensor | None) -> Tensor:
+        h: Tensor = self.embed(points)
+        for block in self.blocks:
+            h = block(h, mask)
+        return h

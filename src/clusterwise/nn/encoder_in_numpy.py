@@ -7,15 +7,14 @@ points. Each data set comes out as it does alone, to the last bit.
 
 from __future__ import annotations
 
+import math
 from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from clusterwise.nn.attention import InducedSetAttentionBlock
-from clusterwise.nn.encoder import SetEncoder
-from clusterwise.nn.folded import FoldedISAB
+from clusterwise.nn.attention import InducedSetAttentionBlock, MultiheadAttentionBlock, SetEncoder
 
 __all__ = ["NumpyEncoder"]
 
@@ -26,7 +25,7 @@ class NumpyEncoder:
     @torch.no_grad()
     def __init__(self, encoder: SetEncoder) -> None:
         blocks = cast("list[InducedSetAttentionBlock]", encoder.blocks)
-        self.folded = [block.folded() for block in blocks]
+        self.folded = [FoldedISAB(block) for block in blocks]
         linear = encoder.embed.linear
         self.frequencies = _array(encoder.embed.frequencies)
         self.weight, self.bias = _array(linear.weight), _array(linear.bias)[:, None]
@@ -103,6 +102,64 @@ class _Block:
         output = weight @ h
         output += bias
         return np.maximum(output, h, out=output)
+
+
+class FoldedISAB:
+    """Products of two parameters of MAB(X, MAB(I, X)), with which it takes few operations.
+
+    I does not depend on the data, hence neither do its queries, nor their product with the projection of the
+    keys. ``h + relu(h W + b)`` is ``max(h (W + 1) + b, h)``, one pass over the points less. Weights of an
+    attention sum to one in each of its H heads, so that a bias of the output may be shared among the values.
+    """
+
+    @torch.no_grad()
+    def __init__(self, block: InducedSetAttentionBlock) -> None:
+        gather, spread, start = block.gather, block.spread, block.inducing[0]
+        self.n_heads, (self.few, width) = gather.n_heads, start.shape
+        per_head = width // self.n_heads
+        scale = 1 / math.sqrt(per_head)
+
+        def by_head(layer: nn.Linear) -> Tensor:
+            """Projections of the points, (H, width / H, width)."""
+            return layer.weight.view(self.n_heads, per_head, width)
+
+        def output_by_head(layer: nn.Linear) -> Tensor:
+            """What each head adds to the output, (H, width / H, width)."""
+            return layer.weight.view(width, self.n_heads, per_head).permute(1, 2, 0)
+
+        # Rows are inducing points first, then heads, (few * H, width): what they pool is (few, H * width).
+        queries = (scale * gather.query(start)).view(self.few, self.n_heads, 1, per_head)
+        self.queries = (queries @ by_head(gather.key)).view(1, -1, width)
+        self.pooled_to_output = (by_head(gather.value).mT @ output_by_head(gather.output)).view(-1, width)
+        self.start = start + gather.output.bias
+        # Of the second half: keys and values of all heads, (width, 2 * width), and what follows them in each.
+        self.keys_values = torch.cat([scale * spread.key.weight, spread.value.weight]).T.contiguous()
+        self.beyond = torch.cat([by_head(spread.query), output_by_head(spread.output)])
+        self.share_of_bias = spread.output.bias / self.n_heads
+        self.ends = _End(gather), _End(spread)
+
+        # Walking through the modules each time would take as long as a matrix product.
+        self._tables = [module._parameters for module in block.modules() if module._parameters]
+        self._kept = [parameter.detach() for parameter in block.parameters()]  # no other gets their address
+        self._state = None if block.inducing.is_inference() else self._state_of_parameters()
+
+    def holds(self) -> bool:
+        """Whether the parameters are still what they were; a write through ``.data`` goes unnoticed."""
+        return self._state is not None and self._state == self._state_of_parameters()
+
+    def _state_of_parameters(self) -> list[int]:
+        """Where the parameters lie, and how often each was written to."""
+        now = [p for table in self._tables for p in table.values() if p is not None]
+        return [p._version for p in now] + [p.data_ptr() for p in now]
+
+
+class _End:
+    """What an attention block does after the attention: from x + attention to its output, (rows, width)."""
+
+    def __init__(self, block: MultiheadAttentionBlock) -> None:
+        self.weight = block.feed_forward.weight.T.contiguous()
+        self.weight.diagonal().add_(1)
+        self.bias = block.feed_forward.bias.detach()
 
 
 def _array(tensor: Tensor) -> Any:

@@ -25,6 +25,8 @@ ROWS_AT_A_TIME = 512
 REACH = 4.0
 # Inputs farther out than this many spreads of the training table count as lying there.
 FARTHEST = 30.0
+# Sides of the last layer of a convolution, at most.
+MAX_CELLS = 4
 
 
 @dataclass(frozen=True)
@@ -131,19 +133,19 @@ class FeatureEncoder(nn.Module):
 
     @torch.no_grad()
     def start(
-        self, rows: Tensor, labels: Tensor, judge: Callable[[FeatureEncoder], float] | None = None
+        self, rows: Tensor, labels: Tensor, loss_of: Callable[[FeatureEncoder], float] | None = None
     ) -> Start:
         """Learn the scales of a table of rows (n, n_features), and a linear map to begin with.
 
         Pixels have one scale in common. Columns have one in common or one each, and are turned towards what
-        tells classes apart as far as that helps: ``judge`` says how badly the encoder does, on other classes.
+        tells classes apart as far as that helps: ``loss_of`` gives an encoder's loss on other classes.
         """
-        found: dict[Start, float] = {}  # how bad each of them is
-        if self.linear is not None and judge is not None:
+        losses: dict[Start, float] = {}
+        if self.linear is not None and loss_of is not None:
             for start in STARTS:
                 self.begin(rows, labels, start)
-                found[start] = judge(self)
-        best = min(found, key=lambda start: found[start], default=STARTS[-1])
+                losses[start] = loss_of(self)
+        best = min(losses, key=lambda start: losses[start], default=STARTS[-1])
         self.begin(rows, labels, best)
         return best
 
@@ -203,7 +205,7 @@ def discriminants(rows: Tensor, labels: Tensor, n_axes: int, share: float = 0.1)
     values, vectors = torch.linalg.eigh(covariance)
     whiten = vectors / values.sqrt()
     between = (means * sizes.sqrt()[:, None]) @ whiten
-    # Classes that are there say most; the directions that they leave open follow by their total spread.
+    # Classes that are there weigh most; the directions that they leave open follow by their total spread.
     total = (centred @ whiten).T @ (centred @ whiten) / len(rows)
     _, axes = torch.linalg.eigh(between.T @ between / len(rows) + 0.1 * total)
     return (whiten @ axes.flip(1)[:, :n_axes]).to(rows.dtype)
@@ -216,7 +218,7 @@ def _mlp(config: EncoderConfig) -> nn.Sequential:
         layers += [nn.Linear(width, config.width), nn.LayerNorm(config.width), nn.GELU()]
         width = config.width
     last = nn.Linear(width, config.n_encoded)
-    nn.init.normal_(last.weight, std=0.01)  # to begin with, the linear map speaks
+    nn.init.normal_(last.weight, std=0.01)  # to begin with, the linear map decides
     nn.init.zeros_(last.bias)
     return nn.Sequential(*layers, last)
 
@@ -235,16 +237,12 @@ def _convolutions(config: EncoderConfig) -> nn.Sequential:
         # Groups, not batches: what comes out of a row depends on no other row.
         layers += [nn.GroupNorm(math.gcd(4, channels), channels), nn.ReLU()]
         size = [-(-side // stride) for side in size]
-        if max(size) > MOST_CELLS and min(size) > 1:
+        if max(size) > MAX_CELLS and min(size) > 1:
             layers.append(nn.MaxPool2d(2))
             size = [side // 2 for side in size]
         before = channels
-    if max(size) > MOST_CELLS:
-        layers.append(nn.AdaptiveAvgPool2d(MOST_CELLS))
-        size = [MOST_CELLS, MOST_CELLS]
+    if max(size) > MAX_CELLS:
+        layers.append(nn.AdaptiveAvgPool2d(MAX_CELLS))
+        size = [MAX_CELLS, MAX_CELLS]
     layers += [nn.Flatten(), nn.Linear(before * math.prod(size), config.n_encoded)]
     return nn.Sequential(*layers)
-
-
-# Sides of the last layer of a convolution, at most.
-MOST_CELLS = 4

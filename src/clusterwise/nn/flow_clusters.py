@@ -2,7 +2,7 @@
 
 The density of cluster k is ``p_k(x) = Normal(u; 0, I) |du/dx|`` with u = f(x; theta_k). All clusters share
 the weights of one masked autoregressive flow f; they differ in their contexts theta_k and in the coordinates
-that come before the flow (``nn.flows``).
+that come before the flow (``nn.densities``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from clusterwise._tensors import to_numpy
 from clusterwise.assigner import ClusterDensity
-from clusterwise.nn.flows import ClusterFlow, MaskedAutoregressiveFlow
+from clusterwise.nn.densities import ClusterFlow, MaskedAutoregressiveFlow
 
 __all__ = ["FlowClusters"]
 

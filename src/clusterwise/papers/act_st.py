@@ -47,13 +47,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from clusterwise.nn.attention import (
+    CoordinateEmbedding,
     InducedSetAttentionBlock,
     MultiheadAttentionBlock,
     PoolingByMultiheadAttention,
     SetAttentionBlock,
 )
 from clusterwise.nn.densities import DiagonalGaussianHead, diagonal_gaussian_log_density
-from clusterwise.nn.encoder import CoordinateEmbedding
 from clusterwise.papers.estimator import AmortizedClusterer
 from clusterwise.papers.model import AmortizedModel, Inference, TrainingTask
 from clusterwise.papers.paths import compact_labels

@@ -67,7 +67,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clusterwise.nn.encoder import SetEncoder
+from clusterwise.nn.attention import SetEncoder
 from clusterwise.nn.sinkhorn import sinkhorn
 from clusterwise.papers.amcp_encoding import NumpyEncoding
 from clusterwise.papers.amcp_loop import first_by_k_means, loops, similarity_in_torch, uniform_numbers

@@ -32,8 +32,7 @@ from clusterwise.gaussian.mixture import Sample, mixture_of_labels
 from clusterwise.gaussian.moves import choose_merges, disjoint, names_after, neighbouring_pairs
 from clusterwise.gaussian.niw import CovarianceType
 from clusterwise.gaussian.search import EvidenceGain, merged
-from clusterwise.nn.attention import InducedSetAttentionBlock
-from clusterwise.nn.encoder import CoordinateEmbedding
+from clusterwise.nn.attention import CoordinateEmbedding, InducedSetAttentionBlock
 from clusterwise.nn.feature_encoder import EncoderConfig, FeatureEncoder
 from clusterwise.papers.amcp import AMCP
 from clusterwise.papers.model import AmortizedModel, Inference, TrainingTask

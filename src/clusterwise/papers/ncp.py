@@ -47,7 +47,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from clusterwise.exceptions import RecipeError
-from clusterwise.nn.encoder import CoordinateEmbedding
+from clusterwise.nn.attention import CoordinateEmbedding
 from clusterwise.papers.estimator import AmortizedClusterer, RefineOption
 from clusterwise.papers.model import AmortizedModel, Inference, Step, TrainingTask
 from clusterwise.pretrained import Weights

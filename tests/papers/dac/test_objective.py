@@ -11,8 +11,7 @@ import torch
 from scipy.stats import chisquare
 from torch import Tensor
 
-from clusterwise.nn.densities import diagonal_gaussian_log_density
-from clusterwise.nn.flows import ClusterFlow
+from clusterwise.nn.densities import ClusterFlow, diagonal_gaussian_log_density
 from clusterwise.papers.dac.dac import Filtered
 from clusterwise.papers.dac.objective import (
     filtering_loss,

@@ -10,7 +10,7 @@ import torch
 from sklearn.metrics import adjusted_rand_score
 from torch import Tensor
 
-from clusterwise.nn.flows import ClusterFlow
+from clusterwise.nn.densities import ClusterFlow
 from clusterwise.papers.dac import regrouping
 from clusterwise.papers.dac.dac import DACConfig, DACNetwork
 from clusterwise.papers.dac.regrouping import (

@@ -58,8 +58,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from clusterwise.gaussian.clusters import Clusters
-from clusterwise.nn.attention import MultiheadAttentionBlock
-from clusterwise.nn.encoder import SetEncoder
+from clusterwise.nn.attention import MultiheadAttentionBlock, SetEncoder
 from clusterwise.papers.chigac.bound import Gaussian, Scene, Strategy
 from clusterwise.papers.chigac.generation import Loop
 from clusterwise.papers.chigac.prefixes import masked_mean, next_clusters, objectives, random_prefix

@@ -34,14 +34,13 @@ from torch import Tensor, nn
 
 from clusterwise.exceptions import ClusterwiseError, RecipeError, WeightsFileError
 from clusterwise.nn.attention import (
+    CoordinateEmbedding,
     InducedSetAttentionBlock,
     MultiheadAttentionBlock,
     PoolingByMultiheadAttention,
 )
-from clusterwise.nn.densities import DiagonalGaussianHead, diagonal_gaussian_log_density
-from clusterwise.nn.encoder import CoordinateEmbedding
+from clusterwise.nn.densities import ClusterFlow, DiagonalGaussianHead, diagonal_gaussian_log_density
 from clusterwise.nn.flow_clusters import FlowClusters
-from clusterwise.nn.flows import ClusterFlow
 from clusterwise.papers.dac.objective import (
     Remaining,
     filtering_loss,

@@ -9,8 +9,8 @@ With m the membership probabilities and theta the parameters of the cluster that
 Readings of ours. (1) Eq 9 sums over points where Eqs 5 and 7 average; the average is used throughout.
 (2) A step removes a random number of true clusters first, because that is what the second and later passes
 see at test time, on data scaled once. (3) Where the density is a flow, it is learned on each true cluster by
-itself, with a theta of its members alone (``nn.flows``): a step teaches dozens of clusters, not one for each
-data set, and clusters that no pass has found have a density, too.
+itself, with a theta of its members alone (``nn.densities``): a step teaches dozens of clusters, not one for
+each data set, and clusters that no pass has found have a density, too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from clusterwise.nn.flows import ClusterFlow
+from clusterwise.nn.densities import ClusterFlow
 
 __all__ = [
     "Remaining",

@@ -36,8 +36,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from clusterwise._tensors import to_numpy
-from clusterwise.nn.densities import diagonal_gaussian_log_density
-from clusterwise.nn.flows import ClusterFlow
+from clusterwise.nn.densities import ClusterFlow, diagonal_gaussian_log_density
 
 if TYPE_CHECKING:
     from clusterwise.papers.dac.dac import DACNetwork
