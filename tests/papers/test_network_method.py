@@ -7,7 +7,7 @@ import pytest
 
 from clusterwise.affine import fit_scaling
 from clusterwise.exceptions import FarRowsWarning
-from clusterwise.papers.outside_prior import FARTHEST_SPREADS, MARGIN, find_far_rows
+from clusterwise.papers.network_method import MARGIN, MAX_SPREADS, find_far_rows
 from clusterwise.priors import make_prior
 
 KNOWN_REACH = 14.0
@@ -48,12 +48,12 @@ def test_the_margin_is_more_than_one() -> None:
 def test_a_far_row_is_compared_with_the_spread_of_the_others(times: float, warns: bool) -> None:
     """The spread of the widest feature; where the rows lie as a whole does not matter."""
     features = np.random.default_rng(0).normal([300.0, 0.0], [0.5, 0.1], size=(1000, 2))
-    features[500] = [300.0 + times * FARTHEST_SPREADS * 0.5 * np.sqrt(2), 0.0]  # a mean over two features
+    features[500] = [300.0 + times * MAX_SPREADS * 0.5 * np.sqrt(2), 0.0]  # a mean over two features
     warning = warning_for(features, known_reach=1e9)
     assert (warning is not None) == warns
     if warning is not None:
         assert warning.known is None
-        assert warning.distance == pytest.approx(times * FARTHEST_SPREADS, rel=0.1)
+        assert warning.distance == pytest.approx(times * MAX_SPREADS, rel=0.1)
 
 
 @pytest.mark.parametrize("n", [25, 150, 1000, 5000])
