@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_moons
 from sklearn.metrics import adjusted_rand_score
 
 import clusterwise as cw
-from clusterwise.clusterer.cluster import MAX_UNIFORM, uniform_share
+from clusterwise.clusterer.cluster import MAX_UNIFORM, OUT_OF_RANGE_MARGIN, _warnings, uniform_share
+from clusterwise.exceptions import LowConfidenceWarning, UnusualTableWarning
 from clusterwise.partition import canonical_labels
 
 
@@ -54,3 +58,29 @@ def test_other_rows_go_with_those_that_were_judged() -> None:
     assert len(est._chosen.context.judged) == 400
     assert adjusted_rand_score(y, est.labels_) > 0.95
     np.testing.assert_array_equal(est.predict(X), est.labels_)
+
+
+@pytest.mark.parametrize(
+    ("times", "warns"),
+    [(0.99, False), (0.99 * OUT_OF_RANGE_MARGIN, False), (1.01 * OUT_OF_RANGE_MARGIN, True)],
+)
+def test_a_table_may_be_somewhat_more_unusual_than_the_training_tables(times: float, warns: bool) -> None:
+    one = np.zeros(9, dtype=np.int64)
+    chosen: Any = SimpleNamespace(candidates=(one,), expected_ari=np.ones(1), out_of_range=0.2 * times)
+    warnings = _warnings(chosen, max_out_of_range=0.2)
+    assert [type(warning) for warning in warnings] == [UnusualTableWarning] * warns
+    assert all(warning.fraction == 0.2 * times for warning in warnings)
+    assert 1 < OUT_OF_RANGE_MARGIN < 3
+
+
+@pytest.mark.parametrize(("expected_ari", "warns"), [(0.01, True), (0.49, True), (0.51, False), (1.0, False)])
+def test_an_answer_that_is_hardly_better_than_chance_brings_a_warning(
+    expected_ari: float, warns: bool
+) -> None:
+    labels = np.arange(9) % 3
+    chosen: Any = SimpleNamespace(
+        candidates=(labels,), expected_ari=np.array([expected_ari]), out_of_range=0.0
+    )
+    warnings = _warnings(chosen, max_out_of_range=0.2)
+    assert [type(warning) for warning in warnings] == [LowConfidenceWarning] * warns
+    assert all((warning.n_clusters, warning.expected_ari) == (3, expected_ari) for warning in warnings)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from clusterwise.clusterer.features import agreements
-from clusterwise.clusterer.judges import PartitionScores, probabilities_of_k, rank
+import clusterwise as cw
+from clusterwise.clusterer.features import agreements, features_of_partition
+from clusterwise.clusterer.graph import neighbour_graph
+from clusterwise.clusterer.judges import PartitionScores, probabilities_of_k, rank, score_partitions
 
 
 def scores_of(
@@ -48,3 +52,26 @@ def test_candidates_with_the_same_expectation_are_told_apart_by_the_choice() -> 
     agreement = agreements([rows % 2, few, rows % 3])
     for choice in ([0.3, 0.4, 0.3], [0.4, 0.3, 0.3]):
         assert rank(scores_of(choice, [0.6, 0.2, 0.2], agreement, [2, 3, 3]))[0] == int(np.argmax(choice))
+
+
+def test_a_higher_temperature_makes_p_of_k_flatter_and_changes_nothing_else() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, 60)
+    judges = cw.Clusterer()._judges()
+    graph = neighbour_graph(4 * rng.standard_normal((3, 2))[truth] + rng.standard_normal((60, 2)))
+    graph = replace(graph, trees=judges.score_trees(graph))
+    candidates = [np.zeros(60, dtype=np.int64), truth, np.arange(60) % 2, np.arange(60) % 7]
+    features = [features_of_partition(graph, labels) for labels in candidates]
+    own = float(judges.partitions["temperature"])
+    cold, usual, hot = (
+        score_partitions(
+            {**judges.partitions, "temperature": np.float32(temperature)}, features, agreements(candidates)
+        )
+        for temperature in (own / 2, own, 3 * own)
+    )
+    np.testing.assert_array_equal(np.argsort(cold.numbers), np.argsort(hot.numbers))
+    assert cold.numbers.max() > usual.numbers.max() > hot.numbers.max() > 1 / len(candidates)
+    for scores in (cold, hot):
+        assert scores.numbers.sum() == pytest.approx(1.0)
+        np.testing.assert_array_equal(scores.choice, usual.choice)
+        np.testing.assert_array_equal(scores.expected_ari, usual.expected_ari)
