@@ -22,7 +22,7 @@ from clusterwise.plotting.plane import (
     cluster_marker,
     points_of_fit,
     project,
-    thin_out,
+    subsample,
 )
 
 
@@ -79,16 +79,16 @@ def test_thousands_of_columns_take_no_time() -> None:
 
 def test_thinning_keeps_every_cluster() -> None:
     labels = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], [50_000, 300, 5]))
-    rows = thin_out(labels, 1000, min_points=20)
+    rows = subsample(labels, 1000, min_points=20)
     assert len(rows) == 1000
     assert np.all(np.diff(rows) > 0)
     drawn = np.bincount(labels[rows])
     assert drawn[1] >= 20
     assert drawn[2] == 5
-    np.testing.assert_array_equal(rows, thin_out(labels, 1000, min_points=20))
-    np.testing.assert_array_equal(thin_out(np.zeros(10, int), 10), np.arange(10))
+    np.testing.assert_array_equal(rows, subsample(labels, 1000, min_points=20))
+    np.testing.assert_array_equal(subsample(np.zeros(10, int), 10), np.arange(10))
     many = np.repeat(np.arange(100), 50)
-    assert set(many[thin_out(many, 10, min_points=2)]) == set(range(100))
+    assert set(many[subsample(many, 10, min_points=2)]) == set(range(100))
 
 
 def test_names_of_a_data_frame_and_wrong_rows() -> None:

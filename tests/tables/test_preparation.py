@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 from sklearn.base import clone
@@ -121,23 +122,22 @@ def test_columns_of_data_frames(library: str) -> None:
     names = ["height", "income", "region=east", "region=north", "region=south", "member"]
     assert sorted(preparation.get_feature_names_out()) == sorted(names)
     np.testing.assert_array_equal(preparation.feature_names_in_, list(columns))
-    pandas = pytest.importorskip("pandas")
-    expected = TablePreparation().fit_transform(pandas.DataFrame(columns))
+    expected = TablePreparation().fit_transform(pd.DataFrame(columns))
     np.testing.assert_allclose(features, expected, atol=1e-9)
     np.testing.assert_array_equal(preparation.transform(frame), features)
 
 
 def test_declared_categories_dates_and_gaps_of_each_library() -> None:
-    pandas, polars, arrow = map(pytest.importorskip, ("pandas", "polars", "pyarrow"))
+    polars, arrow = map(pytest.importorskip, ("polars", "pyarrow"))
     words = ["a", "b", None, "c"] * 20
     days = [datetime.date(2020, 1, 1), None, datetime.date(2020, 6, 1), datetime.date(2021, 1, 1)] * 20
     flags = [True, None, False, False] * 20
     frames = [
-        pandas.DataFrame(
+        pd.DataFrame(
             {
-                "w": pandas.Categorical(words),
-                "d": pandas.to_datetime(pandas.Series(days)),
-                "f": pandas.array(flags, dtype="boolean"),
+                "w": pd.Categorical(words),
+                "d": pd.to_datetime(pd.Series(days)),
+                "f": pd.array(flags, dtype="boolean"),
             }
         ),
         polars.DataFrame({"w": polars.Series(words, dtype=polars.Categorical), "d": days, "f": flags}),
@@ -158,7 +158,7 @@ def test_object_columns_are_read_by_their_values() -> None:
 
 
 def test_a_few_words_among_numbers_are_gaps() -> None:
-    frame = pytest.importorskip("pandas").DataFrame(mixed_columns())
+    frame = pd.DataFrame(mixed_columns())
     cells = [f"{x:.3f}" for x in np.random.default_rng(0).normal(size=len(frame))]
     frame["income"] = [*cells[:-2], "unknown", "> 90"]
     preparation = TablePreparation().fit(frame)
@@ -191,7 +191,7 @@ def test_masked_values_are_gaps() -> None:
 
 def test_a_category_weighs_like_a_number() -> None:
     rng = np.random.default_rng(0)
-    frame = pytest.importorskip("pandas").DataFrame(
+    frame = pd.DataFrame(
         {
             "number": rng.normal(size=3000),
             "two": rng.choice(["a", "b"], 3000, p=[0.9, 0.1]),
@@ -227,12 +227,11 @@ def test_columns_without_clusters_look_like_one_cloud() -> None:
 @pytest.mark.parametrize("library", ["pandas", "pyarrow"])
 def test_dates_with_a_time_zone_are_those_of_the_place(library: str) -> None:
     frames = pytest.importorskip(library)
-    pandas = pytest.importorskip("pandas")
     make = frames.DataFrame if library == "pandas" else frames.Table.from_pandas
-    there = pandas.Series(pandas.date_range("2024-03-30 22:30", periods=40, freq="h", tz="Europe/Berlin"))
-    there[3] = pandas.NaT
+    there = pd.Series(pd.date_range("2024-03-30 22:30", periods=40, freq="h", tz="Europe/Berlin"))
+    there[3] = pd.NaT
     as_read = [
-        read_columns(make(pandas.DataFrame({"d": dates}))).columns[0]
+        read_columns(make(pd.DataFrame({"d": dates}))).columns[0]
         for dates in (there, there.dt.tz_localize(None))
     ]
     assert [column.kind for column in as_read] == ["date", "date"]
@@ -241,9 +240,8 @@ def test_dates_with_a_time_zone_are_those_of_the_place(library: str) -> None:
 
 
 def test_dates_as_numbers_and_cycles() -> None:
-    pandas = pytest.importorskip("pandas")
-    days = pandas.date_range("2020-01-01", periods=365 * 4, freq="D")
-    frame = pandas.DataFrame({"day": days, "value": np.random.default_rng(0).normal(size=len(days))})
+    days = pd.date_range("2020-01-01", periods=365 * 4, freq="D")
+    frame = pd.DataFrame({"day": days, "value": np.random.default_rng(0).normal(size=len(days))})
     number = TablePreparation(include=["day"]).fit_transform(frame)
     assert (np.diff(number[:, 0]) > 0).all()
     preparation = TablePreparation(include=["day"], dates="cycle")
@@ -258,7 +256,7 @@ def test_dates_as_numbers_and_cycles() -> None:
 
 
 def test_columns_drop_and_include() -> None:
-    frame = pytest.importorskip("pandas").DataFrame(mixed_columns())
+    frame = pd.DataFrame(mixed_columns())
     assert TablePreparation(drop=["income"]).fit(frame).used_ == ["height", "region", "member"]
     assert "customer_id" in TablePreparation(include=["customer_id"]).fit(frame).used_
     only = TablePreparation(columns=["since", "height"]).fit(frame)
@@ -269,7 +267,7 @@ def test_columns_drop_and_include() -> None:
 
 
 def test_notes_say_how_to_force_a_column_in() -> None:
-    frame = pytest.importorskip("pandas").DataFrame(mixed_columns())
+    frame = pd.DataFrame(mixed_columns())
     preparation = TablePreparation().fit(frame)
     assert "column 'since' is set aside: it holds dates; use it with include=['since']." in preparation.notes_
     assert "column 'country' is set aside: it has the same value in every row." in preparation.notes_
@@ -288,14 +286,12 @@ def test_notes_say_how_to_force_a_column_in() -> None:
     ],
 )
 def test_ids(name: str, values: list[Any], is_id: bool) -> None:
-    frame = pytest.importorskip("pandas").DataFrame(
-        {name: values, "x": np.random.default_rng(0).normal(size=len(values))}
-    )
+    frame = pd.DataFrame({name: values, "x": np.random.default_rng(0).normal(size=len(values))})
     assert (name in TablePreparation().fit(frame).set_aside_) == is_id
 
 
 def test_nothing_left_names_the_reasons() -> None:
-    frame = pytest.importorskip("pandas").DataFrame({"id": range(30), "c": ["x"] * 30})
+    frame = pd.DataFrame({"id": range(30), "c": ["x"] * 30})
     reasons = r"no column is left to cluster by: 'id' numbers.*, 'c' has the same.*columns="
     with pytest.raises(InvalidDataError, match=reasons):
         TablePreparation().fit(frame)
@@ -303,7 +299,7 @@ def test_nothing_left_names_the_reasons() -> None:
 
 def test_texts_alone_have_a_remedy_of_their_own() -> None:
     texts = [f"the {i} brown foxes jump over {i * i} lazy dogs" for i in range(40)]
-    frame = pytest.importorskip("pandas").DataFrame({"text": texts})
+    frame = pd.DataFrame({"text": texts})
     with pytest.raises(InvalidDataError, match=r"free text.*TF-IDF"):
         TablePreparation().fit(frame)
 
@@ -409,8 +405,7 @@ def test_wide_tables_in_different_units_are_scaled_and_projected() -> None:
 
 
 def test_new_frames_are_matched_by_name() -> None:
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(mixed_columns())
+    frame = pd.DataFrame(mixed_columns())
     preparation = TablePreparation().fit(frame)
     expected = preparation.transform(frame)
     np.testing.assert_array_equal(preparation.transform(frame[frame.columns[::-1]]), expected)
@@ -424,8 +419,7 @@ def test_new_frames_are_matched_by_name() -> None:
 
 
 def test_new_categories_are_gaps() -> None:
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(mixed_columns())
+    frame = pd.DataFrame(mixed_columns())
     preparation = TablePreparation().fit(frame)
     assert np.isfinite(preparation.transform(frame.assign(region="moon"))).all()
 
@@ -458,8 +452,7 @@ def test_lazy_frames_are_to_be_collected() -> None:
 
 
 def test_in_a_pipeline_with_names() -> None:
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(mixed_columns())
+    frame = pd.DataFrame(mixed_columns())
     pipeline = make_pipeline(TablePreparation(), cw.GaussianSearch(random_state=0)).fit(frame)
     assert pipeline.predict(frame).shape == (200,)
     features = TablePreparation().set_output(transform="pandas").fit_transform(frame)

@@ -26,7 +26,7 @@ from clusterwise.exceptions import (
 from clusterwise.fitting.gaps import groups_without_gap, n_far_rows, valley
 from clusterwise.fitting.protocol import Clustering
 from clusterwise.gaussian.sorted_rows import SortedRows
-from clusterwise.tables.encoding import choose_curve
+from clusterwise.tables.encoding import choose_transform
 
 __all__ = ["check_fit", "find_misfits", "find_misfits_of_any_shape"]
 
@@ -224,7 +224,7 @@ def _skewed_columns(
     features: np.ndarray, undo: Callable[[np.ndarray], np.ndarray], names: Sequence[str]
 ) -> Iterator[str]:
     for values, name in zip(undo(features).T[:20], names, strict=False):
-        if choose_curve(values)[1] > MIN_GAIN * len(values) / 1000:
+        if choose_transform(values)[1] > MIN_GAIN * len(values) / 1000:
             yield name
 
 

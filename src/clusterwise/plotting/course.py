@@ -18,7 +18,7 @@ from clusterwise.plotting.plane import (
     open_axes,
     points_of_fit,
     project,
-    thin_out,
+    subsample,
 )
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class StepsDisplay:
         axes = figure.subplots(n_rows, n_columns, squeeze=False, sharex=True, sharey=True).ravel()
         n = len(self.labels)
         sampled = np.arange(n) if self.sampled is None else np.flatnonzero(self.sampled)
-        rows = sampled[thin_out(self.labels[sampled], max_points)]
+        rows = sampled[subsample(self.labels[sampled], max_points)]
         taken = np.zeros(n, dtype=bool)
         for number, (ax, step) in enumerate(zip(axes, self.steps, strict=False), start=1):
             members = np.asarray(step.members, dtype=bool)

@@ -24,7 +24,7 @@ __all__ = [
     "open_axes",
     "points_of_fit",
     "project",
-    "thin_out",
+    "subsample",
 ]
 
 # -- colours ----------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ def project(
     return unit * (centred @ axes.T), (first, second)
 
 
-def thin_out(labels: np.ndarray, max_points: int, min_points: int = 20) -> np.ndarray:
+def subsample(labels: np.ndarray, max_points: int, min_points: int = 20) -> np.ndarray:
     """Rows to draw, sorted: all, or about ``max_points`` at random with a few of every cluster."""
     if len(labels) <= max_points:
         return np.arange(len(labels))

@@ -15,7 +15,7 @@ from clusterwise.plotting.plane import (
     open_axes,
     points_of_fit,
     project,
-    thin_out,
+    subsample,
 )
 
 if TYPE_CHECKING:
@@ -116,16 +116,16 @@ class ClusterDisplay:
     def plot(self, ax: Axes | None = None, *, max_points: int = 20_000) -> Self:
         """This display, drawn on the given axes, or on those of a new figure."""
         ax = open_axes(ax, 7, 5.5)
-        rows = thin_out(self.labels, max_points)
+        rows = subsample(self.labels, max_points)
         self._draw_points(ax, rows)
         self._draw_ellipses(ax)
         if len(self.pioneers) > 0:
             x, y = self.points[np.asarray(self.pioneers)].T
             ax.scatter(x, y, s=70, facecolors="none", edgecolors="#101214", linewidths=1.2, label="pioneers")
-        middles = self._middles()
-        self._number_clusters(ax, middles)
+        medoids = self._medoids()
+        self._number_clusters(ax, medoids)
         inside = _is_inside(self.points)
-        inside[middles] = True  # no cluster is left out
+        inside[medoids] = True  # no cluster is left out
         low, high = self.points[inside].min(axis=0), self.points[inside].max(axis=0)
         _tidy_axes(ax, low, high, self.axis_names)
         notes = []
@@ -165,24 +165,24 @@ class ClusterDisplay:
             if np.isfinite([width, height]).all():
                 ax.add_patch(patches.Ellipse(tuple(mean), width, height, angle=angle, **style))
 
-    def _middles(self) -> np.ndarray:
+    def _medoids(self) -> np.ndarray:
         """The row (K,) of each cluster nearest to the median of its points."""
-        middles = np.empty(self.n_clusters, dtype=np.int64)
+        medoids = np.empty(self.n_clusters, dtype=np.int64)
         for label in range(self.n_clusters):
             rows = np.flatnonzero(self.labels == label)
             points = self.points[rows]
             with np.errstate(over="ignore"):
-                middles[label] = rows[np.abs(points - np.median(points, axis=0)).sum(axis=1).argmin()]
-        return middles
+                medoids[label] = rows[np.abs(points - np.median(points, axis=0)).sum(axis=1).argmin()]
+        return medoids
 
-    def _number_clusters(self, ax: Axes, middles: np.ndarray) -> None:
+    def _number_clusters(self, ax: Axes, medoids: np.ndarray) -> None:
         """Write each cluster's number in its middle, or above a single row; no legend to look up."""
         effects = import_matplotlib("patheffects")
         sizes = np.bincount(self.labels)
         style: Any = {"ha": "center", "va": "center", "fontweight": "bold", "color": "#101214"}
-        style |= {"fontsize": 11 if len(middles) <= 12 else 8, "textcoords": "offset points"}
+        style |= {"fontsize": 11 if len(medoids) <= 12 else 8, "textcoords": "offset points"}
         style["path_effects"] = [effects.withStroke(linewidth=2.5, foreground="white")]
-        for label, row in enumerate(middles):
+        for label, row in enumerate(medoids):
             above = 9 if sizes[label] == 1 else 0
             ax.annotate(str(label), tuple(self.points[row]), xytext=(0, above), **style)
 

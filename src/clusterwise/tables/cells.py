@@ -1,4 +1,4 @@
-"""The meaning of cells as people write them: gaps, numbers with signs of money, dates, names of columns.
+"""The meaning of cells as people write them: missing values, numbers with signs of money, dates, headers.
 
 Whoever has read a table (pyarrow, pandas, openpyxl): what its cells mean is found here, by the same rules.
 """
@@ -15,20 +15,20 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "GAP_WORDS",
+    "MISSING_WORDS",
     "Header",
     "distinct_names",
     "find_header",
-    "is_gap",
+    "is_missing",
     "parse_dates",
     "parse_numbers",
 ]
 
-GAP_WORDS = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-", "#n/a", "#na", "<na>"})
-# Words in a column of numbers ("unknown", "> 90") are gaps in it if they are no more than this share of it.
+MISSING_WORDS = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-", "#n/a", "#na", "<na>"})
+# Words in a column of numbers ("unknown", "> 90") count as missing if they are no more than this share of it.
 MAX_STRAY = 0.05
 
-# -- gaps and numbers -------------------------------------------------------------------------------
+# -- missing values and numbers ---------------------------------------------------------------------
 
 # Signs between thousands, and the sign before decimals; the first that fits all cells of a column counts.
 STYLES = {
@@ -61,9 +61,9 @@ COLUMNS = {style: re.compile(rf"(?>{_pattern(*signs)}(?:\n|\Z))*+") for style, s
 SIGNS = {style: _signs(*signs) for style, signs in STYLES.items()}
 
 
-def is_gap(cell: Any) -> bool:
+def is_missing(cell: Any) -> bool:
     """Whether a cell holds nothing, or a word for it."""
-    if cell is None or (isinstance(cell, str) and cell.strip().lower() in GAP_WORDS):
+    if cell is None or (isinstance(cell, str) and cell.strip().lower() in MISSING_WORDS):
         return True
     return type(cell).__name__ in ("NAType", "NaTType") or (isinstance(cell, float) and cell != cell)
 
@@ -171,10 +171,10 @@ def find_header(rows: Sequence[Sequence[Any]]) -> Header:
     Titles have fewer cells with anything in them than the rows below; the first of these must name the
     columns, or there are no titles.
     """
-    counts = [sum(not is_gap(cell) for cell in row) for row in rows]
+    counts = [sum(not is_missing(cell) for cell in row) for row in rows]
     start = next((place for place, count in enumerate(counts) if count > max(counts) / 2), 0)
     titles = [row for row, count in zip(rows[:start], counts, strict=False) if count]
-    if any(is_gap(row[0]) or _is_number(row[0]) for row in titles):
+    if any(is_missing(row[0]) or _is_number(row[0]) for row in titles):
         start = 0
     for above in (start, 0):
         below = next((row for row, n in zip(rows[above + 1 :], counts[above + 1 :], strict=True) if n), None)
@@ -191,14 +191,14 @@ def _names_columns(first: Sequence[Any], second: Sequence[Any] | None) -> bool:
     It does if none of its cells is a number, if one is text above a number, or if its cells count on from
     one to the next, as years or numbers of columns do, and those of the second row do not.
     """
-    present = [cell for cell in first if not is_gap(cell)]
+    present = [cell for cell in first if not is_missing(cell)]
     if not present:
         return second is not None
     if not any(map(_is_number, present)):
         return True
     below = [] if second is None else list(second)
     for cell, under in zip(first, below, strict=False):
-        if not is_gap(cell) and not _is_number(cell) and _is_number(under):
+        if not is_missing(cell) and not _is_number(cell) and _is_number(under):
             return True
     return _counts_on(first) and second is not None and not _counts_on(below)
 

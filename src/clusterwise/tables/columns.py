@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse
 
 from clusterwise.exceptions import InvalidDataError, UnknownColumnError
-from clusterwise.tables.cells import distinct_names, find_header, is_gap, parse_dates, parse_numbers
+from clusterwise.tables.cells import distinct_names, find_header, is_missing, parse_dates, parse_numbers
 
 __all__ = [
     "Column",
@@ -50,13 +50,13 @@ CAMEL_ID_NAME = re.compile(r"[a-z](Id|ID|Key|Uuid|UUID)$")
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its values are float64 (n,) with NaN for gaps (dates in days), or strings and None."""
+    """One column: its values are float64 (n,) with NaN where missing (dates in days), or strings and None."""
 
     name: str
     kind: Kind
     values: np.ndarray
     declared: bool = False  # whether the type itself says what the column is: a category, not a text
-    stray: tuple[tuple[int, str], ...] = ()  # row and word of cells that are gaps among numbers
+    stray: tuple[tuple[int, str], ...] = ()  # row and word of cells that are no numbers, and count as missing
     style: str | None = None  # how its numbers are written, if not as in Python; see ``cells``
 
     @property
@@ -109,7 +109,7 @@ def require_table(X: Any, name: str = "X") -> None:
 def read_columns(X: Any, name: str = "X", styles: Mapping[str, str] | None = None) -> TableColumns:
     """Columns of a data frame (pandas, polars, pyarrow, ...), an array or a list of rows.
 
-    Cells that are texts may be numbers, with signs of money and thousands, dates or words for gaps.
+    Cells that are texts may be numbers, with signs of money and thousands, dates or words for missing values.
     ``styles`` says for columns by their name how numbers are written, where that is known from other rows.
     """
     require_table(X, name)
@@ -135,7 +135,7 @@ def read_columns(X: Any, name: str = "X", styles: Mapping[str, str] | None = Non
 
 
 def _frame_columns(frame: Any, styles: Mapping[str, str]) -> list[Column]:
-    """Columns of a data frame; those of a title above the header of a file count as gaps.
+    """Columns of a data frame; cells of a title above the header of a file count as missing.
 
     It gives pandas columns without names, and the header as a row.
     """
@@ -210,7 +210,7 @@ def _frame_column(name: str, series: Any, style: str | None, n_above: int) -> Co
 
 
 def _floats(series: Any) -> np.ndarray:
-    """Float64 values, gaps as NaN; pandas, polars and arrow have words of their own for them."""
+    """Float64 values, NaN where missing; pandas, polars and arrow have words of their own for them."""
     missing = series.is_null().to_numpy()
     numbers = series.to_numpy() if not missing.any() else series.cast(nw.Float64).to_numpy()
     values = np.array(numbers, dtype=np.float64, copy=True)
@@ -236,7 +236,7 @@ def _object_column(name: str, cells: list[Any], style: str | None) -> Column:
     """Numbers, dates and words told apart by the cells (n) themselves."""
     if any(isinstance(cell, (list, tuple, set, dict, bytes, np.ndarray)) for cell in cells):
         return Column(name, "other", np.full(len(cells), None, dtype=object))
-    present = [place for place, cell in enumerate(cells) if not is_gap(cell)]
+    present = [place for place, cell in enumerate(cells) if not is_missing(cell)]
     words = [str(int(cell) if isinstance(cell, bool) else cell) for cell in map(cells.__getitem__, present)]
     values = np.full(len(cells), np.nan)
     parsed = parse_numbers(words, style)

@@ -1,6 +1,6 @@
 """One column as features of about unit spread: numbers on a scale, categories, dates.
 
-Numbers that span orders of magnitude are easier to describe by logarithms or cube roots (``Curve``).
+Numbers that span orders of magnitude are easier to describe by logarithms or cube roots (``Transform``).
 
 Values that repeat exactly are poison for mixtures of densities: every value becomes a cluster of its own.
 Each level of a category, and of a number with few values, therefore becomes a small Gaussian cloud around its
@@ -21,13 +21,13 @@ from scipy.special import ndtri
 from clusterwise.tables.columns import Column
 
 __all__ = [
-    "Curve",
     "Cycles",
     "Encoding",
+    "Jitter",
     "Levels",
     "Number",
-    "RowNoise",
-    "choose_curve",
+    "Transform",
+    "choose_transform",
     "fit_encoding",
     "spread_of",
 ]
@@ -52,7 +52,7 @@ RANGES = ((0.25, 0.75, 1.3490), (0.10, 0.90, 2.5631), (0.05, 0.95, 3.2897))
 
 
 @dataclass(frozen=True)
-class Curve:
+class Transform:
     """x -> x, the cube root of x, or log(x + offset), for x >= 0; all follow the units of x."""
 
     shape: Literal["line", "root", "log"] = "line"
@@ -96,28 +96,28 @@ def _deviation(values: np.ndarray) -> float:
     return float(top * np.std(values / top)) if top > 0 else 0.0
 
 
-def choose_curve(values: np.ndarray) -> tuple[Curve, float]:
+def choose_transform(values: np.ndarray) -> tuple[Transform, float]:
     """The scale on which a mixture of few Gaussians describes values (n,) best, and by how many nats.
 
     Only columns without negative values that reach farther up than down are looked at. A mixture, not one
     Gaussian: clusters make a column skewed that is well described as it is.
     """
     if values.min() < 0 or values.max() <= 0:
-        return Curve(), 0.0
+        return Transform(), 0.0
     low, middle, high = np.quantile(values, [0.05, 0.5, 0.95])
     if high < MIN_RATIO * low or (high + low - 2 * middle) < MIN_SKEW * (high - low) or high <= low:
-        return Curve(), 0.0
+        return Transform(), 0.0
     positive = values[values > 0]
     if len(positive) < (1 - MAX_ZEROS) * len(values):
-        return Curve(), 0.0
+        return Transform(), 0.0
     least = float(positive.min())
     n, m = len(values), min(len(values), N_QUANTILES)
     points = np.maximum(np.quantile(values, (np.arange(m) + 0.5) / m), least)
-    curves = (Curve(), Curve("log", least if len(positive) < n else 0.0), Curve("root"))
-    scores = [n * curve.log_slope(points).mean() + _best_score(curve.apply(points), n) for curve in curves]
+    scales = (Transform(), Transform("log", least if len(positive) < n else 0.0), Transform("root"))
+    scores = [n * scale.log_slope(points).mean() + _best_score(scale.apply(points), n) for scale in scales]
     scores[2] -= MIN_GAIN_OF_ROOTS
     best = int(np.argmax(scores))
-    return curves[best], float(scores[best] - scores[0])
+    return scales[best], float(scores[best] - scores[0])
 
 
 def _best_score(points: np.ndarray, n: int) -> float:
@@ -161,18 +161,18 @@ ROWS_AT_ONCE = 1024  # their noise fits into a processor's cache
 
 
 @dataclass(frozen=True)
-class RowNoise:
+class Jitter:
     """Standard normal numbers that are functions of a row's own values."""
 
     turns: np.ndarray  # (m, q)
 
     @classmethod
-    def of(cls, n_inputs: int, n_outputs: int) -> RowNoise:
+    def of(cls, n_inputs: int, n_outputs: int) -> Jitter:
         """For rows of ``n_inputs`` values, ``n_outputs`` numbers each."""
         return cls(np.random.default_rng(0).uniform(*TURNS, (n_inputs, n_outputs)))
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
-        """Numbers (n, q) for rows (n, m); gaps count as zero."""
+        """Numbers (n, q) for rows (n, m); missing values count as zero."""
         rows, angle = np.nan_to_num(rows), np.zeros((len(rows), self.turns.shape[1]))
         for start in range(0, len(rows), ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
@@ -220,7 +220,7 @@ class Levels:
         return len(self.names)
 
     def clean(self, column: Column) -> np.ndarray:
-        """Place of each word, (n, 1); NaN for gaps, and for unknown words if there is no place for others."""
+        """Place of each word, (n, 1); NaN for missing, and for unknown words without a place for others."""
         code_of: dict[str | None, float] = {name: float(code) for code, name in enumerate(self.kept)}
         code_of[None] = np.nan
         other = float(len(self.kept)) if self.has_others else np.nan
@@ -270,7 +270,7 @@ CYCLES = {"time of day": 1.0, "day of week": 7.0, "day of year": DAYS_PER_YEAR}
 class Number:
     """A numeric column: on its scale, without its median, in units of its spread."""
 
-    curve: Curve
+    transform: Transform
     shift: float
     scale: float
     noise: float  # standard deviation of what is added, in the same units; 0 for columns of many values
@@ -284,7 +284,7 @@ class Number:
 
     def clean(self, column: Column) -> np.ndarray:
         """The value (n, 1) without noise."""
-        return ((self.curve.apply(column.values) - self.shift) / self.scale)[:, None]
+        return ((self.transform.apply(column.values) - self.shift) / self.scale)[:, None]
 
     def finish(self, clean: np.ndarray, noise: np.ndarray) -> np.ndarray:
         """Features (n, 1) from clean values and standard normal noise (n, n_noise)."""
@@ -327,10 +327,10 @@ def fit_encoding(column: Column, dates: Literal["number", "cycle"]) -> Encoding:
         return Cycles(tuple(CYCLES)[0 if has_hours else 1 :])
     step = _step(values)
     if step is None:
-        curve = Curve() if column.kind == "date" else choose_curve(values)[0]
-        on_scale = curve.apply(values)
-        return Number(curve, float(np.median(on_scale)), spread_of(on_scale), 0.0)
+        transform = Transform() if column.kind == "date" else choose_transform(values)[0]
+        on_scale = transform.apply(values)
+        return Number(transform, float(np.median(on_scale)), spread_of(on_scale), 0.0)
     noise = step / GAP
     # In units of the spread with the noise in it; quantiles of few values jump from one to the next.
     total = float(np.hypot(_deviation(values), noise))
-    return Number(Curve(), float(values.mean()), total, noise / total)
+    return Number(Transform(), float(values.mean()), total, noise / total)

@@ -23,7 +23,7 @@ from clusterwise.tables.columns import (
     select_columns,
     set_aside_notes,
 )
-from clusterwise.tables.encoding import Encoding, Levels, RowNoise, fit_encoding
+from clusterwise.tables.encoding import Encoding, Jitter, Levels, fit_encoding
 from clusterwise.tables.reduction import (
     Reduction,
     fit_imputer,
@@ -40,16 +40,16 @@ LACKING_MUCH = 0.5
 
 @dataclass(frozen=True)
 class _Encoded:
-    """Encodings of the columns in use, and what follows them: gaps filled in, redundant features weighed."""
+    """Encodings of the columns in use, imputation, and weights of features."""
 
     encodings: tuple[Encoding, ...]
-    noise: RowNoise
+    noise: Jitter
     imputer: KNNImputer | None
     weights: np.ndarray  # (f,)
 
     def __call__(self, columns: Sequence[Column]) -> np.ndarray:
         """Features (n, f) of columns of n rows."""
-        features = _without_gaps(_encode(columns, self.encodings, self.noise), self.imputer)
+        features = _impute(_encode(columns, self.encodings, self.noise), self.imputer)
         return features * self.weights
 
 
@@ -192,10 +192,10 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     def _fit_columns(self, columns: Sequence[Column]) -> np.ndarray:
         encodings = tuple(fit_encoding(column, self.dates) for column in columns)
         n_inputs = sum(1 if isinstance(encoding, Levels) else len(encoding.names) for encoding in encodings)
-        noise = RowNoise.of(n_inputs, sum(encoding.n_noise for encoding in encodings))
+        noise = Jitter.of(n_inputs, sum(encoding.n_noise for encoding in encodings))
         features = _encode(columns, encodings, noise)
         imputer = fit_imputer(features, self.random_state) if np.isnan(features).any() else None
-        features = _without_gaps(features, imputer)
+        features = _impute(features, imputer)
         weights = redundancy_weights(features)
         self._encoded = _Encoded(encodings, noise, imputer, weights)
         features *= weights
@@ -217,7 +217,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         return self._reduction.apply(features)
 
     def _remarks(self, columns: Sequence[Column], n_missing: int, weights: np.ndarray) -> Iterator[str]:
-        """Yield what was done about words among numbers, gaps and redundant columns."""
+        """Yield what was done about words among numbers, missing values and redundant columns."""
         for column in columns:
             if column.stray:
                 (row, word), n = column.stray[0], len(column.stray)
@@ -277,7 +277,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             points = TableColumns(tuple(columns), table.n_rows, table.named).numbers()
             if points is None or np.isnan(points).any():
                 raise InvalidDataError(
-                    "X contains NaN or text, and the data of fit had neither; fill the gaps in."
+                    "X contains NaN or text, and the data of fit had neither; impute them first."
                 )
             features = points
         return features if self._reduction is None else self._reduction.apply(features)
@@ -325,8 +325,8 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         return tags
 
 
-def _encode(columns: Sequence[Column], encodings: Sequence[Encoding], noise: RowNoise) -> np.ndarray:
-    """Features (n, f) with NaN for gaps."""
+def _encode(columns: Sequence[Column], encodings: Sequence[Encoding], noise: Jitter) -> np.ndarray:
+    """Features (n, f) with NaN where missing."""
     clean = [encoding.clean(column) for column, encoding in zip(columns, encodings, strict=True)]
     if noise.turns.shape[1] == 0:
         return np.concatenate(clean, axis=1)
@@ -338,8 +338,8 @@ def _encode(columns: Sequence[Column], encodings: Sequence[Encoding], noise: Row
     return np.concatenate(features, axis=1)
 
 
-def _without_gaps(features: np.ndarray, imputer: KNNImputer | None) -> np.ndarray:
-    """Fill in gaps; features have their middle at zero, which stands in where nothing was learned."""
+def _impute(features: np.ndarray, imputer: KNNImputer | None) -> np.ndarray:
+    """Features without missing values; their middle is zero, which stands in where nothing was learned."""
     rows = np.flatnonzero(np.isnan(features).any(axis=1))
     if imputer is not None:
         features[rows] = imputer.transform(features[rows])
@@ -353,7 +353,7 @@ def _require_finite(columns: Sequence[Column], named: bool) -> None:
             name = repr(column.name) if named else column.name.removeprefix("x")
             raise InvalidDataError(
                 f"Input X contains infinity at row {row} column {name}; replace it by a number, or by NaN "
-                "for a gap."
+                "for a missing value."
             )
 
 

@@ -26,7 +26,7 @@ import scipy.sparse
 
 from clusterwise._extras import import_extra
 from clusterwise.exceptions import FirstSheetWarning, GuessedEncodingWarning, InvalidDataError
-from clusterwise.tables.cells import GAP_WORDS, Header, distinct_names, find_header, parse_numbers
+from clusterwise.tables.cells import MISSING_WORDS, Header, distinct_names, find_header, parse_numbers
 
 __all__ = ["STDIN", "format_of", "read_table", "read_text"]
 
@@ -51,7 +51,7 @@ NO_ROWS = "it must hold at least one row of numbers"
 SEPARATORS = (",", ";", "\t", "|")
 LINES_TO_SNIFF = 50
 MAX_BLOCK = 1 << 28  # bytes that pyarrow guesses the types of columns from
-NULLS = sorted({form for word in GAP_WORDS for form in (word, word.upper(), word.title())} | {" ", "NaN"})
+NULLS = sorted({form for word in MISSING_WORDS for form in (word, word.upper(), word.title())} | {" ", "NaN"})
 
 
 def format_of(path: str | Path) -> str:

@@ -1,4 +1,4 @@
-"""Features of all columns together: gaps filled in, redundant ones weighed, very many projected onto few."""
+"""Features of all columns together: imputation, weights of redundant ones, very many projected onto few."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
     "redundancy_weights",
 ]
 
-N_NEIGHBOURS = 5  # whose mean fills a gap in
+N_NEIGHBOURS = 5  # whose mean replaces a missing value
 # Rows that the others are compared with; more cost time and hardly change the neighbours' mean.
 MAX_DONORS = 2000
 # Features with correlations beyond this are redundant.
@@ -37,7 +37,7 @@ ROWS_LOOKED_AT = 2000
 
 
 def fit_imputer(features: np.ndarray, seed: int) -> KNNImputer:
-    """An imputer that fills gaps in from the most similar rows of features (n, f) with NaN; none is empty."""
+    """A k-nearest-neighbour imputer for features (n, f) with NaN; no column is empty."""
     donors = features
     if len(features) > MAX_DONORS:
         # In an order of their own: which rows are drawn does not depend on how the table was sorted.
@@ -50,7 +50,7 @@ def fit_imputer(features: np.ndarray, seed: int) -> KNNImputer:
 
 
 def redundancy_weights(features: np.ndarray) -> np.ndarray:
-    """One over the root of how many features are redundant with each, (f,); features (n, f) without gaps.
+    """One over the root of how many features are redundant with each, (f,); features (n, f) without NaN.
 
     Together they then weigh like one in distances; nothing is lost to methods that look at their differences.
     """
