@@ -64,20 +64,16 @@ def with_files(n: int, d: int, index: int) -> Case:
 
 def watch(spent: defaultdict[str, float]) -> None:
     """Write down the time of all fits of samples, their number, and the time of all passes, from now on."""
-    pipelined: Any = import_module("clusterwise.fitting.pipelined")
-    batches: Any = import_module("clusterwise.fitting.batches")
-    fit_batches = pipelined.fit_batches
+    source_fit: Any = import_module("clusterwise.fitting.source_fit")
+    fit_sample = timed(spent, "sample", source_fit._fit_sample)
 
-    def watched(source: Any, read: Any, fit: Any, *more: Any) -> Any:
-        def counted(*arguments: Any) -> Any:
-            spent["rounds"] += 1
-            return fit(*arguments)
+    def counted(*arguments: Any) -> Any:
+        spent["rounds"] += 1
+        return fit_sample(*arguments)
 
-        return fit_batches(source, read, timed(spent, "sample", counted), *more)
-
-    pipelined.fit_batches = watched
+    source_fit._fit_sample = counted
     for name in ("survey", "_review"):
-        setattr(batches, name, timed(spent, "passes", getattr(batches, name)))
+        setattr(source_fit, name, timed(spent, "passes", getattr(source_fit, name)))
 
 
 def _batches(folder: Path) -> Iterator[np.ndarray]:

@@ -187,7 +187,8 @@ def _fit_column_map_of_file(points: np.memmap, joint: bool) -> AffineMap:
     squares = np.zeros(d)
     for start in range(0, n, ROWS_AT_ONCE):
         chunk = np.asarray(points[start : start + ROWS_AT_ONCE], dtype=np.float64)
-        squares += np.square(chunk - mean).sum(axis=0) / n
+        with np.errstate(invalid="ignore"):  # of files with infinities nothing is made
+            squares += np.square(chunk - mean).sum(axis=0) / n
     spread = squares[used].mean() if joint else squares[used]
     scale = np.broadcast_to(np.sqrt(np.where(spread > 0, spread, 1.0)), used.shape).copy()
     if varies.all():

@@ -208,7 +208,7 @@ def test_files_that_are_mapped(
     heaps: tuple[np.ndarray, np.ndarray], tmp_path: Any, monkeypatch: pytest.MonkeyPatch, least: int
 ) -> None:
     """Large ones are read batch by batch, small ones whole."""
-    monkeypatch.setattr("clusterwise.fitting.sorting.MIN_MAPPED", least)
+    monkeypatch.setattr("clusterwise.rows.MIN_MAPPED", least)
     X, labels = heaps
     np.save(tmp_path / "x.npy", X)
     estimator = make().fit(np.load(tmp_path / "x.npy", mmap_mode="r"))

@@ -124,7 +124,7 @@ def test_known_priors_are_used_as_given(heaps):
         **QUICK,
     ).fit(X)
     assert set(np.unique(estimator.trace_["alpha"])) == {0.5}
-    prior = estimator._clusters.prior
+    prior = estimator._found.density.prior
     assert prior.nu == pytest.approx(9.0)
     scale = estimator._space.scale
     np.testing.assert_allclose(prior.psi * scale**2, 9.0 * np.array([1e6, 1e-8]))
@@ -302,7 +302,6 @@ def test_pickles(fitted, heaps):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_data_on_disk_are_read_chunk_by_chunk(heaps, tmp_path: Path, dtype, monkeypatch):
     """The same clusters as in memory, without ever holding more than a chunk of the points."""
-    from clusterwise.fitting import sorting
     from clusterwise.gaussian.sorted_rows import Rows
 
     rng = np.random.default_rng(0)
@@ -321,8 +320,8 @@ def test_data_on_disk_are_read_chunk_by_chunk(heaps, tmp_path: Path, dtype, monk
 
     monkeypatch.setattr(Rows, "take", watched)
     monkeypatch.setattr("clusterwise.gaussian.sorted_rows.CHUNK", 20_000)
-    monkeypatch.setattr(sorting, "ROWS_AT_ONCE", 500)
-    monkeypatch.setattr(sorting, "MIN_MAPPED", 1000)
+    monkeypatch.setattr("clusterwise.affine.ROWS_AT_ONCE", 500)
+    monkeypatch.setattr("clusterwise.rows.MIN_MAPPED", 1000)
     estimator = DPMixture(n_warm_up=20, n_draws=4, n_chains=1, random_state=1).fit(mapped)
     assert largest < 3001
     assert estimator.n_clusters_ == 2

@@ -1,4 +1,4 @@
-"""What becomes of a clustering: rows assigned, clusters named by the input, own labels kept; other partitions."""
+"""What becomes of a clustering: rows assigned, names by the input, own labels kept; other partitions."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_clusters_that_no_row_prefers_are_dropped() -> None:
 
 @pytest.mark.parametrize("n_seen", [90, 40])
 def test_own_labels_of_a_method_are_kept(n_seen: int) -> None:
-    """Whatever its Gaussians make of them: half of the labels here are nonsense. Others go by the Gaussians."""
+    """Whatever its Gaussians make of them: half of the labels are nonsense. Others go by the Gaussians."""
     rows, labels = three()
     rng = np.random.default_rng(1)
     seen = np.sort(rng.choice(90, n_seen, replace=False))

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from clusterwise.gaussian.clusters import Clusters, clusters_in_use, outlier_scores, outlier_scores_of
+from clusterwise.affine import AffineMap
+from clusterwise.assigner import outlier_scores
+from clusterwise.fitting.protocol import Clustering, assign_rows
+from clusterwise.gaussian.clusters import Clusters
 from clusterwise.gaussian.families import PRIORS
 from clusterwise.gaussian.niw import CovarianceType
-from clusterwise.gaussian.quick import QuickClusters
-from clusterwise.gaussian.sorted_rows import Rows
+from clusterwise.gaussian.sorted_rows import Rows, SortedRows
 from clusterwise.partition import canonical_labels
 
 LABELS = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], [30, 20, 10]))
@@ -36,7 +38,11 @@ def test_clusters_in_use(
     given = clusters_of(POINTS, np.array([4, 1, 2])[LABELS], 5, covariance_type)
     statistics = given.statistics + np.where(given.statistics[:, :1] == 0, 1e-9, 0.0)
     order = np.random.default_rng(2).permutation(60)
-    clusters, membership = clusters_in_use(Rows(POINTS[order]), order, Clusters(given.prior, statistics))
+    faint = Clusters(given.prior, statistics)
+    rows = SortedRows(Rows(POINTS[order]), AffineMap(np.zeros(2), np.ones(2)), order)
+    _, found, membership = assign_rows(rows, Clustering(faint, faint))
+    clusters = found.density
+    assert isinstance(clusters, Clusters)
     expected = canonical_labels(LABELS)
     np.testing.assert_array_equal(membership.argmax(axis=1), expected[order])
     np.testing.assert_array_equal(clusters.statistics[:, 0], np.bincount(expected))
@@ -53,15 +59,15 @@ def test_memberships_are_shares_of_the_joint_density() -> None:
 
 def test_a_row_alone_in_its_cluster_is_an_outlier() -> None:
     points, labels = np.vstack([POINTS, [[40.0, 40.0]]]), np.append(LABELS, 3)
-    scores = outlier_scores_of(Rows(points), clusters_of(points, labels, 4))
+    scores = clusters_of(points, labels, 4).outlier_scores(points, 61)
     assert scores[-1] > 0.99
     assert np.median(scores) < 0.1
     in_pairs = np.vstack([points, points[-1:]])
-    assert outlier_scores_of(Rows(in_pairs), clusters_of(in_pairs, np.append(labels, 3), 4))[-1] < 0.1
+    assert clusters_of(in_pairs, np.append(labels, 3), 4).outlier_scores(in_pairs, 62)[-1] < 0.1
 
 
 def test_rows_that_are_all_alone_have_scores_too() -> None:
-    scores = outlier_scores_of(Rows(POINTS[:3]), clusters_of(POINTS[:3], np.arange(3), 3))
+    scores = clusters_of(POINTS[:3], np.arange(3), 3).outlier_scores(POINTS[:3], 3)
     assert (scores < 0.9).all()
 
 
@@ -80,7 +86,7 @@ def test_quick_labels_are_those_of_the_memberships(
     prior = PRIORS[covariance_type](0.1, d + 2.0, np.full(d, 0.5))
     shares = rng.dirichlet(np.ones(k))
     clusters = Clusters(prior, prior.statistics(points, labels, k), shares)
-    found = QuickClusters(clusters, 10 * n).label(points)
+    found = clusters.assign(points, 10 * n)
     membership = clusters.memberships(points)
     np.testing.assert_array_equal(found.labels, membership.argmax(axis=1))
     np.testing.assert_allclose(found.probabilities, membership.max(axis=1), rtol=1e-6)
@@ -93,8 +99,8 @@ def test_a_row_is_labelled_by_itself() -> None:
     rng = np.random.default_rng(0)
     points = rng.normal(size=(500, 3))
     prior = PRIORS["full"](0.1, 5.0, np.ones(3))
-    quick = QuickClusters(Clusters(prior, prior.statistics(points, np.arange(500) % 4, 4)), 500)
-    whole = quick.label(points)
-    alone = [quick.label(points[i : i + 1]) for i in range(500)]
+    clusters = Clusters(prior, prior.statistics(points, np.arange(500) % 4, 4))
+    whole = clusters.assign(points, 500)
+    alone = [clusters.assign(points[i : i + 1], 500) for i in range(500)]
     np.testing.assert_array_equal(whole.labels, [one.labels[0] for one in alone])
     np.testing.assert_array_equal(whole.probabilities, [one.probabilities[0] for one in alone])

@@ -36,7 +36,6 @@ def close_pair() -> np.ndarray:
         {"proportions": "balanced"},
         {"update": False},
         {"first_cluster": "k-means"},
-        {"n_draws": 3},
     ],
 )
 def test_options_reach_the_loop(weights: Path, monkeypatch: pytest.MonkeyPatch, options: Any) -> None:
@@ -52,7 +51,7 @@ def test_options_reach_the_loop(weights: Path, monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(Network, "infer", spy)
     cw.AMCP(weights=weights, random_state=0, **options).fit(cw.datasets.load_demo()[0][::10])
     ((name, value),) = options.items()
-    assert (seen["n_draws"] if name == "n_draws" else getattr(seen["options"], name)) == value
+    assert getattr(seen["options"], name) == value
 
 
 def test_the_posterior_is_about_what_is_doubtful(weights: Path, close_pair: np.ndarray) -> None:
@@ -77,20 +76,13 @@ def test_network_alone(weights: Path, close_pair: np.ndarray) -> None:
     assert np.isfinite(alone.score(close_pair))
 
 
-def test_more_paths_do_not_lose_the_best(weights: Path, close_pair: np.ndarray) -> None:
-    """The likeliest path is among the candidates whatever else is drawn."""
-    one = cw.AMCP(weights=weights, random_state=0).fit(close_pair)
-    many = cw.AMCP(weights=weights, random_state=0, n_draws=10).fit(close_pair)
-    np.testing.assert_array_equal(one.network_labels_, many.network_labels_)
-
-
 def test_any_number_of_draws(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """More paths than run at once: they are run in turns, and none is left out or comes twice."""
-    from clusterwise.papers import proposer
+    from clusterwise.papers import network_method
 
     scattered = np.random.default_rng(0).uniform(size=(120, 2))
     whole = cw.AMCP(weights=weights, random_state=0, refine=None).fit(scattered).sample_partitions(40)
-    monkeypatch.setattr(proposer, "POINTS_PER_BATCH", 120 * 11)
+    monkeypatch.setattr(network_method, "POINTS_PER_BATCH", 120 * 11)
     turns = cw.AMCP(weights=weights, random_state=0, refine=None).fit(scattered).sample_partitions(40)
     assert turns.labels.shape == whole.labels.shape
     np.testing.assert_array_equal(turns.labels[:10], whole.labels[:10])

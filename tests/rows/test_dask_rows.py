@@ -7,9 +7,8 @@ import pytest
 
 import clusterwise as cw
 from clusterwise.exceptions import ClusterwiseError, FeatureCountError, InvalidDataError
-from clusterwise.rows import as_source
-from clusterwise.rows.dask_parquet import parquet_parts
-from clusterwise.rows.mapped import ArraySource
+from clusterwise.rows import ArraySource, as_source
+from clusterwise.rows.arrow import parquet_parts
 
 dask = pytest.importorskip("dask")
 arrays = pytest.importorskip("dask.array")

@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 from clusterwise.exceptions import FeatureCountError, InvalidDataError
-from clusterwise.fitting.batches import survey
-from clusterwise.rows import Batch, RowSource, as_source, base
+from clusterwise.fitting.source_fit import survey
+from clusterwise.rows import ArraySource, Batch, RowSource, as_source
 from clusterwise.rows.arrow import open_parquet
-from clusterwise.rows.mapped import ArraySource
-from clusterwise.rows.rows import NumberReader
-from clusterwise.rows.sampling import random_keys
+from clusterwise.rows.batches import NumberReader, random_keys
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -31,7 +29,7 @@ def read_all(source: RowSource) -> np.ndarray:
 def test_batches_hold_all_rows_in_order(
     write_parts: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr(base, "NUMBERS_AT_ONCE", size)
+    monkeypatch.setattr("clusterwise.rows.source.NUMBERS_AT_ONCE", size)
     X = numbers()
     folder = open_parquet(write_parts(X[:1000], X[1000:1800], X[1800:]))
     assert folder.n_rows == 3000 and folder.names == ("a", "b", "c")
@@ -46,7 +44,7 @@ def test_the_sample_does_not_depend_on_how_rows_are_cut(
 ) -> None:
     X = numbers()
     whole = survey(ArraySource(X), None, 200, 5, lambda *_: None)
-    monkeypatch.setattr(base, "NUMBERS_AT_ONCE", 900)
+    monkeypatch.setattr("clusterwise.rows.source.NUMBERS_AT_ONCE", 900)
     parts = survey(open_parquet(write_parts(X[:100], X[100:])), None, 200, 5, lambda *_: None)
     assert len(whole) == 200
     np.testing.assert_array_equal(whole.rows, parts.rows)
@@ -126,7 +124,7 @@ def test_batches_of_another_kind_are_named(data: Any) -> None:
 
 
 def test_a_row_group_of_a_file_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "NUMBERS_AT_ONCE", 2**15)
+    monkeypatch.setattr("clusterwise.rows.source.NUMBERS_AT_ONCE", 2**15)
     X = np.random.default_rng(0).normal(size=(200_000, 4))
     columns = {f"x{place}": column for place, column in enumerate(X.T)}
     path = tmp_path / "one.parquet"

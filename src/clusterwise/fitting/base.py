@@ -220,7 +220,7 @@ class BaseClusterer(
 
     def _source_of(self, X: Any) -> RowSource | None:
         """X as a source of at least one row, or None for data in memory."""
-        source = None if self._is_kept(X) else as_source(X)
+        source = None if type(X) is np.ndarray or self._is_kept(X) else as_source(X)
         if source is not None and (source.n_rows == 0 or source.n_features == 0):
             raise InvalidDataError("X is empty; it must hold at least one row of numbers.")
         return source

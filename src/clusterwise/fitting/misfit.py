@@ -7,6 +7,7 @@ silent on mixtures of Gaussians, overlapping ones included.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -23,12 +24,11 @@ from clusterwise.exceptions import (
     SkewedClustersWarning,
     ValuesFollowedWarning,
 )
-from clusterwise.fitting.gaps import groups_without_gap, n_far_rows, valley
 from clusterwise.fitting.protocol import Clustering
 from clusterwise.gaussian.sorted_rows import SortedRows
 from clusterwise.tables.encoding import choose_transform
 
-__all__ = ["check_fit", "find_misfits", "find_misfits_of_any_shape"]
+__all__ = ["check_fit", "find_misfits", "find_misfits_of_any_shape", "valley"]
 
 MAX_ROWS = 1000
 MIN_ROWS = 50
@@ -51,6 +51,10 @@ MIN_FAR = 10
 # Correlation within a cluster that a diagonal covariance must not pass over.
 CORRELATED = 0.6
 MAX_FEATURES = 50  # beyond, covariances take too long for a check
+# Bins of a density along a line; valleys that cut off a smaller share of the values do not count.
+N_BINS, MIN_MASS = 128, 0.05
+# Each cluster is compared with its nearest others, this many, if both have enough rows.
+N_NEIGHBOURS, MIN_MEMBERS = 2, 5
 
 
 def check_fit(
@@ -98,15 +102,11 @@ def find_misfits(
         return []
     if names is None:
         names = [f"column {place}" for place in range(undo(features[:1]).shape[1])]
-    order = np.argsort(labels, kind="stable")
-    rows = np.ascontiguousarray(features[order])  # those of one cluster stand together
-    sizes = np.bincount(labels)
-    bounds = np.concatenate([[0], sizes[sizes > 0].cumsum()])
+    clusters = [features[labels == label] for label in np.unique(labels)]
     found = list(_followed_values(features, labels, names))
     if found:  # what values make of the other checks is not worth a word
         return found
-    found += _far_rows(rows, bounds, full)
-    clusters = [rows[start:end] for start, end in itertools.pairwise(bounds)]
+    found += _far_rows(clusters, full)
     if not full:
         found += _correlated_members(clusters)
     if len(clusters) == 1:
@@ -181,13 +181,24 @@ def _is_followed(column: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> b
     return bool(sizes[constant].sum() > FOLLOWED * len(column) and sizes[unusual].sum() > FOLLOWED * rare)
 
 
-def _far_rows(rows: np.ndarray, bounds: np.ndarray, full: bool) -> Iterator[MisfitWarning]:
-    """More rows far from their own cluster than Gaussians have."""
-    f = rows.shape[1]
-    far = n_far_rows(
-        rows, bounds, max(MIN_ROWS, 5 * (f + 1)), full, float(chdtri(f, 0.5)), float(chdtri(f, FAR))
-    )
-    share = far / len(rows)
+def _far_rows(clusters: Sequence[np.ndarray], full: bool) -> Iterator[MisfitWarning]:
+    """More rows far from their own cluster than Gaussians have.
+
+    Extreme rows widen the covariance that they are measured by; the median is safe from them.
+    """
+    far, f = 0, clusters[0].shape[1]
+    for members in clusters:
+        if len(members) < max(MIN_ROWS, 5 * (f + 1)):
+            continue
+        centred = members - members.mean(axis=0)
+        if full:
+            lengths = _squared_lengths(np.linalg.solve(_root_of_covariance(centred), centred.T).T)
+        else:
+            variances = np.square(centred).mean(axis=0)
+            lengths = _squared_lengths(centred / np.sqrt(np.where(variances > 0, variances, 1.0)))
+        scale = chdtri(f, 0.5) / max(float(np.median(lengths)), 1e-300)
+        far += np.count_nonzero(lengths * scale > chdtri(f, FAR))
+    share = far / sum(map(len, clusters))
     if share > TOO_MANY and far >= MIN_FAR:
         yield HeavyTailsWarning(share=share, expected=FAR)
 
@@ -214,7 +225,7 @@ def _heaps(features: np.ndarray) -> Iterator[MisfitWarning]:
     centred = features - features.mean(axis=0)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
     for values in (*features.T[:20], *(centred @ axes[:3].T).T):
-        depth = valley(np.ascontiguousarray(values))
+        depth = valley(values)
         if depth < TWO_HEAPS:
             yield SeveralGroupsWarning(depth=depth)
             return
@@ -253,14 +264,50 @@ def _parts_of_one_gaussian(clusters: Sequence[np.ndarray], n: int) -> Iterator[M
 
 def _groups_without_gap(clusters: Sequence[np.ndarray]) -> list[list[int]]:
     """Groups of at least two clusters, each without a gap to another one of its group."""
-    if len(clusters) > MAX_CLUSTERS:
+    k = len(clusters)
+    if k > MAX_CLUSTERS:
         return []
-    bounds = np.concatenate([[0], np.cumsum([len(members) for members in clusters])])
-    group_of = groups_without_gap(np.ascontiguousarray(np.concatenate(clusters)), bounds, NO_GAP)
-    return [np.flatnonzero(group_of == group).tolist() for group in np.flatnonzero(np.bincount(group_of) > 1)]
+    means = np.stack([members.mean(axis=0) for members in clusters])
+    scatters = [_scatter(members - mean) for members, mean in zip(clusters, means, strict=True)]
+    distances = np.square(means[:, None] - means).sum(axis=2)
+    np.fill_diagonal(distances, np.inf)
+    group = np.arange(k)
+    nearest = np.argsort(distances, axis=1, kind="stable")[:, :N_NEIGHBOURS]
+    for i, j in zip(np.repeat(np.arange(k), nearest.shape[1]), nearest.ravel(), strict=True):
+        sizes = len(clusters[i]), len(clusters[j])
+        if group[i] == group[j] or min(sizes) < MIN_MEMBERS:
+            continue
+        pooled = (scatters[i] + scatters[j]) / sum(sizes)
+        pooled.flat[:: len(pooled) + 1] += 1e-9 * max(1.0, float(np.trace(pooled)))
+        line = np.linalg.solve(pooled, means[j] - means[i])  # along it they are parted best
+        if valley(np.concatenate([clusters[i] @ line, clusters[j] @ line])) > NO_GAP:
+            group[group == max(group[i], group[j])] = min(group[i], group[j])
+    return [np.flatnonzero(group == one).tolist() for one in np.flatnonzero(np.bincount(group) > 1)]
 
 
 # -- tools ------------------------------------------------------------------------------------------
+
+
+def valley(values: np.ndarray) -> float:
+    """Depth of the deepest valley of a density of values (n,), as a share of the lower of the two peaks.
+
+    1 if there is no valley; valleys that cut off less than 5 % of the values do not count.
+    """
+    n, low, high = len(values), values.min(), values.max()
+    lower, upper = np.partition(values, [n // 4, (3 * n) // 4])[[n // 4, (3 * n) // 4]]
+    spread = min(values.std(), (upper - lower) / 1.349) if upper > lower else values.std()
+    if not 0 < spread < np.inf or high - low > 1e6 * spread:
+        return 1.0
+    width = 1.06 * spread * n**-0.2  # Silverman's rule
+    step = (high - low + 2 * width) / (N_BINS - 1)
+    counts = np.bincount(((values - low + width) / step + 0.5).astype(np.int64), minlength=N_BINS)
+    reach = min(math.ceil(3 * width / step), N_BINS // 2 - 1)
+    kernel = np.exp(-0.5 * np.square(np.arange(-reach, reach + 1) / max(width / step, 0.5)))
+    density = np.convolve(counts, kernel / kernel.sum(), "same")
+    peaks = np.minimum(np.maximum.accumulate(density), np.maximum.accumulate(density[::-1])[::-1])
+    below = counts.cumsum() / n
+    inside = (below > MIN_MASS) & (below < 1 - MIN_MASS)
+    return float(np.min(density[inside] / peaks[inside], initial=1.0))
 
 
 def _scatter(centred: np.ndarray) -> np.ndarray:

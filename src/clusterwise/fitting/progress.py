@@ -61,9 +61,9 @@ def progress_of(name: str, verbose: int) -> Iterator[Progress]:
     def watch() -> None:
         while not ended.wait(SECONDS_BETWEEN):
             doing, done, total = last
-            count = f" {done:,} of {total:,}," if total > 1 else ""
+            count = f" {done:,} of {total:,}" if total > 1 else ""
             seconds = time.perf_counter() - started
-            print(f"{name} {bar(done, total)} {doing},{count} {seconds:.0f} s", flush=True)
+            print(f"{name} {bar(done, total)} {doing}{count}, {seconds:.0f} s", flush=True)
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()

@@ -41,6 +41,10 @@ def as_points(X: Any, estimator: BaseEstimator, name: str = "X") -> np.ndarray:
         points = np.ascontiguousarray(X)  # the checks below would find nothing, and take a while for it
         require_finite(points, name)
         return points
+    if getattr(X, "ndim", 2) > 2:
+        raise InvalidDataError(
+            f"{name} has shape {X.shape}; pass images as rows of pixels, {name}.reshape(len({name}), -1)."
+        )
     require_table(X, name)
     _require_no_dates(X, name)
     if isinstance(X, np.ma.MaskedArray):  # its masked cells would count as the numbers below the mask

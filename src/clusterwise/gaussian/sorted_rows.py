@@ -120,11 +120,21 @@ def sort_rows(
     if isinstance(points, np.memmap):
         space = fit_space(points)
         assert isinstance(space, AffineMap)
+        if not np.isfinite([space.shift, space.scale]).all():
+            _find_infinite(points)
         return SortedRows(Rows(points, space), space, None)
     order = sorted_order(points)
     points = points[order]
     space = fit_space(points)
     return SortedRows(Rows(space.apply(points)), space, order, origin)
+
+
+def _find_infinite(points: np.memmap) -> None:
+    """Raise an error that names the first rows of a mapped file that are not finite."""
+    from clusterwise.fitting.validation import require_finite
+
+    for start in range(0, len(points), CHUNK):
+        require_finite(points[start : start + CHUNK], f"X[{start}:]")
 
 
 def sample_rows(n: int, max_rows: int, seed: int) -> np.ndarray:
