@@ -195,11 +195,11 @@ def test_likely_numbers_of_clusters_come_as_draws() -> None:
     model, points = network(k_max=4), normal(40, 2)
     alone, drawn = infer(model, points), infer(model, points, n_draws=20)
     assert torch.equal(alone.labels, drawn.labels)
-    assert alone.draws == () and alone.beliefs == ()
+    assert alone.draws == () and alone.draw_probabilities == ()
     assert drawn.log_k_posterior is not None
     likely = sorted((p for p in drawn.log_k_posterior.exp().tolist() if p >= 1e-3), reverse=True)
-    assert len(drawn.beliefs) == 1 + len(drawn.draws) == len(likely)
-    np.testing.assert_allclose(sorted(drawn.beliefs, reverse=True), likely)
+    assert len(drawn.draw_probabilities) == 1 + len(drawn.draws) == len(likely)
+    np.testing.assert_allclose(sorted(drawn.draw_probabilities, reverse=True), likely)
     assert len(infer(model, points, n_draws=1).draws) == min(1, len(likely) - 1)
     for labels in drawn.draws:
         assert set(labels.tolist()) == set(range(int(labels.max()) + 1))

@@ -67,7 +67,7 @@ MIN_PROBABILITY = 1e-3
 
 @dataclass(frozen=True)
 class ACTSTConfig:
-    """What defines an ACT-ST network; stored in the header of its weights file."""
+    """Options of ACT-ST networks; stored in the header of a weights file."""
 
     n_features: int = 2
     k_max: int = 4  # number of steps in training
@@ -204,7 +204,7 @@ class ACTSTNetwork(AmortizedModel):
         max_clusters: int = 100,
         n_draws: int = 0,
     ) -> list[Inference]:
-        """Partitions of B data sets into as many clusters as the learned stop says.
+        """Partitions of B data sets into as many clusters as the learned stop chooses.
 
         With ``n_draws`` > 0 the partitions of the other likely numbers of clusters come as draws, at most
         that many, with the probability of each number.

@@ -1,4 +1,4 @@
-"""A cut through Ward's tree by a rule that was learned from labelled data sets of classes held out.
+"""A cut through Ward's tree by a rule that was learned from labelled data sets of other classes.
 
 The merger of two branches a and b of a tree over encodings z has the statistic::
 
@@ -38,7 +38,7 @@ MAX_ROUNDS = 20
 
 @dataclass(frozen=True)
 class CutRule:
-    """What was learned on classes that were held out; it goes into the header of a weights file."""
+    """A cut that was learned on classes left out of training; it goes into the header of a weights file."""
 
     smoothing: float = 0.0  # how far rows move towards their neighbours before the tree is built, below 1
     size_exponent: float = 1.0  # g
@@ -47,7 +47,7 @@ class CutRule:
     spread: float = 0.0  # standard deviation of the thresholds that suit single data sets
 
     def statistic(self, branches: Branches) -> np.ndarray:
-        """How far the children of each merger are apart, less the threshold, (m - 1,)."""
+        """Distance of the children of each merger, less the threshold, (m - 1,)."""
         return (
             branches.log_distances
             + self.size_exponent * branches.log_sizes
@@ -55,12 +55,12 @@ class CutRule:
             - self.threshold
         )
 
-    def labels(self, branches: Branches, most: int | None = None) -> tuple[np.ndarray, bool]:
-        """Labels (m,) of the cut, and whether it would have more than ``most`` clusters.
+    def labels(self, branches: Branches, max_clusters: int | None = None) -> tuple[np.ndarray, bool]:
+        """Labels (m,) of the cut, and whether it would have more than ``max_clusters``.
 
         Branches that are farthest apart are divided first.
         """
-        return _cut(branches.tree, self.statistic(branches), most)
+        return _cut(branches.tree, self.statistic(branches), max_clusters)
 
     def others(self, n_cuts: int) -> list[CutRule]:
         """Rules with thresholds at the quantiles of their distribution, equally likely each."""
@@ -99,13 +99,13 @@ def sums_below(tree: Tree, values: np.ndarray) -> np.ndarray:
     return running[tree.starts + tree.sizes] - running[tree.starts]
 
 
-def _cut(tree: Tree, statistic: np.ndarray, most: int | None) -> tuple[np.ndarray, bool]:
+def _cut(tree: Tree, statistic: np.ndarray, max_clusters: int | None) -> tuple[np.ndarray, bool]:
     m = tree.n_rows
     root = 2 * m - 2
     labels, n_clusters, beyond = np.zeros(m, dtype=np.int64), 1, False
     waiting = [(-statistic[root - m], root)]
     while waiting and waiting[0][0] < 0:
-        if n_clusters == most:
+        if n_clusters == max_clusters:
             beyond = True
             break
         _, node = heapq.heappop(waiting)

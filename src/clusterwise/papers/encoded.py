@@ -49,7 +49,7 @@ __all__ = [
     "united",
 ]
 
-# Share of the usual weights that attention begins with.
+# Share of its weights that attention begins with.
 ADDED_BY_ATTENTION = 0.1
 NATS_BETWEEN_CLASSES = 4.0
 # Rows are encoded in blocks of this size, the last one filled up: how a product is taken, and so its
@@ -250,13 +250,13 @@ def labels_by_parts(
     return united(features, labels, parts, covariance_type, max_clusters)
 
 
-def neighbourhoods(features: np.ndarray, most: int, seed: int) -> np.ndarray:
-    """Divide rows (n, f) in two again and again until no part has more than ``most``; the parts (n,)."""
+def neighbourhoods(features: np.ndarray, max_rows: int, seed: int) -> np.ndarray:
+    """Parts (n,) of rows (n, f), divided in two again and again until none has more than ``max_rows``."""
     parts = np.zeros(len(features), dtype=np.int64)
     waiting, n_parts = [np.arange(len(features))], 0
     while waiting:
         rows = waiting.pop()
-        if len(rows) <= most:
+        if len(rows) <= max_rows:
             parts[rows] = n_parts
             n_parts += 1
             continue

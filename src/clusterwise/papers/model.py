@@ -35,14 +35,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Inference:
-    """What a network says about one data set of N points."""
+    """The partition of N points that a network infers, and what else it knows of it."""
 
     labels: Tensor  # (N,) int64, 0 .. K-1, every point labelled
     steps: tuple[Step, ...] = ()
     log_k_posterior: Tensor | None = None  # (k_max,), log P(K = 1), log P(K = 2), ...
     cap_reached: bool = False
     draws: tuple[Tensor, ...] = ()  # labels (N,) of further partitions, where a method draws several
-    beliefs: tuple[float, ...] = ()  # in ``labels`` and in each of the draws; empty: all draws are alike
+    draw_probabilities: tuple[float, ...] = ()  # of ``labels`` and each of the draws; empty: all alike
     log_probability: float | None = None  # of the partition in ``labels``, where a method gives one
     densities: tuple[FlowClusters, ...] = ()  # of the clusters in ``labels`` and in each of the draws
 

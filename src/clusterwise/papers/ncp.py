@@ -63,7 +63,7 @@ FIRST_SLOTS = 8  # doubled when an order has more clusters
 
 @dataclass(frozen=True)
 class NCPConfig:
-    """What defines an NCP network; stored in the header of its weights file."""
+    """Options of NCP networks; stored in the header of a weights file."""
 
     n_features: int = 2
     width: int = 128  # of the hidden layers of h, u, g and f
@@ -97,7 +97,7 @@ class Layers(nn.Sequential):
 
     @property
     def ends(self) -> tuple[nn.Linear, nn.Linear]:
-        """The first layer, where it is a linear one, and the last."""
+        """The first layer, where it is linear, and the last."""
         return cast("tuple[nn.Linear, nn.Linear]", (self[0], self[len(self) - 1]))
 
     def between(self, values: Tensor) -> Tensor:
@@ -250,12 +250,7 @@ class PartitionDraws(NamedTuple):
 
 
 def draw_partitions(
-    model: NCPNetwork,
-    points: Tensor,
-    mask: Tensor,
-    seeds: Sequence[int],
-    max_clusters: int,
-    n_orders: int,
+    model: NCPNetwork, points: Tensor, mask: Tensor, seeds: Sequence[int], max_clusters: int, n_orders: int
 ) -> list[PartitionDraws]:
     """Partitions of B data sets, points (B, N, d) and mask (B, N), in ``n_orders`` random orders each."""
     # Sets of similar size go together; the smaller ones of a batch drop off its end when they are through.
@@ -283,7 +278,7 @@ def random_orders(mask: Tensor, seed: int, n_orders: int) -> tuple[Tensor, Tenso
 
 
 class RunningSums:
-    """What the choices of R orders (R, N) need: W H_k and V g(H_k) of every cluster, and what f reads.
+    """Sums that the choices of R orders (R, N) need: W H_k and V g(H_k) of every cluster, the input of f.
 
     There are equally many orders of each of B data sets, the largest set first, and ``numbers`` (R, N) that
     draw the labels. A slot holds one cluster of every order; the first without one is the new one.
@@ -314,9 +309,8 @@ class RunningSums:
         of_set = torch.where(mask.unsqueeze(-1), encoded.in_rest, 0.0).to(torch.float64).sum(1)
         self.read = of_set.repeat_interleave(self.n_orders, dim=0) + model.f.ends[0].bias  # of G and U
 
-        places = torch.arange(self.orders.shape[1], device=device)
+        self.rows, places = (torch.arange(n, device=device) for n in (n_rows, self.orders.shape[1]))
         self.n_rows: list[int] = (self.n_orders * (sizes[:, None] > places).sum(0)).tolist()  # at each place
-        self.rows = torch.arange(n_rows, device=device)
         self.n_slots = 1  # in use by any order, the new one included
         self.n_clusters = torch.zeros(n_rows, dtype=torch.int64, device=device)
         self.labels = torch.zeros(n_rows, mask.shape[1], dtype=torch.int64, device=device)
@@ -329,8 +323,9 @@ class RunningSums:
         for place, n_rows in enumerate(self.n_rows):
             self._label(place, n_rows)
         kept = (self.labels, self.log_probability, self.probabilities, self.cap_reached)
-        by_set = zip(*(values.split(self.n_orders) for values in kept), strict=True)
-        return [PartitionDraws(*of_set) for of_set in by_set]
+        return [
+            PartitionDraws(*of_set) for of_set in zip(*(v.split(self.n_orders) for v in kept), strict=True)
+        ]
 
     def _label(self, place: int, r: int) -> None:
         """Give the point at this place of each of the first r orders a label."""

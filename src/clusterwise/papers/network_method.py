@@ -259,7 +259,7 @@ class NetworkProposer:
             infer(seeds=[one], n_draws=min(at_once, n_draws - start))[0]
             for start, one in zip(range(0, n_draws, at_once), _seeds(seed), strict=False)
         )
-        if first.beliefs:  # all that it knows of, whatever was asked for
+        if first.draw_probabilities:  # all that it knows of, whatever was asked for
             return [first]
         return [
             replace(
@@ -315,8 +315,8 @@ def _proposal(inference: Inference, points: np.ndarray, with_draws: bool) -> Pro
 
     draws = inference.draws if with_draws else ()
     weights = np.ones(1) if not draws else np.r_[0.0, np.full(len(draws), 1 / len(draws))]
-    if draws and inference.beliefs:
-        weights = np.array(inference.beliefs) / sum(inference.beliefs)
+    if draws and inference.draw_probabilities:
+        weights = np.array(inference.draw_probabilities) / sum(inference.draw_probabilities)
     k_posterior = None
     if inference.log_k_posterior is not None:
         of_k = np.exp(to_numpy(inference.log_k_posterior, np.float64))

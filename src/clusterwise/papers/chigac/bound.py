@@ -14,7 +14,7 @@ sigma_0 exp(-b / 2). The strategies differ in what they make of psi_0 before the
 ==================  ====================================  ================================================
 
 with w_m = p(h, z_m) / q(z_m; psi_m). In the last two phi and theta have objectives of their own; what the
-other one owns is held fixed. Jensen's inequality puts log mean_m w_m above the mean of the ELBOs along the
+other one owns is a constant. Jensen's inequality puts log mean_m w_m above the mean of the ELBOs along the
 path, so it is not below ELBO(psi_0) as long as the steps do not lead down.
 
 Readings of ours. (1) A step of SVI follows the natural gradient, as SVI does: sigma^2 dL/dmean and
@@ -81,7 +81,7 @@ class Gaussian(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """What the decoder (Eq 13) and the prior say about S clusters in each of R data sets: theta's side.
+    """All that the decoder (Eq 13) and the prior need for S clusters in each of R data sets: theta's side.
 
     The logit of membership is ``scale * s + offset + out . relu(hidden + slope * s)`` with
     s = cos(e_i, z) / tau: a multilayer perceptron of s and of the point's context.
@@ -98,7 +98,7 @@ class Scene(NamedTuple):
     counts: Tensor  # (R, S, N), one where a point takes part: left over, and not the pioneer
 
     def detached(self) -> Scene:
-        """The same, held fixed."""
+        """The same as constants."""
         parts = {name: getattr(self, name).detach() for name in self._fields if name != "prior"}
         return Scene(prior=self.prior.detached(), **parts)
 
@@ -181,7 +181,7 @@ def learned_path(scene: Scene, psi: Gaussian, noise: Tensor, update: Update) -> 
 def objective(
     strategy: Strategy, scene: Scene, psi: Gaussian, noise: Tensor, rate: float, update: Update | None = None
 ) -> Tensor:
-    """What theta and phi are to raise, (R, S): the strategy's bound, with the gradients that it prescribes.
+    """The objective of theta and phi, (R, S): the strategy's bound, with the gradients that it prescribes.
 
     ``noise`` (M + 1, R, S, D) holds the samples; ``update`` is the learned update of ``iterative``.
     """

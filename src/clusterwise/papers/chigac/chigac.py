@@ -73,7 +73,7 @@ SEPARATION_WEIGHT = 0.01
 
 @dataclass(frozen=True)
 class CHiGacConfig:
-    """What defines a CHiGac network; stored in the header of its weights file."""
+    """Options of CHiGac networks; stored in the header of a weights file."""
 
     n_features: int = 2
     inference: Strategy = "ergodic"
@@ -107,7 +107,7 @@ class Representations(NamedTuple):
 
 
 class Context(NamedTuple):
-    """What the assigned clusters and the points left over mean for step k."""
+    """The assigned clusters and the points left over, as step k attends to them."""
 
     keys: Tensor  # (R, 1 + K, width), assigned clusters by their means, after a vector for "none"
     key_mask: Tensor  # (R, 1 + K)
@@ -169,7 +169,7 @@ class CHiGacNetwork(AmortizedModel):
         """Encode (R, N, n_features) points once; all steps of the loop read it."""
         h = self.encoder(points, mask)
         raw = self.to_sphere(h)
-        # Points share most of what an encoder says of them; cosines should see how they differ.
+        # Encodings of points have most in common; cosines should see how they differ.
         everyone = torch.ones_like(h[..., 0], dtype=torch.bool) if mask is None else mask
         sphere, pioneering = (raw - masked_mean(raw, everyone).unsqueeze(1)).chunk(2, dim=-1)
         central = torch.zeros_like(h[..., 0]) if self.central is None else self.central(h).squeeze(-1)
@@ -270,7 +270,7 @@ class CHiGac(AmortizedClusterer):
     A trained encoder looks at the whole data set once. Clusters are then generated one by one: a
     pioneer is chosen among the remaining rows, a latent vector of its cluster follows from it, and
     together they decide which rows belong to the cluster. All three are random variables of a trained
-    model, so that further draws say how sure the answer is. ``refine`` says what happens to this partition.
+    model, so that further draws show how certain the answer is. ``refine`` says what happens to it.
 
     Parameters
     ----------

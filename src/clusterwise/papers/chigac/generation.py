@@ -37,8 +37,8 @@ class _Paths(NamedTuple):
     central: Tensor  # (R, N)
     left: Tensor  # (R, N), True for points in S_k
     columns: Tensor  # (R, N), the cluster of each point so far
-    wanted: Tensor  # (R, N), the largest membership logit of each point so far
-    wanted_by: Tensor  # (R, N), and the cluster that it belongs to
+    largest: Tensor  # (R, N), the largest membership logit of each point so far
+    largest_by: Tensor  # (R, N), and the cluster that it belongs to
     sums: Tensor  # (R, k, width), of the encodings in each cluster
     sizes: Tensor  # (R, k)
     total: Tensor  # (R, width), the sum over all points
@@ -170,13 +170,13 @@ class Loop:
             choice = choice._replace(pioneers=_central(paths.sphere, joins, choice.pioneers))
             logits, joins = self._members(paths, context, choice)
         self._record(paths.row, joins, torch.sigmoid(logits) * left, choice.pioneers)
-        more = logits > paths.wanted
+        more = logits > paths.largest
         members = joins.to(h.dtype).unsqueeze(1)
         return paths._replace(
             left=left & ~joins,
             columns=paths.columns.masked_fill(joins, k),
-            wanted=torch.where(more, logits, paths.wanted),
-            wanted_by=paths.wanted_by.masked_fill(more, k),
+            largest=torch.where(more, logits, paths.largest),
+            largest_by=paths.largest_by.masked_fill(more, k),
             sums=torch.cat([paths.sums, members @ h], dim=1),
             sizes=torch.cat([paths.sizes, members.sum(-1)], dim=1),
             prototypes=paths.prototypes + choice.prototypes,
@@ -210,10 +210,10 @@ class Loop:
     def _end(self, paths: _Paths, over: Tensor) -> _Paths:
         """Store the columns of paths that are over, and return the others.
 
-        What is left joins the cluster that wanted it most.
+        What is left joins the cluster of its largest membership.
         """
         ended = paths.select(over)
-        self.columns[ended.row] = torch.where(ended.left, ended.wanted_by, ended.columns)
+        self.columns[ended.row] = torch.where(ended.left, ended.largest_by, ended.columns)
         return paths.select(~over)
 
     def _inference(self, b: int, cap_reached: bool) -> Inference:

@@ -30,7 +30,7 @@ __all__ = [
 
 # Temperature of the Gumbel-Softmax that draws pioneers in training.
 GUMBEL_TEMPERATURE = 0.5
-# How much pioneers are central members: at twice the usual squared distance the chance is exp(-2) as large.
+# How much pioneers are central members: at twice the mean squared distance the chance is exp(-2) as large.
 CENTRALITY = 2.0
 # How much pioneers of easy clusters are preferred: a power of their likelihood.
 EASE = 0.2
@@ -139,7 +139,7 @@ def direction_of_pioneers(
 def objectives(
     network: CHiGacNetwork, candidates: NextClusters, prefix: Prefix, generator: torch.Generator
 ) -> Tensor:
-    """What is raised for each of the candidates, (R, S), as the strategy prescribes."""
+    """The objective of each of the next clusters, (R, S), as the strategy prescribes."""
     config, scene, psi = network.config, candidates.scene, candidates.psi
     n_states = prefix.members.shape[1]
     shape = (config.n_inner_steps + 2, *psi.mean.shape)

@@ -73,7 +73,7 @@ ONE_ANSWER = (
 
 @dataclass(frozen=True)
 class DACConfig:
-    """What defines a DAC network; stored in the header of its weights file."""
+    """Options of DAC networks; stored in the header of a weights file."""
 
     n_features: int = 2
     filtering: Literal["minimum-loss", "anchored"] = "minimum-loss"

@@ -35,9 +35,9 @@ __all__ = [
 # Data sets of a training step are run in this many parts, sorted by how many points are left, and these
 # numbers are rounded up to this many different ones: kernels are built for each shape.
 N_PARTS, N_WIDTHS = 2, 8
-# Clusters that a flow learns from in a step, members of each, and the least share of them that it is made
-# from: it learns to describe the others.
-FLOW_CLUSTERS, FLOW_MEMBERS, MIN_SHARE_SHOWN = 24, 128, 0.3
+# Clusters that a flow learns from in a step, members of each, and the smallest share of them that it is
+# made from: it learns to describe the others.
+FLOW_CLUSTERS, FLOW_MEMBERS, MIN_SHARE_SEEN = 24, 128, 0.3
 MIN_LOG_DENSITY = -50.0  # of a point that counts in the loss
 
 
@@ -70,19 +70,19 @@ def flow_loss(flow: ClusterFlow, points: Tensor, labels: Tensor, generator: torc
     index, mask = members_of_clusters(labels, FLOW_MEMBERS)
     some = torch.randperm(len(index), generator=generator)[:FLOW_CLUSTERS]
     index, mask = index[some], mask[some]
-    share = MIN_SHARE_SHOWN + (1 - MIN_SHARE_SHOWN) * torch.rand(len(index), 1, generator=generator)
-    shown = mask & (torch.rand(mask.shape, generator=generator) < share)
-    shown[:, 0] = True
-    hidden = mask & ~shown
+    share = MIN_SHARE_SEEN + (1 - MIN_SHARE_SEEN) * torch.rand(len(index), 1, generator=generator)
+    seen = mask & (torch.rand(mask.shape, generator=generator) < share)
+    seen[:, 0] = True
+    hidden = mask & ~seen
     members = points.flatten(0, 1)[index]
-    log_density = flow.log_density(members, members, shown).clamp(min=MIN_LOG_DENSITY)
+    log_density = flow.log_density(members, members, seen).clamp(min=MIN_LOG_DENSITY)
     n_hidden = hidden.sum(1)
     of_clusters = (log_density * hidden).sum(1) / n_hidden.clamp(min=1)
     return -of_clusters.sum() / (n_hidden > 0).sum().clamp(min=1)
 
 
-def members_of_clusters(labels: Tensor, most: int) -> tuple[Tensor, Tensor]:
-    """Places (C, most) of the first members of each of the C clusters of B data sets, and a mask (C, most).
+def members_of_clusters(labels: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    """Places (C, width) of the first members of each of the C clusters of B data sets, and a mask (C, width).
 
     ``labels`` is (B, N); places are those of the flattened labels.
     """
@@ -91,10 +91,10 @@ def members_of_clusters(labels: Tensor, most: int) -> tuple[Tensor, Tensor]:
     order = keys.argsort(stable=True)
     _, cluster, sizes = torch.unique_consecutive(keys[order], return_inverse=True, return_counts=True)
     place = torch.arange(len(order), device=labels.device) - (sizes.cumsum(0) - sizes)[cluster]
-    first = place < most
-    index = order.new_zeros(len(sizes), most)
+    first = place < width
+    index = order.new_zeros(len(sizes), width)
     index[cluster[first], place[first]] = order[first]
-    return index, torch.arange(most, device=labels.device) < sizes[:, None]
+    return index, torch.arange(width, device=labels.device) < sizes[:, None]
 
 
 # -- data sets of a step -----------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def remove_random_clusters(labels: Tensor, n_clusters: Tensor, generator: torch.
 
 
 class Remaining(NamedTuple):
-    """What is left of S of the data sets of a step, packed to the size of the largest."""
+    """The points that are left of S data sets of a step, packed to the size of the largest."""
 
     points: Tensor  # (S, n, d)
     labels: Tensor  # (S, n)
@@ -118,7 +118,7 @@ class Remaining(NamedTuple):
 
 
 def remaining_points(points: Tensor, labels: Tensor, mask: Tensor) -> list[Remaining]:
-    """What is left of B data sets, those of similar size together, so that removed points cost little.
+    """The points left of B data sets, those of similar size together, so that removed points cost little.
 
     To mask a point is the same as to delete it, so that the loss does not change.
     """

@@ -18,7 +18,7 @@ __all__ = ["Trace", "path_seeds", "run_passes"]
 def run_passes(
     network: DACNetwork, points: Tensor, traces: list[Trace], max_clusters: int
 ) -> list[Inference]:
-    """What is found in each of B data sets (B, N, d) by passes until no point is left."""
+    """Partitions of B data sets (B, N, d) by passes until no point is left."""
     for _ in range(max_clusters):
         active = [b for b, trace in enumerate(traces) if trace.left.any()]
         if not active:

@@ -1,4 +1,4 @@
-"""What follows the passes of DAC: a search among partitions by the likelihood of its own densities.
+"""After the passes of DAC: a search among partitions by the likelihood of its own densities.
 
 A pass takes the points that it is sure of, and nothing in the paper corrects it later: two clusters side by
 side go as one, and points between two clusters to the one that comes first. But the network has a density
@@ -67,7 +67,7 @@ PAIRS_PER_CLUSTER = 1  # that may merge
 SHARE_STEPS, MIN_SHARE = 2, 1e-12
 # Mutual reachability distances are those of HDBSCAN with this neighbour.
 CORE_NEIGHBOUR = 5
-# Divisions of each tree that count, from the top, and the least part of one: points, and a share.
+# Divisions of each tree that count, from the top, and the smallest part of one: points, and a share.
 MAX_DIVISIONS, MIN_PART, MIN_PART_SHARE = 12, 8, 0.03
 CERTAIN = 1 - 1e-6  # memberships above count as this: no logarithm of nothing
 # Clusters are described in this many batches, by size, so that less of them is padding.
@@ -125,7 +125,7 @@ def some_members(belongs: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def members_of_labels(labels: Tensor) -> Tensor:
-    """Who belongs to which of the K clusters in ``labels`` (n,), (K, n) bool."""
+    """Members (K, n), bool, of the K clusters in ``labels`` (n,)."""
     return functional.one_hot(labels).T.bool()
 
 
@@ -204,7 +204,7 @@ def split(densities: Densities, whole: Partition, points: Tensor) -> Tensor | No
 
 
 def _beyond_the_middle(points: Tensor, labels: Tensor, k: int) -> Tensor:
-    """Which points (n,), 0 or 1, lie beyond the mean of their cluster along its longest axis."""
+    """1 for points (n,) that lie beyond the mean of their cluster along its longest axis, else 0."""
     members = functional.one_hot(labels, k).to(points.dtype)  # (n, K)
     means = members.T @ points / members.sum(0).unsqueeze(1)
     apart = points - means[labels]
@@ -232,7 +232,7 @@ def joint_of(densities: Densities, belongs: Tensor) -> Tensor:
 
 
 def gain(densities: Densities, new: Partition, old: Partition) -> float:
-    """By how much the new partition is better: one with more clusters has to pay for its smallest ones."""
+    """Gain of the new partition in nats: one with more clusters has to pay for its smallest ones."""
     n_more = new.joint.shape[1] - old.joint.shape[1]
     if n_more < 0:
         return -gain(densities, old, new)
@@ -327,7 +327,7 @@ def without_tiny(partition: Partition) -> Tensor:
 
 
 def missed(joint: Tensor, shares: Tensor) -> Tensor:
-    """By how much the log-likelihood falls without each of K clusters, (K,).
+    """Fall of the log-likelihood without each of K clusters, (K,).
 
     ``joint`` (n, K) are share times density, of which the shares (K,) of the others grow.
     """
@@ -346,7 +346,7 @@ def without(joint: Tensor, *clusters: int) -> Tensor:
 
 
 def branches(points: Tensor) -> Tensor:
-    """Who is in which branch of linkage trees of points (n, d), (C, n) bool; C may be 0."""
+    """Members (C, n), bool, of branches of linkage trees of points (n, d); C may be 0."""
     n = len(points)
     if n < 2 * MIN_PART:
         return torch.zeros(0, n, dtype=torch.bool, device=points.device)
