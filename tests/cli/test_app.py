@@ -82,6 +82,10 @@ def test_training_writes_weights_and_never_throws_a_checkpoint_away(run, recipe,
     (line,) = again.stderr.splitlines()
     assert "go on with --resume" in line
     assert run("train", recipe, "--out", "made", "--resume").exit_code == 0
+    text = (folder / recipe).read_text()
+    (folder / recipe).write_text(text.replace("width = 8", "widht = 8"))
+    for options in ((), ("--resume",)):  # the checkpoint hides no error
+        assert "no option 'widht'" in run("train", recipe, "--out", "made", *options).stderr
 
 
 def test_training_stops_at_its_time_and_goes_on(run, recipe, folder):

@@ -23,7 +23,7 @@ from clusterwise.exceptions import (
 from clusterwise.nn.feature_encoder import EncoderConfig
 from clusterwise.pretrained.weights_file import load_weights
 from clusterwise.training import from_labels, train
-from clusterwise.training.calibration import whole_groups
+from clusterwise.training.calibration import groups_as_sets
 from clusterwise.training.from_labels import METHODS, recipe_for
 from clusterwise.training.labelled import LabelledSource, started
 from clusterwise.training.loop import train_weights
@@ -47,7 +47,7 @@ def test_few_images_are_spliced_in_training_and_whole_in_validation() -> None:
     source = LabelledSource(recipe, X, y)
     task = source.task(0)
     assert not (task.rows[:, None] == torch.from_numpy(X.astype(np.float32))).all(-1).any(1).all()
-    assert source.others.options.spliced_sets == 0
+    assert source.unseen.options.spliced_sets == 0
 
 
 def test_the_step_decides_what_is_drawn() -> None:
@@ -66,12 +66,12 @@ def test_groups_are_calibrated_on_as_they_are() -> None:
     X, y = classes(n_classes=20, each=10)
     recipe = recipe_for("amcp", "identity", 4, None, 2, 0)
     source = LabelledSource(recipe, X, y, np.array([f"from {label // 2}" for label in y]))
-    sets = whole_groups(source.others, recipe)
+    sets = groups_as_sets(source.unseen, recipe)
     assert len(sets) == 2  # a fifth of ten
     for one in sets:
-        assert len(set(source.others.groups[one.index[0]])) == 1  # type: ignore[index]
+        assert len(set(source.unseen.groups[one.index[0]])) == 1  # type: ignore[index]
         assert sorted(np.bincount(one.labels[0])) == [10, 10]
-    assert whole_groups(LabelledSource(recipe, X, y).others, recipe) == []
+    assert groups_as_sets(LabelledSource(recipe, X, y).unseen, recipe) == []
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_folds_leave_every_class_out(n_classes: int, held_out: str, n_out: int) 
     folds = list(source.folds())
     for fold in folds:
         unseen = set(map(tuple, fold.unseen[0].rows.tolist()))
-        known = set(map(tuple, np.concatenate([fold.source.prior.rows, fold.source.others.rows]).tolist()))
+        known = set(map(tuple, np.concatenate([fold.source.prior.rows, fold.source.unseen.rows]).tolist()))
         assert not unseen & known
         assert len(np.unique(fold.unseen[0].y)) == n_out
         never -= set(fold.unseen[0].y.tolist())

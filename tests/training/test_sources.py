@@ -163,7 +163,7 @@ def recipe_of(method: str) -> Recipe:
 
 
 def tables_of(recipe: Recipe, directory: Path) -> Any:
-    return source_of_recipe(recipe, make_model(recipe.method, recipe.model), directory)
+    return source_of_recipe(recipe, make_model(recipe.method, recipe.model), directory=directory)
 
 
 @pytest.mark.parametrize("method", ["node-judge", "partition-judge"])

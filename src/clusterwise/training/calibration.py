@@ -43,13 +43,13 @@ __all__ = [
     "divisibility",
     "encoded_sets",
     "fit_rule",
+    "groups_as_sets",
     "inferred",
     "reach_of",
     "scores_of_refining",
     "simplest",
     "spread_of",
     "validation_sets",
-    "whole_groups",
 ]
 
 MAX_ROWS_TO_MEASURE = 5000
@@ -102,7 +102,7 @@ def calibration_sets(prior: LabelledRows, recipe: Recipe, each: int = SETS_OF_SI
     return [prior.draw_rows(rng, each, int(size)) for size in sizes]
 
 
-def whole_groups(prior: LabelledRows, recipe: Recipe) -> list[DrawnRows]:
+def groups_as_sets(prior: LabelledRows, recipe: Recipe) -> list[DrawnRows]:
     """Groups of rows as data sets of their own, some of them if there are many; of very many rows, some."""
     found: list[DrawnRows] = []
     rng = rng_of_step(recipe.seed, VALIDATION, 2)

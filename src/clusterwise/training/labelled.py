@@ -37,13 +37,13 @@ from clusterwise.training.calibration import (
     divisibility,
     encoded_sets,
     fit_rule,
+    groups_as_sets,
     inferred,
     reach_of,
     scores_of_refining,
     simplest,
     spread_of,
     validation_sets,
-    whole_groups,
 )
 from clusterwise.training.callbacks import Callback, Measured, TrainingState
 from clusterwise.training.labelled_table import LabelledTable, read_labelled
@@ -127,7 +127,7 @@ class LabelledSource:
             )
 
         self.prior = prior_of(train, options)
-        self.others = prior_of(held_out, replace(options, spliced_sets=0.0))  # classes as they are
+        self.unseen = prior_of(held_out, replace(options, spliced_sets=0.0))  # classes as they are
         self.begun: Start | None = None  # what tables begin with
         self.identity: Started | None = None  # for features that stay as they are
 
@@ -142,7 +142,7 @@ class LabelledSource:
     def start(self, model: nn.Module) -> None:
         """Let the encoder learn the scales of the table."""
         rows, classes = self.some_rows()
-        sets = validation_sets(self.others, self.recipe)
+        sets = validation_sets(self.unseen, self.recipe)
         encoder, network = _encoded(model).encoder, _encoded(model).network
         if self.begun is None:
             self.begun = encoder.start(rows, classes, lambda encoder: self.metric_loss(encoder, sets))
@@ -179,7 +179,7 @@ class LabelledSource:
                 ]
                 for drawn in sets
                 for index, truth in zip(drawn.index, drawn.labels, strict=True)
-                for points in [encoder(as_tensor(self.others.rows[index]))[None]]
+                for points in [encoder(as_tensor(self.unseen.rows[index]))[None]]
             ]
         )
         means = losses.mean(axis=0)
@@ -214,10 +214,10 @@ class LabelledSource:
         )
 
     def validation(self) -> Callback:
-        sets = validation_sets(self.others, self.recipe)
+        sets = validation_sets(self.unseen, self.recipe)
 
         def measure(model: nn.Module) -> dict[str, float]:
-            found = [one[1:] for one in inferred(_encoded(model), self.others.rows, sets)]
+            found = [one[1:] for one in inferred(_encoded(model), self.unseen.rows, sets)]
             errors = [abs(len(np.unique(truth)) - len(np.unique(labels))) for truth, labels in found]
             return {
                 "nmi": float(np.mean([normalized_mutual_info_score(*pair) for pair in found])),
@@ -256,17 +256,20 @@ class LabelledSource:
             rule = replace(rule, threshold=rule.threshold + math.log(spread))
             if self.held_out == "rows":  # no class is left to compare with what the network does
                 return _refining({"cut": round(agreement, 4)}, rule)
-        drawn, whole = (
+        drawn, by_group = (
             [
                 Encoded(z.astype(np.float64), y, found, i % N_FOLDS)
-                for i, (z, y, found) in enumerate(inferred(model, self.others.rows, sets))
+                for i, (z, y, found) in enumerate(inferred(model, self.unseen.rows, sets))
             ]
-            for sets in (calibration_sets(self.others, self.recipe), whole_groups(self.others, self.recipe))
+            for sets in (
+                calibration_sets(self.unseen, self.recipe),
+                groups_as_sets(self.unseen, self.recipe),
+            )
         )
         if rule is None:
             # Where data come by groups, so will new ones: whole groups count as much as sets that are drawn.
-            rule, _ = fit_rule(drawn + whole * round(len(drawn) / max(1, len(whole))))
-        few = [one for one in drawn + whole if len(one.truth) <= MAX_TO_COMPARE]
+            rule, _ = fit_rule(drawn + by_group * round(len(drawn) / max(1, len(by_group))))
+        few = [one for one in drawn + by_group if len(one.truth) <= MAX_TO_COMPARE]
         return _refining(scores_of_refining(few, rule), rule)
 
     @property
@@ -275,13 +278,13 @@ class LabelledSource:
 
         Two or three classes that happen to be far apart leave open where a cut should be.
         """
-        if self.held_out != "rows" and len(np.unique(self.others.y)) >= FEW_HELD_OUT:
+        if self.held_out != "rows" and len(np.unique(self.unseen.y)) >= FEW_HELD_OUT:
             return False
         return self._n_classes >= MIN_TO_CROSS_FIT
 
     @property
     def _n_classes(self) -> int:
-        return len(np.union1d(self.prior.y, self.others.y))
+        return len(np.union1d(self.prior.y, self.unseen.y))
 
     def folds(self) -> Iterator[Fold]:
         """Leave classes out in turn; each is left out once or more often.
@@ -289,10 +292,10 @@ class LabelledSource:
         Where whole groups are held out, or there are too few classes, there is one fold: what is held out.
         """
         if self.held_out == "groups" or self._n_classes < MIN_TO_CROSS_FIT:
-            yield Fold(self, [self.others])
+            yield Fold(self, [self.unseen])
             return
-        rows = np.concatenate([self.others.rows, self.prior.rows])
-        y = np.concatenate([self.others.y, self.prior.y])
+        rows = np.concatenate([self.unseen.rows, self.prior.rows])
+        y = np.concatenate([self.unseen.y, self.prior.y])
         of_classes = self.held_out == "classes"
         pool, labels = (rows, y) if of_classes else (self.prior.rows, self.prior.y)
         classes = rng_of_step(self.recipe.seed, SPLIT, 2).permutation(np.unique(y))
@@ -307,9 +310,9 @@ class LabelledSource:
                 prior={**self.recipe.prior, "hold_out": "rows"},
                 optimizer=replace(options, steps=max(1, round(STEPS_OF_FOLD * options.steps))),
             )
-            priors = [LabelledRows(rows[unseen], y[unseen], None, self.others.options)]
+            priors = [LabelledRows(rows[unseen], y[unseen], None, self.unseen.options)]
             if n_out < MIN_UNSEEN and not of_classes:  # all classes, by rows that are not trained on
-                priors.append(LabelledRows(self.others.rows, self.others.y, None, self.others.options))
+                priors.append(LabelledRows(self.unseen.rows, self.unseen.y, None, self.unseen.options))
             source = LabelledSource(recipe, pool[kept], labels[kept])
             source.begun = self.begun
             yield Fold(source, priors, number)

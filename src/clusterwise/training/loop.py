@@ -6,6 +6,7 @@ import copy
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,19 +71,13 @@ def train(
     if not isinstance(recipe, Recipe):
         recipe = read_recipe(recipe)
     directory = Path(directory)
-    check_recipe(recipe, directory)
+    source_of: SourceOf = partial(source_of_recipe, directory=directory, verbose=verbose)
     if recipe.prior["name"] == LABELLED:
         from clusterwise.training.labelled import source_of_file  # which trains small networks itself
 
-        recipe, labelled = source_of_file(recipe)
-
-        def source_of(phase: Recipe, model: nn.Module, is_over: Callable[[], bool]) -> Source | None:
-            return labelled.with_recipe(phase)
-    else:
-
-        def source_of(phase: Recipe, model: nn.Module, is_over: Callable[[], bool]) -> Source | None:
-            return source_of_recipe(phase, model, directory, verbose, is_over)
-
+        recipe, source = source_of_file(recipe)
+        source_of = lambda phase, *_: source.with_recipe(phase)  # noqa: E731
+    check_recipe(recipe, directory)
     deadline = math.inf if minutes is None else time.monotonic() + 60 * minutes
     weights = train_weights(
         recipe,
@@ -107,12 +102,13 @@ def check_recipe(recipe: Recipe, directory: Path | None = None) -> None:
 
     With labelled rows the network depends on their file: what is wrong shows when that has been read.
     """
-    if recipe.prior["name"] == LABELLED:
+    is_labelled = recipe.prior["name"] == LABELLED
+    if is_labelled and "n_features" not in (recipe.encoder or {}):
         return
     before = _start_of(recipe, directory)
     for phase in recipe.phases():
         model = fresh_network(phase)
-        if isinstance(model, AmortizedModel):
+        if isinstance(model, AmortizedModel) and not is_labelled:
             prior_of(phase, model)
         if before is not None:
             _begin_with(model, before, phase)

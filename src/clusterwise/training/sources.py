@@ -170,9 +170,10 @@ def read_shard(path: Path) -> dict[str, np.ndarray]:
 def source_of_recipe(
     recipe: Recipe,
     model: nn.Module,
+    is_over: Callable[[], bool] = lambda: False,
+    *,
     directory: Path,
     verbose: bool = False,
-    is_over: Callable[[], bool] = lambda: False,
 ) -> Source | None:
     """Where the data of a recipe come from; None if tables are made beforehand, and it ``is_over`` first."""
     if isinstance(model, AmortizedModel):
