@@ -41,7 +41,7 @@ class Outcome(NamedTuple):
     """What came out of one case."""
 
     seconds: float
-    warned: list[str]
+    warned: list[Warning | str]
 
 
 def make_cases() -> list[Case]:
@@ -65,7 +65,7 @@ def run(case: Case) -> Outcome:
         started = time.perf_counter()
         case.estimator.fit(case.points)
         seconds = time.perf_counter() - started
-    return Outcome(seconds, [str(warning.message) for warning in caught])
+    return Outcome(seconds, [warning.message for warning in caught])
 
 
 def print_table(cases: list[Case], outcomes: list[Outcome]) -> None:
@@ -80,8 +80,8 @@ def print_table(cases: list[Case], outcomes: list[Outcome]) -> None:
         print(f"{case.title:<10}{rows:>7,}{columns:>9}{len(np.unique(case.classes)):>9}", end="")
         print(f"{found.n_clusters_:>9}{ari:>8.3f}{accuracy:>10.3f}", end="")
         print(f"{found.probabilities_.mean():>12.3f}{outcome.seconds:>9.2f}")
-        for line in outcome.warned:
-            print(f"{'':<10}warning: {line}")
+        for warning in outcome.warned:
+            print(f"{'':<10}warning: {warning}")
     print("ARI and accuracy compare with the known classes, which were used for nothing else.")
 
 

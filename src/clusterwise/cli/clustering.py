@@ -232,7 +232,7 @@ def _report(task: Task, table: Any, fitted: Fitted, warned: list[ClusterwiseWarn
         path=task.report,
         title=f"Clusters in {task.file.name}",
         seconds=fitted.seconds,
-        warned=[f"{warning.finding()}." for warning in warned],
+        warned=warned,
         row_names=None if fitted.id_name is None else table.column(fitted.id_name).to_pylist(),
         row_heading=fitted.id_name or "row",
         **data,

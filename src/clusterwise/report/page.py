@@ -52,7 +52,7 @@ def write_report(
     column_names: Sequence[str] | None = None,
     y: Any = None,
     seconds: float | None = None,
-    warned: Sequence[str] = (),
+    warned: Sequence[Warning | str] = (),
     table: Any = None,
     notes: Sequence[str] = (),
     row_names: Sequence[Any] | None = None,
@@ -74,7 +74,7 @@ def write_report(
         Known classes to compare with.
     seconds : float, optional
         How long ``fit`` took.
-    warned : sequence of str
+    warned : sequence of warnings or str
         Warnings of ``fit`` that the reader should know of; those about misfits are shown in any case.
     table : data frame or array with n rows, optional
         What X was made of, if ``TablePreparation`` made it: clusters are described in its columns and units.
@@ -97,7 +97,7 @@ def write_report(
         n_rows=len(labels),
         n_steps=len(estimator.steps_),
         notes=data.notes,
-        warned=_with_misfits(estimator, warned),
+        warned=_warned_lines(estimator, warned),
         row_names=None if row_names is None else [str(name) for name in row_names],
         row_heading=row_heading,
         headline=contents.headline(estimator, len(data.columns), seconds),
@@ -186,9 +186,10 @@ def _units_of_table(data: _Data, has_ellipses: bool) -> tuple[np.ndarray, list[s
 # -- what the template prints -------------------------------------------------------------------------
 
 
-def _with_misfits(estimator: Any, warned: Sequence[str]) -> list[str]:
-    misfits = [misfit.finding() for misfit in getattr(estimator, "misfits_", ())]
-    return [*warned, *(f"{line}." for line in misfits if not any(line in other for other in warned))]
+def _warned_lines(estimator: Any, warned: Sequence[Warning | str]) -> list[str]:
+    """Each warning once, in a line without a remedy for Python; misfits in any case."""
+    found = [*warned, *getattr(estimator, "misfits_", ())]
+    return list(dict.fromkeys(f"{w.finding()}." if hasattr(w, "finding") else str(w) for w in found))
 
 
 def _settings(estimator: Any) -> list[tuple[str, str]]:
