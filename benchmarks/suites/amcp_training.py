@@ -38,21 +38,21 @@ PRIOR: dict[str, Any] = {
 
 # From what the paper prints to what is shipped, one change after the other.
 PRINTED = {
-    "encoder": "none", "decoder": "mlp", "e_step": "sinkhorn", "proportions": "balanced", "revising": 0.0,
+    "encoder": "none", "decoder": "mlp", "e_step": "sinkhorn", "proportions": "balanced", "merged_share": 0.0,
 }  # fmt: skip
-PRINTED_LOOP = {"first_cluster": "k-means", "update": False, "revise": False}
+PRINTED_LOOP = {"first_cluster": "k-means", "update": False}
 CLOSED = {**PRINTED, "proportions": "free", "encoder": "set", "decoder": "linear"}
-REVISING = {**CLOSED, "e_step": "regular", "revising": 0.25, "revision": True}
+REVISING = {**CLOSED, "e_step": "regular", "merged_share": 0.25, "revision": True}
 FULL = "7. clusters split and merged: as shipped"
-# Options of a network that is trained, and of its loop afterwards.
+# Configuration of a network that is trained, and what is changed of it afterwards.
 ENTRIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "0. as printed": (PRINTED, PRINTED_LOOP),
     "1. free columns": ({**PRINTED, "proportions": "free"}, PRINTED_LOOP),
     "2. an encoder": ({**CLOSED, "decoder": "mlp"}, PRINTED_LOOP),
     "3. M-step in closed form": (CLOSED, PRINTED_LOOP),
-    "4. first cluster learned": (CLOSED, {"update": False, "revise": False}),
-    "5. earlier clusters updated (AMCP*)": (CLOSED, {"revise": False}),
-    "6. regular E-step": ({**CLOSED, "e_step": "regular"}, {"revise": False}),
+    "4. first cluster learned": (CLOSED, {"update": False}),
+    "5. earlier clusters updated (AMCP*)": (CLOSED, {}),
+    "6. regular E-step": ({**CLOSED, "e_step": "regular"}, {}),
     FULL: (REVISING, {}),
     "as shipped, but Sinkhorn": ({**REVISING, "e_step": "sinkhorn"}, {}),
     "as shipped, trained without InterCC": ({**REVISING, "coupling": False}, {}),
@@ -82,7 +82,7 @@ def weights_of(steps: int, options: tuple[tuple[str, Any], ...]) -> Weights:
 def trained(steps: int, name: str) -> Run:
     """Train the network of an entry, then cluster by it alone."""
     options, loop = ENTRIES[name]
-    return estimator("AMCP", weights_of(steps, tuple(sorted(options.items()))), refine=None, **loop)
+    return estimator("AMCP", weights_of(steps, tuple(sorted(options.items()))), network=loop, refine=None)
 
 
 def amcp_training(quick: bool) -> Suite:

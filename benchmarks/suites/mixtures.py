@@ -40,10 +40,6 @@ Draws = Mapping[str, Callable[[int], Case]]
 # free proportions, earlier clusters updated (the asterisk), learned first cluster, coupled seeds, splits and
 # merges at the end.
 BASE = "AMCP*, T = 3"
-BASE_OPTIONS: dict[str, Any] = {
-    "n_em_steps": 3, "e_step": "regular", "proportions": "free", "update": True, "first_cluster": "learned",
-    "coupling": True, "revise": True,
-}  # fmt: skip
 ABLATIONS: dict[str, dict[str, Any]] = {
     **{f"AMCP*, T = {n}": {"n_em_steps": n} for n in (1, 2, 3, 4, 5)},
     "AMCP*, Sinkhorn": {"e_step": "sinkhorn"},
@@ -52,7 +48,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "AMCP, no update": {"update": False},
     "AMCP*, k-means first": {"first_cluster": "k-means"},
     "AMCP*, no InterCC": {"coupling": False},
-    "AMCP*, no splits and merges": {"revise": False},
+    "AMCP*, no splits and merges": {"revision": False},
 }
 # NCP as it is printed: every point, in S random orders whose labels are drawn; S of DAC's Table 5.
 ORDERS = {f"NCP, S = {n}, as printed": n for n in (1, 10, 50)}
@@ -60,7 +56,7 @@ AS_PRINTED = "CHiGac, as printed"  # the network's own loop, on all rows, until 
 _amcp, _ncp, _chigac = (FAMILIES[name].entry for name in ("AMCP", "NCP", "CHiGac"))
 LIKELIEST: dict[str, Any] = {"network": {"winner": "likeliest"}, "max_network_points": 1_000_000}
 _as_printed = [
-    *(_amcp(name, None, **BASE_OPTIONS | changed | ALL_ROWS) for name, changed in ABLATIONS.items()),
+    *(_amcp(name, None, network=changed, **ALL_ROWS) for name, changed in ABLATIONS.items()),
     *(_ncp(name, None, n_orders=n, **LIKELIEST) for name, n in ORDERS.items()),
     _chigac(AS_PRINTED, None, network={"stop": "empty", "recentre": 0}, **ALL_ROWS),
 ]
@@ -70,7 +66,7 @@ def half_trained(revision: bool) -> Run:
     """AMCP alone with a trained revision and an untrained loop, or the other way round."""
     parts = [copy.deepcopy(weights("amcp-2d")) for weights in (without_training, get_weights)]
     own, other = parts if revision else reversed(parts)
-    own.model.reviser = other.model.reviser
+    own.model.judge = other.model.judge
     return estimator("AMCP", own, refine=None)
 
 

@@ -63,7 +63,7 @@ class Variant:
 
 VARIANTS = {
     "AMCP": Variant("AMCP", "tiny-amcp"),
-    "AMCP alone": Variant("AMCP", "tiny-amcp", {"refine": None, "update": False}),
+    "AMCP alone": Variant("AMCP", "tiny-amcp", {"refine": None}),
     "CHiGac": Variant("CHiGac", "tiny-chigac"),
     "DAC": Variant("DAC", "tiny-minimum-loss"),
     "DAC alone": Variant("DAC", "tiny-minimum-loss", {"refine": None}, rare=True),

@@ -34,7 +34,7 @@ from clusterwise.gaussian.niw import CovarianceType
 from clusterwise.gaussian.search import EvidenceGain, merged
 from clusterwise.nn.attention import CoordinateEmbedding, InducedSetAttentionBlock
 from clusterwise.nn.feature_encoder import EncoderConfig, FeatureEncoder
-from clusterwise.papers.amcp import AMCP
+from clusterwise.papers.amcp.network import AMCPNetwork
 from clusterwise.papers.model import AmortizedModel, Inference, TrainingTask
 
 __all__ = [
@@ -108,13 +108,13 @@ def start_near_identity(network: AmortizedModel) -> None:
         elif isinstance(module, CoordinateEmbedding):
             nn.init.orthogonal_(module.linear.weight)
             nn.init.zeros_(module.linear.bias)
-    if isinstance(network, AMCP):
+    if isinstance(network, AMCPNetwork):
         nn.init.orthogonal_(network.to_encoding.weight)
         nn.init.zeros_(network.to_encoding.bias)
 
 
 @torch.no_grad()
-def start_widths(network: AMCP, points: Tensor, labels: Tensor) -> None:
+def start_widths(network: AMCPNetwork, points: Tensor, labels: Tensor) -> None:
     """Let AMCP's components begin as wide as classes are, points (B, N, f) with labels (B, N).
 
     Classes of many features as they are lie far from their means in all of them. With narrow components every

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor
 
 __all__ = ["compact_labels", "drawn_points"]
 
 
-def drawn_points(logits: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+def drawn_points(logits: Tensor, uniform: Tensor) -> Tensor:
     """One point per row (R,): where the cumulative probability passes ``uniform``; -1 takes the likeliest."""
-    likeliest: np.ndarray = logits.argmax(axis=1)
-    if (uniform < 0).all():
+    likeliest = logits.argmax(1)
+    if bool((uniform < 0).all()):
         return likeliest
-    exceeding = logits - logits[np.arange(len(logits)), likeliest, None]
-    cumulative = np.exp(exceeding, dtype=np.float64).cumsum(axis=1)
-    passed = cumulative > uniform[:, None] * cumulative[:, -1:]
-    return np.where(uniform < 0, likeliest, passed.argmax(axis=1))
+    cumulative = torch.softmax(logits.double(), dim=1).cumsum(1)
+    thresholds = uniform.clamp(min=0).to(cumulative).unsqueeze(1) * cumulative[:, -1:]
+    drawn = torch.searchsorted(cumulative, thresholds, right=True).squeeze(1)
+    return torch.where(uniform < 0, likeliest, drawn)
 
 
 def compact_labels(columns: Tensor, present: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ __all__ = ["JUDGES", "MODELS", "make_model", "model_class"]
 
 # Where the network of each method is; its module is loaded when the method is asked for.
 MODELS: dict[str, tuple[str, str]] = {
-    "amcp": ("clusterwise.papers.amcp", "AMCP"),
+    "amcp": ("clusterwise.papers.amcp.network", "AMCPNetwork"),
     "chigac": ("clusterwise.papers.chigac.chigac", "CHiGacNetwork"),
     "dac": ("clusterwise.papers.dac.dac", "DACNetwork"),
     "act-st": ("clusterwise.papers.act_st", "ACTSTNetwork"),

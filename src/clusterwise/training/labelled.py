@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from clusterwise.exceptions import InvalidDataError, RecipeError
 from clusterwise.nn.feature_encoder import EncoderConfig, FeatureEncoder, Start
 from clusterwise.nn.images import distorted, spliced, turned
-from clusterwise.papers.amcp import AMCP
+from clusterwise.papers.amcp.network import AMCPNetwork
 from clusterwise.papers.cut import CutRule
 from clusterwise.papers.encoded import EncodedModel, RowsTask, prototype_loss, start_widths
 from clusterwise.priors.labelled_rows import (
@@ -154,7 +154,7 @@ class LabelledSource:
         encoder.begin(rows, classes, start)
         if encoder.config.kind != "convolution":
             self.metric_loss(encoder, sets)  # sets the temperature
-        if encoder.config.kind == "identity" and isinstance(network, AMCP):  # others bring classes together
+        if encoder.config.kind == "identity" and isinstance(network, AMCPNetwork):  # others bring classes together
             task = self.task(0)
             start_widths(network, encoder(task.rows)[task.index], task.labels)
 

@@ -139,9 +139,7 @@ class Loop:
         pioneers = scores.argmax(1)
         if numbers is not None:
             logits = torch.cat([scores, nobody.unsqueeze(1)], dim=1)
-            drawn = torch.from_numpy(drawn_points(logits.cpu().numpy(), numbers.cpu().numpy())).to(
-                logits.device
-            )
+            drawn = drawn_points(logits, numbers)
             is_over = torch.where(numbers < 0, is_over, drawn == scores.shape[1])
             pioneers = torch.where(numbers < 0, pioneers, drawn)
         return _Choice(prototypes, pioneers, noise), is_over

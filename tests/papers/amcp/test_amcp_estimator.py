@@ -1,18 +1,18 @@
-"""AMCP's own options and its posterior; what all estimators promise is in tests/contracts."""
+"""AMCP's posterior, draws and revision; what all estimators promise is in tests/contracts."""
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
 import clusterwise as cw
-from clusterwise.papers.registry import make_model
-from clusterwise.pretrained import Weights
+from clusterwise.pretrained import Weights, get_weights
 
 
 @pytest.fixture
@@ -26,32 +26,6 @@ def close_pair() -> np.ndarray:
     rng = np.random.default_rng(5)
     centres = np.repeat([[0.0, 0.0], [3.0, 0.0], [20.0, 5.0]], 40, axis=0)
     return centres + rng.normal(size=(120, 2))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"e_step": "sinkhorn"},
-        {"n_em_steps": 1},
-        {"proportions": "balanced"},
-        {"update": False},
-        {"first_cluster": "k-means"},
-    ],
-)
-def test_options_reach_the_loop(weights: Path, monkeypatch: pytest.MonkeyPatch, options: Any) -> None:
-    from clusterwise.papers.amcp import AMCP as Network
-
-    seen: dict[str, Any] = {}
-    original = Network.infer
-
-    def spy(self: Network, *args: Any, **kwargs: Any) -> Any:
-        seen.update(kwargs)
-        return original(self, *args, **kwargs)
-
-    monkeypatch.setattr(Network, "infer", spy)
-    cw.AMCP(weights=weights, random_state=0, **options).fit(cw.datasets.load_demo()[0][::10])
-    ((name, value),) = options.items()
-    assert getattr(seen["options"], name) == value
 
 
 def test_the_posterior_is_about_what_is_doubtful(weights: Path, close_pair: np.ndarray) -> None:
@@ -89,13 +63,25 @@ def test_any_number_of_draws(weights: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(np.unique(turns.labels, axis=0)) > len(np.unique(turns.labels[:10], axis=0))
 
 
-def test_revision_is_the_default_without_a_search(close_pair: np.ndarray) -> None:
-    usual, revised, printed = (
-        cw.AMCP(refine=None, revise=revise, random_state=0).fit(close_pair) for revise in (None, True, False)
+def without_revision(weights: Weights) -> Weights:
+    """The same weights in a network that does not use what it has learned of splits and merges."""
+    model = copy.copy(weights.model)
+    model.config = dataclasses.replace(model.config, revision=False)
+    return dataclasses.replace(weights, model=model)
+
+
+def test_clusters_are_split_and_merged_without_a_search(
+    close_pair: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    revised, printed = (
+        cw.AMCP(weights=weights, refine=None, random_state=0).fit(close_pair)
+        for weights in (get_weights("amcp-2d"), without_revision(get_weights("amcp-2d")))
     )
-    np.testing.assert_array_equal(usual.labels_, revised.labels_)
-    np.testing.assert_array_equal(usual.steps_[0].members, printed.steps_[0].members)
-    assert adjusted_rand_score(np.repeat(range(3), 40), usual.labels_) > 0.8
+    np.testing.assert_array_equal(revised.steps_[0].members, printed.steps_[0].members)
+    assert len(np.unique(printed.labels_)) < 3 == len(np.unique(revised.labels_))
+    assert adjusted_rand_score(np.repeat(range(3), 40), revised.labels_) > 0.8
+    monkeypatch.setattr("clusterwise.papers.amcp.network.revise_partitions", None)  # would raise an error
+    cw.AMCP(random_state=0).fit(close_pair)  # a search does the same by evidence
 
 
 def test_drawn_paths_of_a_revision_differ_where_the_judge_is_unsure(close_pair: np.ndarray) -> None:
@@ -103,16 +89,6 @@ def test_drawn_paths_of_a_revision_differ_where_the_judge_is_unsure(close_pair: 
     unsure, certain = (cw.AMCP(refine=None, random_state=0).fit(X).k_posterior_ for X in (close_pair, sure))
     assert 0.02 < unsure.get(2, 0) < 0.98
     assert certain.get(2, 0) > 0.85
-
-
-def test_revision_needs_weights_that_have_learned_it(close_pair: np.ndarray) -> None:
-    network = make_model("amcp", {"n_coordinates": 8, "width": 16, "n_encoder_blocks": 1})
-    weights = Weights("without", network.eval(), {"model": {}}, {"largest_coordinate": 30.0})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it was not trained at all
-        cw.AMCP(weights=weights, refine=None, max_clusters=5).fit(close_pair)  # by default there is none
-    with pytest.raises(ValueError, match="leave it out"):
-        cw.AMCP(weights=weights, revise=True).fit(close_pair)
 
 
 def test_the_right_cap_does_no_harm() -> None:
