@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from clusterwise.papers.amcp import loss as losses
-from clusterwise.papers.amcp.densities import ClusterJudge
+from clusterwise.papers.amcp.learned_gaussians import ClusterJudge
 from clusterwise.papers.amcp.loss import (
     density_loss,
     examples,

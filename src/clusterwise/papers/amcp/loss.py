@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from clusterwise.papers.amcp.densities import ClusterJudge, Points, context_of, moments_of
+from clusterwise.papers.amcp.learned_gaussians import ClusterJudge, Points, context_of, moments_of
 from clusterwise.papers.amcp.mixing import NEVER, UNASSIGNED, Encodings, similarity_to_assigned
 from clusterwise.papers.amcp.revision import GroupTruth, revise_partitions
 from clusterwise.papers.model import TrainingTask

@@ -67,9 +67,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clusterwise.nn.encoder import SetEncoder
+from clusterwise.nn.attention import SetEncoder
 from clusterwise.nn.sinkhorn import sinkhorn
-from clusterwise.papers.amcp.densities import ClusterJudge
+from clusterwise.papers.amcp.learned_gaussians import ClusterJudge
 from clusterwise.papers.amcp.loss import loop_loss, revision_loss
 from clusterwise.papers.amcp.mixing import (
     ABSENT,

@@ -2,7 +2,7 @@
 
 The cluster-wise loop compares a new cluster with the rest, whose density is a constant, and sees encodings
 alone. Two clusters side by side may become one, and points between two go to one of them for good. So IntraCM
-goes on with all clusters and no rest, over the data themselves (``densities``), and a perceptron judges
+goes on with all clusters and no rest, over the data themselves (``learned_gaussians``), and a perceptron judges
 whether two groups of points, parts of a cluster or neighbours, are two clusters or one. It was trained on
 groups that this search comes across, where the truth is known (``loss``).
 
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from clusterwise.papers.amcp.densities import N_EVIDENCE, ClusterJudge, Clusters, Context, Points
+from clusterwise.papers.amcp.learned_gaussians import N_EVIDENCE, ClusterJudge, Clusters, Context, Points
 from clusterwise.papers.network_method import batches_of_similar_size
 
 __all__ = ["Decisions", "GroupTruth", "revise_partitions"]
