@@ -23,19 +23,7 @@ from clusterwise.papers.registry import JUDGES, model_class
 if TYPE_CHECKING:
     from clusterwise.papers.model import TrainedModel
 
-__all__ = [
-    "DIGEST",
-    "Weights",
-    "describe",
-    "digest_of",
-    "get_parameters",
-    "get_weights",
-    "list_weights",
-    "read_arrays",
-    "read_header",
-    "untrained",
-    "weights_path",
-]
+__all__ = ["Weights", "describe", "get_parameters", "get_weights", "list_weights", "read_header", "untrained"]
 
 FORMAT = "clusterwise-weights-1"
 DIGEST = "digest"  # the entry of the header that a file's numbers are checked by
@@ -130,16 +118,22 @@ def digest_of(arrays: Mapping[str, np.ndarray]) -> str:
 
 
 def read_arrays(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The header of a weights file and the parameters of its network, all finite; without torch."""
+    """The header and the arrays of a file that this package has written; anything else is one clear error."""
     with readable(path), safe_open(str(path), framework="np") as file:
         header = parse_header(file.metadata())
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    require_entries(header, path)
     digest = header.pop(DIGEST, None)  # files of earlier versions have none
     if digest is not None and digest != digest_of(arrays):
         raise WeightsFileError(
             f"{path} is damaged: its numbers are not those that were written; copy it again."
         )
+    return header, arrays
+
+
+def read_parameters(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The header of a weights file and the parameters of its network, all finite; without torch."""
+    header, arrays = read_arrays(path)
+    require_entries(header, path)
     if not all(np.isfinite(array).all() for array in arrays.values()):
         raise WeightsFileError(
             f"{path} holds NaN or infinity where weights should be; train or copy it again."
@@ -201,8 +195,8 @@ def get_weights(weights: str | Path | Weights, method: str | None = None) -> Wei
 
 
 @lru_cache(maxsize=4)
-def _read_arrays(path: str, modified: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    return read_arrays(Path(path))
+def _parameters(path: str, modified: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    return read_parameters(path)
 
 
 def get_parameters(
@@ -217,7 +211,7 @@ def get_parameters(
         tensors = loaded.model.state_dict()
         return loaded.name, loaded.facts, {name: tensor.numpy() for name, tensor in tensors.items()}
     path = weights_path(weights)
-    header, arrays = _read_arrays(os.path.abspath(path), path.stat().st_mtime_ns)
+    header, arrays = _parameters(os.path.abspath(path), path.stat().st_mtime_ns)
     if header["recipe"]["method"] != method:
         raise _other_method(header["name"], header["recipe"]["method"], method)
     return header["name"], header["facts"], arrays

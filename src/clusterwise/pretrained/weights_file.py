@@ -8,15 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from clusterwise._files import whole_or_nothing
-from clusterwise.exceptions import RecipeError, WeightsFileError
+from clusterwise.exceptions import RecipeError
 from clusterwise.papers.model import TrainedModel
 from clusterwise.papers.registry import make_model
 from clusterwise.pretrained.registry import (
@@ -25,38 +23,26 @@ from clusterwise.pretrained.registry import (
     Weights,
     digest_of,
     fits_this_version,
-    parse_header,
-    readable,
-    require_entries,
+    read_arrays,
+    read_parameters,
 )
 
 __all__ = ["load_weights", "read_tensors", "save_weights", "write_tensors"]
 
 
-def _arrays(tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
-    return {name: tensor.numpy() for name, tensor in tensors.items()}
-
-
 def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
     """Write tensors and a JSON header, whole or not at all; a digest of the tensors goes with them."""
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    entries = {**header, DIGEST: digest_of(_arrays(contiguous))}
-    metadata = {key: json.dumps(value, sort_keys=True) for key, value in entries.items()}
+    digest = digest_of({name: tensor.numpy() for name, tensor in contiguous.items()})
+    metadata = {key: json.dumps(value, sort_keys=True) for key, value in {**header, DIGEST: digest}.items()}
     with whole_or_nothing(path) as temporary:
         save_file(contiguous, temporary, metadata)
 
 
 def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read tensors and their JSON header; anything but an intact file gives one clear error."""
-    with readable(path), safe_open(str(path), framework="pt") as file:
-        header = parse_header(file.metadata())
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    digest = header.pop(DIGEST, None)  # files of earlier versions have none
-    if digest is not None and digest != digest_of(_arrays(tensors)):
-        raise WeightsFileError(
-            f"{path} is damaged: its numbers are not those that were written; copy it again."
-        )
-    return tensors, header
+    header, arrays = read_arrays(path)
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}, header
 
 
 def save_weights(path: str | Path, weights: Weights) -> None:
@@ -101,12 +87,8 @@ def load_weights(path: str | Path, untrained_seed: int | None = None) -> Weights
 
     Scales that were learned from a training table are never drawn: without them nothing could be compared.
     """
-    tensors, header = read_tensors(path)
-    require_entries(header, path)
-    if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors.values()):
-        raise WeightsFileError(
-            f"{path} holds NaN or infinity where weights should be; train or copy it again."
-        )
+    header, arrays = read_parameters(path)
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
     name, recipe = header["name"], header["recipe"]
     with fits_this_version(path):
         model = _build(recipe, tensors, untrained_seed or 0)
