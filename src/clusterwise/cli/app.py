@@ -57,70 +57,83 @@ def _options(
     pass
 
 
+# The options of ``cluster``.
+File = Annotated[
+    Path,
+    typer.Argument(
+        help="csv, tsv (or gz, bz2, zst, zip), parquet, arrow, npy, npz, xlsx, h5ad, or a folder of "
+        "parquet files; - is standard input"
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        help="Where to write labels (csv, tsv, parquet, arrow, npy). Default: in this folder, like FILE."
+    ),
+]
+Report = Annotated[Path | None, typer.Option(help="Write a report about the clusters, as an HTML page.")]
+Append = Annotated[bool, typer.Option("--append", help="Write all columns of FILE before the labels.")]
+Only = Annotated[
+    str | None, typer.Option(metavar="A,B", help="Use only these columns, by name or counted from 0.")
+]
+Drop = Annotated[str | None, typer.Option(metavar="A,B", help="Leave these columns out.")]
+Include = Annotated[
+    str | None, typer.Option(metavar="A,B", help="Use these columns even if they would be set aside.")
+]
+RowNames = Annotated[
+    str | None, typer.Option(metavar="A", help="The column that names the rows; copied to the results.")
+]
+DatesAs = Annotated[Dates, typer.Option(help="How included dates are encoded.")]
+Raw = Annotated[bool, typer.Option("--raw", help="Cluster numbers as they are; missing values are errors.")]
+Method = Annotated[
+    str | None,
+    typer.Option(
+        metavar=f"[{'|'.join(METHODS)}]",
+        help=f"How to cluster: {DEFAULT_METHOD}, unless other options call for another method.",
+        show_default=False,
+    ),
+]
+FilteringOf = Annotated[
+    Filtering | None, typer.Option(help="DAC only; minimum-loss if not given.", show_default=False)
+]
+Weights = Annotated[
+    str | None, typer.Option(help="Name (see `clusterwise models`) or path of a weights file.")
+]
+Project = Annotated[
+    Projection | None, typer.Option(help="Project the table onto as many features as the weights take.")
+]
+ScalingOf = Annotated[
+    Scaling | None, typer.Option(help="Scale all columns by one factor, or each by its own.")
+]
+RefineBy = Annotated[
+    Refine | None,
+    typer.Option(
+        help="What follows the network: splits and merges, the cut that weights made with --labels may have "
+        "learned, or nothing. Default: what suits the weights."
+    ),
+]
+Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same labels.")]
+
+
 @app.command()
 def cluster(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            help="csv, tsv (or gz, bz2, zst, zip), parquet, arrow, npy, npz, xlsx, h5ad, or a folder of "
-            "parquet files; - is standard input"
-        ),
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Where to write labels (csv, tsv, parquet, arrow, npy). Default: in this folder, like FILE."
-        ),
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option(help="Write a report about the clusters, as an HTML page.")
-    ] = None,
-    append: Annotated[
-        bool, typer.Option("--append", help="Write all columns of FILE before the labels.")
-    ] = False,
-    columns: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Use only these columns, by name or counted from 0.")
-    ] = None,
-    drop: Annotated[str | None, typer.Option(metavar="A,B", help="Leave these columns out.")] = None,
-    include: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Use these columns even if they would be set aside.")
-    ] = None,
-    id: Annotated[
-        str | None,
-        typer.Option(metavar="A", help="The column that names the rows; copied to the results."),
-    ] = None,
-    dates: Annotated[Dates, typer.Option(help="How included dates are encoded.")] = Dates.NUMBER,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Cluster numbers as they are; missing values are errors.")
-    ] = False,
-    method: Annotated[
-        str | None,
-        typer.Option(
-            metavar=f"[{'|'.join(METHODS)}]",
-            help=f"How to cluster: {DEFAULT_METHOD}, unless other options call for another method.",
-            show_default=False,
-        ),
-    ] = None,
-    filtering: Annotated[
-        Filtering | None, typer.Option(help="DAC only; minimum-loss if not given.", show_default=False)
-    ] = None,
-    weights: Annotated[
-        str | None, typer.Option(help="Name (see `clusterwise models`) or path of a weights file.")
-    ] = None,
-    project: Annotated[
-        Projection | None, typer.Option(help="Project the table onto as many features as the weights take.")
-    ] = None,
-    scaling: Annotated[
-        Scaling | None, typer.Option(help="Scale all columns by one factor, or each by its own.")
-    ] = None,
-    refine: Annotated[
-        Refine | None,
-        typer.Option(
-            help="What follows the network: splits and merges, EM steps, the cut that weights made with "
-            "--labels may have learned, or nothing. Default: what suits the weights."
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same labels.")] = 0,
+    file: File,
+    out: Out = None,
+    report: Report = None,
+    append: Append = False,
+    columns: Only = None,
+    drop: Drop = None,
+    include: Include = None,
+    id: RowNames = None,
+    dates: DatesAs = Dates.NUMBER,
+    raw: Raw = False,
+    method: Method = None,
+    filtering: FilteringOf = None,
+    weights: Weights = None,
+    project: Project = None,
+    scaling: ScalingOf = None,
+    refine: RefineBy = None,
+    seed: Seed = 0,
 ) -> None:
     """Find the clusters in FILE; print them and write a label and its confidence for every row."""
     with one_line_errors("interrupted; run the same command again"), terminated_like_interrupted():
@@ -163,7 +176,7 @@ def train(
     group_column: Annotated[
         str | None, typer.Option(metavar="A", help="The column that says which group a row comes from.")
     ] = None,
-    drop: Annotated[str | None, typer.Option(metavar="A,B", help="Leave these columns out.")] = None,
+    drop: Drop = None,
     method: Annotated[
         str | None, typer.Option(help="With --labels: amcp, dac, dac-anchored, chigac, ncp or act-st.")
     ] = None,

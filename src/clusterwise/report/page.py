@@ -75,15 +75,13 @@ def write_report(
     seconds : float, optional
         How long ``fit`` took.
     warned : sequence of warnings or str
-        Warnings of ``fit`` that the reader should know of; those about misfits are shown in any case.
+        Those of ``fit`` that the reader should know of; misfits are listed in any case.
     table : data frame or array with n rows, optional
-        What X was made of, if ``TablePreparation`` made it: clusters are described in its columns and units.
+        What ``TablePreparation`` made X of: clusters are described in its columns and units.
     notes : sequence of str
-        What was done to the columns; by default what ``preparation_.notes_`` of the estimator says.
+        What was done to the columns. Default: ``preparation_.notes_`` of the estimator.
     row_names : sequence of n values, optional
-        What rows are called, instead of their numbers.
-    row_heading : str
-        What ``row_names`` are.
+        Names of the rows instead of numbers, and in ``row_heading`` what they are.
     """
     labels = np.asarray(estimator.labels_)
     if y is not None and np.shape(y) != labels.shape:
