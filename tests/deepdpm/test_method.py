@@ -22,7 +22,7 @@ from clusterwise.deepdpm.method import (
     split_outputs,
 )
 from clusterwise.deepdpm.nets import Members, train_clustering_net, train_subclustering_nets
-from clusterwise.gaussian.sorted_rows import Rows
+from clusterwise.rows.sorted_rows import Rows
 
 Make = Callable[..., Settings]
 MakeFit = Callable[..., Fit]

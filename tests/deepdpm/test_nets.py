@@ -28,7 +28,7 @@ from clusterwise.deepdpm.nets import (
     train_epoch,
     train_subclustering_nets,
 )
-from clusterwise.gaussian.sorted_rows import Rows
+from clusterwise.rows.sorted_rows import Rows
 
 Make = Callable[..., Settings]
 MakeFit = Callable[..., Fit]

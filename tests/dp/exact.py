@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from clusterwise.dp.blocks import ChainRows, LocalBlocks, samples_of
 from clusterwise.dp.state import HyperParameters, HyperPrior, LogNormal, State, log_partition_probability
 from clusterwise.gaussian.niw import NormalInverseWishart, statistics_of
-from clusterwise.gaussian.sorted_rows import Rows
 from clusterwise.partition import canonical_labels
+from clusterwise.rows.blocks import ChainRows, LocalBlocks, samples_of
+from clusterwise.rows.sorted_rows import Rows
 
 
 def partitions(n: int) -> Iterator[tuple[int, ...]]:

@@ -10,7 +10,7 @@ from sklearn.metrics import adjusted_rand_score
 from clusterwise.dp.chain import Agreement, Chain, effective_sample_size, r_hat, run_chain, step, summarize
 from clusterwise.dp.state import HyperPrior
 from clusterwise.gaussian.niw import statistics_of
-from clusterwise.gaussian.sorted_rows import Rows
+from clusterwise.rows.sorted_rows import Rows
 
 
 def blobs(n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -302,7 +302,7 @@ def test_pickles(fitted, heaps):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_data_on_disk_are_read_chunk_by_chunk(heaps, tmp_path: Path, dtype, monkeypatch):
     """The same clusters as in memory, without ever holding more than a chunk of the points."""
-    from clusterwise.gaussian.sorted_rows import Rows
+    from clusterwise.rows.sorted_rows import Rows
 
     rng = np.random.default_rng(0)
     centres = np.repeat([[0.0, 0.0, 0.0], [9.0, 0.0, 9.0]], 3000, axis=0)
@@ -319,7 +319,7 @@ def test_data_on_disk_are_read_chunk_by_chunk(heaps, tmp_path: Path, dtype, monk
         return taken
 
     monkeypatch.setattr(Rows, "take", watched)
-    monkeypatch.setattr("clusterwise.gaussian.sorted_rows.CHUNK", 20_000)
+    monkeypatch.setattr("clusterwise.rows.sorted_rows.CHUNK", 20_000)
     monkeypatch.setattr("clusterwise.affine.ROWS_AT_ONCE", 500)
     monkeypatch.setattr("clusterwise.rows.MIN_MAPPED", 1000)
     estimator = DPMixture(n_warm_up=20, n_draws=4, n_chains=1, random_state=1).fit(mapped)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from exact import state_of_labels
 
-from clusterwise.dp.blocks import ChainRows
 from clusterwise.dp.chain import step
 from clusterwise.dp.state import GammaPrior, HyperParameters, HyperPrior, LogNormal, State
-from clusterwise.gaussian.sorted_rows import Rows
 from clusterwise.priors.mixtures import crp_labels
+from clusterwise.rows.blocks import ChainRows
+from clusterwise.rows.sorted_rows import Rows
 
 N_POINTS, N_FEATURES = 9, 2
 

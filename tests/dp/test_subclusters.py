@@ -9,7 +9,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from clusterwise.dp.subclusters import Halves, State, warm_up, warm_up_step
 from clusterwise.gaussian.niw import statistics_of
-from clusterwise.gaussian.sorted_rows import Rows
+from clusterwise.rows.sorted_rows import Rows
 
 
 @pytest.mark.parametrize("lengths", [(), (120, 0, 180)])

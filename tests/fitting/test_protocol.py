@@ -17,8 +17,8 @@ from clusterwise.fitting.mixture_fit import (
 from clusterwise.fitting.protocol import Clustering, assign_rows
 from clusterwise.fitting.uncertainty import ClusteringPosterior
 from clusterwise.gaussian.clusters import Clusters
-from clusterwise.gaussian.sorted_rows import SortedRows, sample_rows, sort_rows, spread_rows
 from clusterwise.partition import canonical_labels
+from clusterwise.rows.sorted_rows import SortedRows, sample_rows, sort_rows, spread_rows
 
 
 def three(n: int = 90) -> tuple[SortedRows, np.ndarray]:

@@ -12,8 +12,8 @@ from clusterwise.fitting.protocol import Clustering, assign_rows
 from clusterwise.gaussian.clusters import Clusters
 from clusterwise.gaussian.families import PRIORS
 from clusterwise.gaussian.niw import CovarianceType
-from clusterwise.gaussian.sorted_rows import Rows, SortedRows
 from clusterwise.partition import canonical_labels
+from clusterwise.rows.sorted_rows import Rows, SortedRows
 
 LABELS = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], [30, 20, 10]))
 POINTS = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])[LABELS] + np.random.default_rng(1).normal(
@@ -34,7 +34,7 @@ def test_clusters_in_use(
     monkeypatch: pytest.MonkeyPatch, covariance_type: CovarianceType, chunk: int
 ) -> None:
     """Two clusters of almost nothing are dropped, the others come as the rows do."""
-    monkeypatch.setattr("clusterwise.gaussian.sorted_rows.CHUNK", chunk)
+    monkeypatch.setattr("clusterwise.rows.sorted_rows.CHUNK", chunk)
     given = clusters_of(POINTS, np.array([4, 1, 2])[LABELS], 5, covariance_type)
     statistics = given.statistics + np.where(given.statistics[:, :1] == 0, 1e-9, 0.0)
     order = np.random.default_rng(2).permutation(60)

@@ -14,7 +14,6 @@ from torch import Tensor
 from clusterwise.affine import fit_feature_map
 from clusterwise.exceptions import RecipeError
 from clusterwise.fitting.protocol import Clustering, assign_rows
-from clusterwise.gaussian.sorted_rows import sort_rows
 from clusterwise.papers.encoded import (
     EncodedModel,
     RowsTask,
@@ -26,6 +25,7 @@ from clusterwise.papers.model import TrainingTask
 from clusterwise.papers.network_method import NetworkMethod, NetworkProposer, Proposal
 from clusterwise.papers.registry import make_model
 from clusterwise.partition import canonical_labels
+from clusterwise.rows.sorted_rows import sort_rows
 
 ENCODER = {"n_features": 5, "kind": "mlp", "n_encoded": 3, "width": 8}
 NETWORKS = {

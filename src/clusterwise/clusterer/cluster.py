@@ -21,8 +21,8 @@ from clusterwise.clusterer.proposers import Proposer, distinct
 from clusterwise.exceptions import ClusterwiseWarning, LowConfidenceWarning, UnusualTableWarning
 from clusterwise.fitting.mixture_fit import choose_covariance_type, clusters_of_labels
 from clusterwise.fitting.protocol import Clustering, Progress
-from clusterwise.gaussian.sorted_rows import SortedRows
 from clusterwise.neighbours import MANY_COLUMNS
+from clusterwise.rows.sorted_rows import SortedRows
 
 __all__ = ["Chosen", "cluster"]
 

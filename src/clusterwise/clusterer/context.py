@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clusterwise.gaussian.sorted_rows import SortedRows, sample_rows, spread_rows
 from clusterwise.neighbours import CORE_NEIGHBOUR, MANY_COLUMNS, Projection, fit_projection, nearest
+from clusterwise.rows.sorted_rows import SortedRows, sample_rows, spread_rows
 
 __all__ = ["MAX_CONTEXT", "Context", "context_of", "max_judged_rows"]
 

@@ -27,12 +27,12 @@ from clusterwise.fitting.protocol import Clustering, Method, Progress
 from clusterwise.fitting.source_fit import Reader
 from clusterwise.fitting.uncertainty import ClusteringPosterior
 from clusterwise.fitting.validation import as_points, require_features
-from clusterwise.gaussian.sorted_rows import SortedRows
 from clusterwise.neighbours import MANY_COLUMNS, in_one_unit
 from clusterwise.partition import canonical_labels
 from clusterwise.pretrained import Weights, get_parameters
 from clusterwise.rows import Batch, RowSource
 from clusterwise.rows.batches import NumberReader
+from clusterwise.rows.sorted_rows import SortedRows
 from clusterwise.tables import TablePreparation
 
 __all__ = ["Clusterer"]

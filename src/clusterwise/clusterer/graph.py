@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from clusterwise._compiled import compiled
-from clusterwise.gaussian.full import full_terms
+from clusterwise.gaussian.families import full_terms
 from clusterwise.neighbours import CORE_NEIGHBOUR, nearest, nearest_in
 
 if TYPE_CHECKING:

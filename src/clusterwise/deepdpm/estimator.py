@@ -31,9 +31,9 @@ from clusterwise.fitting.validation import by_feature, require_degrees_of_freedo
 from clusterwise.gaussian.clusters import Clusters
 from clusterwise.gaussian.families import PRIORS
 from clusterwise.gaussian.niw import CovarianceType, NormalInverseWishart
-from clusterwise.gaussian.sorted_rows import Rows, SortedRows
 from clusterwise.rows import RowSource
 from clusterwise.rows.batches import NumberReader
+from clusterwise.rows.sorted_rows import Rows, SortedRows
 
 __all__ = ["DeepDPM", "pareto_scaled", "prior_of_clusters"]
 

@@ -36,7 +36,7 @@ from clusterwise.affine import AffineMap, principal_axes
 from clusterwise.deepdpm.method import History, Settings, Snapshot, fit_mixture
 from clusterwise.deepdpm.nets import Adam, to_tensor, weighted_statistics
 from clusterwise.exceptions import ClusterwiseError
-from clusterwise.gaussian.sorted_rows import Rows
+from clusterwise.rows.sorted_rows import Rows
 
 __all__ = ["FeatureLearner", "ImageVariants", "LearnedSpace", "Variants", "alternate", "layout_of_rows"]
 

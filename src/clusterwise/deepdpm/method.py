@@ -62,7 +62,7 @@ from clusterwise.gaussian.moves import (
     neighbouring_pairs,
 )
 from clusterwise.gaussian.niw import NormalInverseWishart, statistics_of
-from clusterwise.gaussian.sorted_rows import Rows
+from clusterwise.rows.sorted_rows import Rows
 
 __all__ = ["Fit", "History", "Settings", "Snapshot", "fit_mixture", "merge_clusters", "split_clusters"]
 

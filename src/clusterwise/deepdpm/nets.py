@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.optim.adam import adam
 
 from clusterwise.gaussian.niw import NormalInverseWishart, statistics_of
-from clusterwise.gaussian.sorted_rows import Rows
+from clusterwise.rows.sorted_rows import Rows
 
 if TYPE_CHECKING:
     from clusterwise.deepdpm.method import Fit

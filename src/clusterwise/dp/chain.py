@@ -14,10 +14,10 @@ from typing import Literal
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
-from clusterwise.dp.blocks import ChainRows
 from clusterwise.dp.exact_moves import gibbs_sweep, split_or_merge, sweep
 from clusterwise.dp.state import HyperPrior, State, draw_hyper
 from clusterwise.dp.subclusters import warm_up
+from clusterwise.rows.blocks import ChainRows
 
 __all__ = [
     "Agreement",

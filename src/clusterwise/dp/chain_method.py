@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from clusterwise.affine import AffineMap, fit_column_map, fit_feature_map
-from clusterwise.dp.blocks import ChainRows
 from clusterwise.dp.chain import (
     Agreement,
     Chain,
@@ -32,9 +31,10 @@ from clusterwise.fitting.protocol import Clustering, Method, Progress
 from clusterwise.fitting.validation import by_feature, require_degrees_of_freedom
 from clusterwise.gaussian.clusters import Clusters
 from clusterwise.gaussian.niw import CovarianceType, NormalInverseWishart, statistics_of, sum_by_label
-from clusterwise.gaussian.sorted_rows import Origin, Rows, SortedRows
 from clusterwise.partition import PartitionPosterior
 from clusterwise.rows.batches import OnFeatures
+from clusterwise.rows.blocks import ChainRows
+from clusterwise.rows.sorted_rows import Origin, Rows, SortedRows
 
 __all__ = ["ChainMethod", "Draws"]
 

@@ -33,11 +33,11 @@ import numpy as np
 from scipy.special import log_expit
 
 from clusterwise._compiled import compiled
-from clusterwise.dp.blocks import Block, ChainRows
 from clusterwise.dp.state import State
 from clusterwise.gaussian.moves import HastingsRatio, two_parts
 from clusterwise.gaussian.niw import NormalInverseWishart, statistics_of, sum_by_label
-from clusterwise.gaussian.sorted_rows import Rows
+from clusterwise.rows.blocks import Block, ChainRows
+from clusterwise.rows.sorted_rows import Rows
 
 __all__ = ["draw_categories", "draw_seed", "gibbs_sweep", "split_or_merge", "sweep"]
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import expit
 
-from clusterwise.dp.blocks import Block, ChainRows
 from clusterwise.dp.exact_moves import draw_categories, draw_seed
 from clusterwise.dp.state import HyperPrior, State, draw_hyper, medians
 from clusterwise.gaussian.moves import (
@@ -27,7 +26,8 @@ from clusterwise.gaussian.moves import (
     two_parts,
 )
 from clusterwise.gaussian.niw import NormalInverseWishart, sum_by_label
-from clusterwise.gaussian.sorted_rows import Rows
+from clusterwise.rows.blocks import Block, ChainRows
+from clusterwise.rows.sorted_rows import Rows
 
 __all__ = ["warm_up"]
 

@@ -42,10 +42,10 @@ from clusterwise.fitting.protocol import Clustering, Method, assign_rows
 from clusterwise.fitting.source_fit import AssignFeatures, Reader, fit_source
 from clusterwise.fitting.uncertainty import ClusteringPosterior
 from clusterwise.fitting.validation import as_points, require_features, require_positive
-from clusterwise.gaussian.sorted_rows import SortedRows, sort_rows
 from clusterwise.partition import Partition, PartitionPosterior
 from clusterwise.rows import ArraySource, Batch, RowSource, as_source, map_sets
 from clusterwise.rows.batches import NumberReader, OnFeatures
+from clusterwise.rows.sorted_rows import SortedRows, sort_rows
 
 __all__ = ["BaseClusterer", "OfAllRows"]
 

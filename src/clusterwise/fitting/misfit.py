@@ -25,7 +25,7 @@ from clusterwise.exceptions import (
     ValuesFollowedWarning,
 )
 from clusterwise.fitting.protocol import Clustering
-from clusterwise.gaussian.sorted_rows import SortedRows
+from clusterwise.rows.sorted_rows import SortedRows
 from clusterwise.tables.encoding import choose_transform
 
 __all__ = ["check_fit", "find_misfits", "find_misfits_of_any_shape", "valley"]

@@ -13,8 +13,8 @@ from clusterwise.gaussian.clusters import Clusters
 from clusterwise.gaussian.mixture import FittedMixture, Sample, mixture_of_labels
 from clusterwise.gaussian.niw import CovarianceType
 from clusterwise.gaussian.search import search
-from clusterwise.gaussian.sorted_rows import SortedRows, by_first_appearance
 from clusterwise.partition import canonical_labels
+from clusterwise.rows.sorted_rows import SortedRows, by_first_appearance
 
 __all__ = [
     "choose_covariance_type",

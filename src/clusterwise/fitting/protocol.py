@@ -23,7 +23,7 @@ from clusterwise.affine import FeatureSpace
 from clusterwise.assigner import Assigner, ClusterDensity
 from clusterwise.exceptions import ClusterwiseWarning
 from clusterwise.fitting.uncertainty import ClusteringPosterior
-from clusterwise.gaussian.sorted_rows import SortedRows, by_first_appearance
+from clusterwise.rows.sorted_rows import SortedRows, by_first_appearance
 
 __all__ = ["MAX_ROWS", "Clustering", "Method", "Progress", "assign_rows"]
 

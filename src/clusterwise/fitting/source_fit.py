@@ -25,9 +25,9 @@ import numpy as np
 from clusterwise.assigner import AssignedRows, Assigner
 from clusterwise.fitting.groups import find_groups
 from clusterwise.fitting.protocol import Clustering, Method, Progress, assign_rows
-from clusterwise.gaussian.sorted_rows import Origin, SortedRows, sort_rows
 from clusterwise.rows import Batch, RowSource
 from clusterwise.rows.batches import Chosen, OnFeatures, choose_rows, lowest, max_key, random_keys, stack
+from clusterwise.rows.sorted_rows import Origin, SortedRows, sort_rows
 
 __all__ = ["AssignFeatures", "Reader", "SourceFit", "fit_source", "survey"]
 

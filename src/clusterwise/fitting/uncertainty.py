@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from clusterwise.assigner import Assigner
-from clusterwise.gaussian.sorted_rows import SortedRows
 from clusterwise.partition import PartitionPosterior
+from clusterwise.rows.sorted_rows import SortedRows
 
 __all__ = ["ClusteringPosterior", "log_sampling_correction"]
 

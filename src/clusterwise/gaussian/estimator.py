@@ -23,7 +23,7 @@ from clusterwise.fitting.uncertainty import ClusteringPosterior
 from clusterwise.gaussian.mixture import FittedMixture, Sample
 from clusterwise.gaussian.niw import CovarianceType
 from clusterwise.gaussian.search import first_partition, merged_cells
-from clusterwise.gaussian.sorted_rows import SortedRows, sample_rows
+from clusterwise.rows.sorted_rows import SortedRows, sample_rows
 
 __all__ = ["GaussianSearch"]
 

@@ -28,7 +28,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from clusterwise._compiled import compiled
-from clusterwise.gaussian.sorted_rows import Rows
+from clusterwise.rows.sorted_rows import Rows
 
 __all__ = [
     "LOG_2PI",
@@ -102,9 +102,11 @@ class NormalInverseWishart(ABC):
     def terms(self, points: np.ndarray) -> np.ndarray:
         """T(x) (n, p) of points (n, d)."""
 
-    @abstractmethod
     def smoothed(self, terms: np.ndarray, variance: float) -> np.ndarray:
         """T(x) (n, p) expected over noise of this variance in every direction; ``terms`` is overwritten."""
+        of_unit_noise = self.terms(np.eye(self.n_features)).sum(axis=0)
+        terms[:, self.n_features + 1 :] += variance * of_unit_noise[self.n_features + 1 :]
+        return terms
 
     @abstractmethod
     def posterior(self, statistics: np.ndarray) -> Posterior:

@@ -26,9 +26,9 @@ from clusterwise.fitting.protocol import MAX_ROWS, Clustering, Method, Progress
 from clusterwise.fitting.uncertainty import MIN_PROBABILITY, ClusteringPosterior
 from clusterwise.gaussian.mixture import FittedMixture
 from clusterwise.gaussian.niw import CovarianceType
-from clusterwise.gaussian.sorted_rows import SortedRows, sample_rows, spread_rows
 from clusterwise.papers.cut import CutRule, cuts_of
 from clusterwise.papers.model import AmortizedModel, Inference
+from clusterwise.rows.sorted_rows import SortedRows, sample_rows, spread_rows
 
 __all__ = [
     "NetworkMethod",

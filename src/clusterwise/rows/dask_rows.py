@@ -11,11 +11,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from clusterwise._threads import one_thread
-from clusterwise.dp.blocks import Block, Blocks, Operation, operate, samples_of, start
 from clusterwise.exceptions import ClusterwiseError, InvalidDataError, MissingDependencyError
-from clusterwise.gaussian.sorted_rows import Rows
 from clusterwise.rows.arrow import ParquetPart, parquet_parts
 from clusterwise.rows.batches import slice_rows
+from clusterwise.rows.blocks import Block, Blocks, Operation, operate, samples_of, start
+from clusterwise.rows.sorted_rows import Rows
 from clusterwise.rows.source import Batch, RowSource, rows_at_once, spooled
 from clusterwise.rows.worker_memory import memory_kept
 

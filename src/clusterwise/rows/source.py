@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 import joblib
 import numpy as np
 
-from clusterwise.dp.blocks import Blocks, LocalBlocks, samples_of
 from clusterwise.exceptions import ClusterwiseError
-from clusterwise.gaussian.sorted_rows import Rows
+from clusterwise.rows.blocks import Blocks, LocalBlocks, samples_of
+from clusterwise.rows.sorted_rows import Rows
 
 __all__ = [
     "ArraySource",

@@ -30,11 +30,11 @@ from clusterwise.clusterer.branches import (
 from clusterwise.clusterer.graph import neighbour_graph
 from clusterwise.clusterer.judges import FARTHEST_FEATURE
 from clusterwise.clusterer.trees import LINKAGES, trees_of
-from clusterwise.gaussian.sorted_rows import sorted_order
 from clusterwise.neighbours import fit_projection, standardized
 from clusterwise.papers.model import TrainedModel
 from clusterwise.priors.broad import BroadPrior
 from clusterwise.priors.broad.labelled_table import LabelledTable
+from clusterwise.rows.sorted_rows import sorted_order
 from clusterwise.tables import TablePreparation
 from clusterwise.training.callbacks import Callback, Measured
 from clusterwise.training.recipe import Recipe

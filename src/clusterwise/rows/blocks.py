@@ -19,7 +19,7 @@ from typing import Any
 import joblib
 import numpy as np
 
-from clusterwise.gaussian.sorted_rows import Rows
+from clusterwise.rows.sorted_rows import Rows
 
 __all__ = ["Block", "Blocks", "ChainRows", "LocalBlocks", "Operation", "operate", "samples_of", "start"]
 
