@@ -27,9 +27,13 @@ from benchmarks.suite import Case, Data, Method, Run, Suite
 from benchmarks.synthetic import Word, drawn
 from clusterwise.pretrained import get_weights
 from clusterwise.pretrained import untrained as without_training
-from clusterwise.priors.mixtures import ChineseRestaurantMixture, CorrelatedGaussians, MixtureOfGaussians
+from clusterwise.priors.mixtures import (
+    ChineseRestaurantMixture,
+    CorrelatedGaussians,
+    MixtureOfGaussians,
+    WarpedGaussians,
+)
 from clusterwise.priors.prior import LabelledSet
-from clusterwise.priors.warped import WarpedGaussians
 
 METRICS = ("ARI", "NMI (geometric)", "NMI (arithmetic)", "accuracy", "k error", "log-likelihood")
 Draws = Mapping[str, Callable[[int], Case]]

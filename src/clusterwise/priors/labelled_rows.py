@@ -73,9 +73,9 @@ def class_numbers(y: np.ndarray, name: str = "label") -> np.ndarray:
 
 
 def _missing(values: np.ndarray) -> np.ndarray:
-    """Where values (n,) say nothing: None, NaN, NaT, pandas' NA, and words without a letter."""
+    """Where values (n,) are missing: None, NaN, NaT, pandas' NA, and words without a letter."""
 
-    def says_nothing(value: Any) -> bool:
+    def is_missing(value: Any) -> bool:
         if isinstance(value, (str, bytes)):
             return not value.strip()
         try:
@@ -85,7 +85,7 @@ def _missing(values: np.ndarray) -> np.ndarray:
 
     if values.dtype.kind in "biu":
         return np.zeros(len(values), dtype=bool)
-    return np.array([says_nothing(value) for value in values.tolist()], dtype=bool)
+    return np.array([is_missing(value) for value in values.tolist()], dtype=bool)
 
 
 def split_rows(
@@ -112,8 +112,8 @@ def split_rows(
         by = y if groups is None or how == "classes" else groups
         unit = np.unique(by, return_inverse=True)[1].reshape(-1)
         n_units = int(unit.max()) + 1
-        held = rng.permutation(n_units)[: min(n_units - 2, max(2, round(share * n_units)))]
-        in_validation = np.isin(unit, held)
+        kept_out = rng.permutation(n_units)[: min(n_units - 2, max(2, round(share * n_units)))]
+        in_validation = np.isin(unit, kept_out)
     return np.flatnonzero(~in_validation), np.flatnonzero(in_validation), how
 
 

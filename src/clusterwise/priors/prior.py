@@ -26,10 +26,10 @@ class Components(ABC):
 
     @abstractmethod
     def log_density(self, points: np.ndarray) -> np.ndarray:
-        """Return log p_j(x_i), shape (n, K), for points of shape (n, d)."""
+        """Log p_j(x_i), (n, K), of points (n, d)."""
 
     def log_joint(self, points: np.ndarray) -> np.ndarray:
-        """Return log(pi_j p_j(x_i)), shape (n, K), for points of shape (n, d)."""
+        """Log of pi_j p_j(x_i), (n, K), of points (n, d)."""
         with np.errstate(divide="ignore"):  # a component of weight 0 never wins
             log_weights = np.log(self.weights)
         log_joint: np.ndarray = log_weights + self.log_density(points)
@@ -99,20 +99,22 @@ def check_options(options: Any, where: str) -> None:
         value, kinds = getattr(options, field.name), [hints[field.name]]
         if NoneType in get_args(kinds[0]):
             kinds = list(get_args(kinds[0]))
-        domain, is_legal = _judge(value, kinds[0], field.metadata.get("least"))
+        domain, is_legal = _domain_of(value, kinds[0], field.metadata.get("least"))
         if not is_legal and not (value is None and NoneType in kinds):
             raise RecipeError(f"{field.name} {where} must be {domain}, got {value!r}.")
 
 
-def _judge(value: Any, kind: Any, least: int | None) -> tuple[str, bool]:
-    """Say what a value of this kind must be, and whether it is."""
+def _domain_of(value: Any, kind: Any, least: int | None) -> tuple[str, bool]:
+    """What a value of this kind must be, in words, and whether it is."""
     if get_origin(kind) is Literal:
         return f"one of {', '.join(map(repr, get_args(kind)))}", value in get_args(kind)
     if get_origin(kind) is tuple:
         of_each = get_args(kind)[0]
         number = "whole number" if of_each is int else "number"
         several = isinstance(value, tuple) and len(value) > 0
-        return f"a list of positive {number}s", several and all(_judge(v, of_each, least)[1] for v in value)
+        return f"a list of positive {number}s", several and all(
+            _domain_of(v, of_each, least)[1] for v in value
+        )
     if kind is str:
         return "text", isinstance(value, str) and value != ""
     if kind is bool:
