@@ -231,12 +231,6 @@ def test_the_learned_stop_knows_easy_numbers(three: tuple, k: int) -> None:
     assert probabilities[k] == max(probabilities.values())
 
 
-def test_sampled_partitions_are_close_to_the_fit(three: tuple) -> None:
-    X, truth = three
-    consensus = ACTST(random_state=0).fit(X).sample_partitions(10).consensus()
-    assert adjusted_rand_score(truth, consensus.labels) > 0.99
-
-
 def test_weights() -> None:
     X = np.random.default_rng(0).normal(size=(30, 2))
     assert ACTST().fit(X).weights_name_ == "act-st-2d"

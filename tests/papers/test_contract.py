@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from clusterwise.exceptions import RecipeError
 from clusterwise.papers.model import AmortizedModel, Inference, TrainingTask
 from clusterwise.papers.registry import JUDGES, MODELS, make_model, model_class
 from clusterwise.pretrained import Weights
@@ -236,3 +237,29 @@ def test_inference_leaves_no_trace(method: str, options: dict[str, Any]) -> None
     for one, other in zip(first, again, strict=True):
         assert torch.equal(one.labels, other.labels)
         assert not any(step.probabilities.requires_grad for step in one.steps)
+
+
+# -- options -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "message"),
+    [
+        ("dac", {"depth": 3}, "dac has no option 'depth'"),
+        ("dac", {"filtering": "anchord"}, "filtering of dac must be one of 'minimum-loss', 'anchored', got"),
+        ("dac", {"width": 0}, "width of dac must be a positive whole number, got 0"),
+        ("dac", {"n_inducing": 2.5}, "n_inducing of dac must be a positive whole number"),
+        ("dac", {"n_heads": True}, "n_heads of dac must be a positive whole number"),
+        ("dac", {"n_wavelengths": -1}, "n_wavelengths of dac must be a whole number of at least 0"),
+        ("dac", {"width": 10, "n_heads": 4}, "width 10 is not a multiple of n_heads 4"),
+        ("chigac", {"inference": "mcmc"}, "inference of chigac must be one of 'amortized', .*got 'mcmc'"),
+        ("chigac", {"inner_rate": 0.0}, "inner_rate of chigac must be a positive number, got 0.0"),
+        ("chigac", {"inner_rate": "fast"}, "inner_rate of chigac must be a positive number, got 'fast'"),
+        ("chigac", {"inner_rate": float("nan")}, "inner_rate of chigac must be a positive number, got nan"),
+        ("chigac", {"hybrid": 1}, "hybrid of chigac must be true or false, got 1"),
+        ("k-means", {}, r"no method 'k-means'; the methods are act-st, amcp, .*dac, ncp"),
+    ],
+)
+def test_bad_options_are_named(method: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
+        make_model(method, options)

@@ -133,24 +133,6 @@ def test_the_probabilities_of_all_partitions_sum_to_one(n: int) -> None:
     assert float(log_p.exp().sum()) == pytest.approx(1, rel=1e-10)
 
 
-def test_names_of_clusters_and_order_within_them_mean_nothing() -> None:
-    model, points, labels = build(), random_points(1, 8, 2), torch.tensor([[0, 1, 0, 2, 2, 1, 0, 1]])
-    prefix = torch.tensor([[[True] * 6 + [False, False]]])
-    position = Positions(prefix, torch.tensor([[6]]))
-    log_p, _ = choice_log_probabilities(model, model.encode(points), labels, position)
-    # Assigned points change places with each other, unassigned ones too: x_6 stays the next.
-    order = torch.tensor([4, 2, 0, 5, 1, 3, 6, 7])
-    permuted, _ = choice_log_probabilities(
-        model, model.encode(points[:, order]), labels[:, order], Positions(prefix, torch.tensor([[6]]))
-    )
-    torch.testing.assert_close(permuted, log_p)
-    names = torch.tensor([2, 0, 1])
-    renamed, choice = choice_log_probabilities(model, model.encode(points), names[labels], position)
-    torch.testing.assert_close(renamed[..., names], log_p[..., :3])
-    torch.testing.assert_close(renamed[..., -1], log_p[..., -1])
-    assert choice.item() == 2
-
-
 # -- training ------------------------------------------------------------------------------------
 
 
@@ -379,28 +361,6 @@ def test_steps_are_the_clusters_in_the_order_of_birth(weights: Path, three: np.n
     np.testing.assert_array_equal(canonical_labels(members.argmax(axis=0)), estimator.network_labels_)
     product = sum(np.log(step.probabilities[step.members]).sum() for step in estimator.steps_)
     assert product == pytest.approx(estimator.partition_log_probability_, rel=1e-4)
-
-
-def test_rows_that_were_shown_keep_their_drawn_labels(weights: Path, three: np.ndarray) -> None:
-    """Others join a cluster of the same draw."""
-    estimator = cw.NCP(n_orders=8, refine=None, weights=weights, random_state=0, max_network_points=45).fit(
-        three
-    )
-    shown = estimator.network_labels_ >= 0
-    assert shown.sum() == 45
-    samples = estimator.sample_partitions(8)
-    assert samples.labels.shape == (8, 90)
-    by_network = [len(np.unique(row)) for row in samples.labels[:, shown]]
-    assert by_network == [len(np.unique(row)) for row in samples.labels]
-    assert samples.k_posterior == pytest.approx(estimator.k_posterior_)
-
-
-def test_a_search_looks_at_rows_beyond_the_network(weights: Path, three: np.ndarray) -> None:
-    """Summaries of a few shown rows would be off by a standard error of those few."""
-    X = np.tile(three, (20, 1)) + np.random.default_rng(1).normal(0, 0.25, (1800, 2))
-    estimator = cw.NCP(n_orders=5, weights=weights, random_state=0, max_network_points=30).fit(X)
-    for j, mean in enumerate(estimator.means_):
-        np.testing.assert_allclose(mean, X[estimator.labels_ == j].mean(axis=0), atol=0.02)
 
 
 def test_the_cap_bounds_the_posterior_too(weights: Path, three: np.ndarray) -> None:

@@ -26,12 +26,6 @@ from clusterwise.papers.chigac.bound import (
 N, D, H, S, R = 12, 4, 3, 2, 2
 
 
-def importance_weighted(scene: Scene, psi: Gaussian, noise: Tensor) -> Tensor:
-    """Estimate of log p(h | S_I) from L samples (Burda et al. 2016); ``noise`` is (L, R, S, D)."""
-    weights = torch.stack([log_weight(scene, psi, of_sample) for of_sample in noise])
-    return torch.logsumexp(weights, dim=0) - math.log(len(noise))
-
-
 def scene_of(seed: int = 0, **parts: Tensor) -> Scene:
     """Two data sets of twelve points, two clusters to explain in each; float64."""
     generator = torch.Generator().manual_seed(seed)
@@ -169,37 +163,10 @@ def test_the_bounds_are_ordered_as_theory_says() -> None:
     assert bool((ergodic.mean(0) < truth + 4 * standard_error + 0.2).all())
 
 
-def test_without_ascent_the_ergodic_bound_still_is_not_below() -> None:
-    """With a rate of zero it is the importance-weighted bound of M + 1 samples."""
-    difference = bounds("ergodic", 0.0) - bounds("amortized", 0.0)
-    assert bool((difference.mean(0) > -4 * difference.std(0) / math.sqrt(len(difference))).all())
-
-
 def test_inner_steps_raise_the_bound() -> None:
     amortized, svi = bounds("amortized", 0.3), bounds("svi", 0.3)
     difference = svi - amortized
     assert bool((difference.mean(0) > 4 * difference.std(0) / math.sqrt(len(difference))).all())
-
-
-def test_importance_weights_of_one_sample_are_that_sample() -> None:
-    scene, psi, noise = scene_of(), psi_of(), noise_of(1)
-    torch.testing.assert_close(importance_weighted(scene, psi, noise), log_weight(scene, psi, noise[0]))
-
-
-def test_importance_weighted_estimate_is_the_integral() -> None:
-    """In one dimension the likelihood is an integral that a sum over a grid gives."""
-    one = scene_of()
-    scene = one._replace(
-        sphere=torch.sign(one.sphere[..., :1]),
-        prior=Gaussian(one.prior.mean[..., :1], one.prior.b[..., :1] - 5.0),
-    )
-    grid = torch.linspace(-9, 9, 2000, dtype=torch.float64)  # no point at zero, where z has no direction
-    likelihood = torch.stack([log_likelihood(scene, z.expand(R, S, 1)) for z in grid])
-    density = torch.stack([scene.prior.log_density(z.expand(R, S, 1)) for z in grid])
-    truth = torch.logsumexp(likelihood + density, dim=0) + math.log(18 / 1999)
-    found = importance_weighted(scene, scene.prior, noise_of(3000)[..., :1])
-    # The rarer sign of z has a chance of more than a tenth: a standard error below 0.055.
-    torch.testing.assert_close(found, truth, atol=0.25, rtol=0.0)
 
 
 @pytest.mark.parametrize("strategy", ["svi", "ergodic"])

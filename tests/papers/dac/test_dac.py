@@ -21,7 +21,6 @@ from clusterwise.papers.dac.objective import (
     remove_random_clusters,
 )
 from clusterwise.papers.model import TrainingTask
-from clusterwise.papers.registry import make_model
 from clusterwise.pretrained import get_weights
 
 FILTERINGS = pytest.mark.parametrize("filtering", ["minimum-loss", "anchored"])
@@ -136,32 +135,12 @@ def test_a_pass_is_equivariant(filtering: str) -> None:
     torch.testing.assert_close(after.log_sds, before.log_sds)
 
 
-@FILTERINGS
-def test_masking_a_point_of_a_pass_equals_deleting_it(filtering: str) -> None:
-    model, points = network(filtering=filtering), normal(1, 10, 2)
-    mask = torch.tensor([[1, 1, 0, 1, 0, 0, 1, 1, 1, 0]], dtype=torch.bool)
-    anchor = torch.tensor([6]) if filtering == "anchored" else None
-    there = None if anchor is None else torch.tensor([3])  # the fourth of the points present
-    masked = model.filter(points.masked_fill(~mask[..., None], 1e6), mask, anchor)
-    deleted = model.filter(points[:, mask[0]], mask[:, mask[0]], there)
-    torch.testing.assert_close(masked.logits[:, mask[0]], deleted.logits)
-    torch.testing.assert_close(masked.means, deleted.means)
-    torch.testing.assert_close(masked.log_sds, deleted.log_sds)
-
-
 def test_anchored_filtering_reads_its_anchor() -> None:
     model, points, mask = network(filtering="anchored"), normal(1, 9, 2), torch.ones(1, 9, dtype=torch.bool)
     one, other = (model.filter(points, mask, torch.tensor([a])).logits for a in (0, 4))
     assert not torch.allclose(one, other)
     with pytest.raises(ValueError, match="needs one anchor"):
         model.filter(points, mask)
-
-
-def test_without_density_there_is_no_theta() -> None:
-    model = network(density="none")
-    filtered = model.filter(normal(1, 5, 2), torch.ones(1, 5, dtype=torch.bool))
-    assert filtered.means is None
-    assert filtered.log_sds is None
 
 
 # -- the loop ----------------------------------------------------------------------------------------
@@ -256,32 +235,6 @@ def test_rows_beyond_the_cap_join_the_nearest_cluster() -> None:
 # -- options -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"depth": 3}, "dac has no option 'depth'"),
-        (
-            {"filtering": "anchord"},
-            "filtering of dac must be one of 'minimum-loss', 'anchored', got",
-        ),
-        ({"density": "gaussian"}, "density of dac must be one of 'diagonal-gaussian', 'flow'"),
-        ({"width": 0}, "width of dac must be a positive whole number, got 0"),
-        ({"n_inducing": 2.5}, "n_inducing of dac must be a positive whole number"),
-        ({"n_heads": True}, "n_heads of dac must be a positive whole number"),
-        ({"n_wavelengths": -1}, "n_wavelengths of dac must be a whole number of at least 0"),
-        ({"width": 10, "n_heads": 4}, "width 10 is not a multiple of n_heads 4"),
-    ],
-)
-def test_bad_options_are_named(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(RecipeError, match=message):
-        make_model("dac", options)
-
-
-def test_unknown_method() -> None:
-    with pytest.raises(RecipeError, match=r"no method 'k-means'; the methods are act-st, amcp, .*dac, ncp"):
-        make_model("k-means", {})
-
-
 def test_draws_have_anchors_of_their_own() -> None:
     """The answer is that without draws, and each set's draws are those that it has alone."""
     model, sets = network(filtering="anchored"), normal(2, 30, 2)
@@ -336,36 +289,7 @@ def test_the_search_tells_close_clusters_apart(filtering: str, close_pair: tuple
     assert adjusted_rand_score(truth, DAC(filtering, random_state=0, refine=None).fit_predict(X)) < 0.9
 
 
-def test_scaling_by_feature(close_pair: tuple) -> None:
-    """Columns in different units: one scale would leave the second column nothing to say."""
-    X, truth = close_pair
-    X = np.column_stack([X[:, 1], X[:, 0] * 1e-6])
-    assert adjusted_rand_score(truth, DAC(random_state=0, scaling="feature").fit_predict(X)) > 0.99
-    assert adjusted_rand_score(truth, DAC(random_state=0, refine=None).fit_predict(X)) < 0.9
-
-
-@pytest.mark.parametrize("n_features", [1, 6])
-def test_projection(n_features: int) -> None:
-    rng = np.random.default_rng(1)
-    truth = np.repeat([0, 1, 2], 60)
-    X = (rng.normal(0, 10, (3, n_features)) if n_features > 1 else np.array([[-9.0], [0.0], [12.0]]))[truth]
-    X = X + rng.normal(0, 0.5, X.shape)
-    estimator = DAC(projection="pca", random_state=0).fit(X)
-    assert adjusted_rand_score(truth, estimator.labels_) > 0.99
-    means = np.stack([X[truth == j].mean(axis=0) for j in range(3)])
-    np.testing.assert_allclose(np.sort(estimator.means_[:, 0]), np.sort(means[:, 0]), atol=1.0)
-
-
 def test_default_weights_by_filtering() -> None:
     X = np.random.default_rng(0).normal(size=(30, 2))
     assert DAC().fit(X).weights_name_ == "dac-minimum-loss-2d"
     assert DAC("anchored").fit(X).weights_name_ == "dac-anchored-2d"
-
-
-def test_a_subsample_is_enough(close_pair: tuple) -> None:
-    X, truth = close_pair
-    rng = np.random.default_rng(0)
-    means = np.stack([X[truth == j].mean(axis=0) for j in range(4)])
-    many = means[rng.integers(4, size=5000)] + rng.normal(0, 0.2, (5000, 2))
-    labels = DAC(random_state=0, max_network_points=500).fit(many).predict(X)
-    assert adjusted_rand_score(truth, labels) > 0.99

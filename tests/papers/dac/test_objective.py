@@ -87,16 +87,6 @@ def test_filtering_loss_is_eqs_5_7_and_9(with_density: bool, anchored: bool, rem
     np.testing.assert_allclose(result.numpy(), expected, rtol=1e-12)
 
 
-def test_loss_does_not_read_removed_points() -> None:
-    points, labels = normal(2, 8, 2), torch.tensor([[0, 0, 1, 1, 2, 2, 2, 0]] * 2)
-    mask = labels != 2
-    filtered = Filtered(normal(2, 8, seed=1), normal(2, 2, seed=2), normal(2, 2, seed=3))
-    garbage = filtered._replace(logits=filtered.logits.masked_fill(~mask, 1e30))
-    before = loss_of(filtered, points, labels, mask, None)
-    after = loss_of(garbage, points.masked_fill(~mask[..., None], 1e9), labels, mask, None)
-    assert torch.equal(before, after)
-
-
 def test_loss_is_stable_for_sure_networks() -> None:
     """Logits of 1e4 have probabilities that round to 0 and 1; the loss stays finite and right."""
     logits = torch.tensor([[1e4, 1e4, -1e4, -1e4]], dtype=torch.float64)
