@@ -65,7 +65,7 @@ from clusterwise.papers.chigac.prefixes import masked_mean, next_clusters, objec
 from clusterwise.papers.estimator import AmortizedClusterer
 from clusterwise.papers.model import AmortizedModel, Inference, TrainingTask
 
-__all__ = ["CHiGac", "CHiGacConfig", "CHiGacNetwork", "Context", "Representations"]
+__all__ = ["CHiGac", "CHiGacConfig", "CHiGacNetwork", "Representations", "StepContext"]
 
 # Weight of the printed second term of Eq 11, which pushes prototypes apart.
 SEPARATION_WEIGHT = 0.01
@@ -106,7 +106,7 @@ class Representations(NamedTuple):
     central: Tensor  # (R, N), a score that Eq 11 does not have; zero without it
 
 
-class Context(NamedTuple):
+class StepContext(NamedTuple):
     """The assigned clusters and the points left over, as step k attends to them."""
 
     keys: Tensor  # (R, 1 + K, width), assigned clusters by their means, after a vector for "none"
@@ -184,7 +184,7 @@ class CHiGacNetwork(AmortizedModel):
         raw = self.prototype(torch.cat([mean_assigned, mean_left], dim=-1))
         return functional.normalize(raw[..., :-1], dim=-1), raw[..., -1]
 
-    def context(self, h: Tensor, sums: Tensor, sizes: Tensor, left: Tensor) -> Context:
+    def context(self, h: Tensor, sums: Tensor, sizes: Tensor, left: Tensor) -> StepContext:
         """Context of the points when clusters with these sums (R, K, width) and sizes (R, K) are assigned."""
         means = sums / sizes.clamp(min=1).unsqueeze(-1) + self.assigned
         keys = torch.cat([self.nothing.expand(len(h), -1, -1), means], dim=1)
@@ -193,10 +193,10 @@ class CHiGacNetwork(AmortizedModel):
         seen = torch.cat([keys, summaries], dim=1)
         mask = torch.cat([exists, exists.new_ones(len(h), summaries.shape[1])], dim=1)
         raw = self.to_hidden(self.points_to_summaries(h, seen, mask))
-        return Context(keys, exists, left, raw[..., :-1], raw[..., -1])
+        return StepContext(keys, exists, left, raw[..., :-1], raw[..., -1])
 
     def prior(
-        self, h: Tensor, context: Context, h_pioneer: Tensor, e_pioneer: Tensor
+        self, h: Tensor, context: StepContext, h_pioneer: Tensor, e_pioneer: Tensor
     ) -> tuple[Gaussian, Tensor]:
         """p(z | S_I) of Eq 12 for S pioneers (R, S, .) of each data set; and the pioneers' context."""
         w = self.pioneer_to_clusters(h_pioneer, context.keys, context.key_mask)
@@ -205,7 +205,7 @@ class CHiGacNetwork(AmortizedModel):
         return Gaussian(functional.normalize(e_pioneer + raw_mean, dim=-1), b), w
 
     def scene(
-        self, sphere: Tensor, context: Context, prior: Gaussian, target: Tensor, counts: Tensor
+        self, sphere: Tensor, context: StepContext, prior: Gaussian, target: Tensor, counts: Tensor
     ) -> Scene:
         """Everything that p(h, z | S_I) needs."""
         decoder = (context.hidden, context.offset, self.slope, self.out, self.scale)

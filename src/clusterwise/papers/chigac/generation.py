@@ -22,7 +22,7 @@ from clusterwise.papers.model import Inference, Step
 from clusterwise.papers.paths import compact_labels, drawn_points
 
 if TYPE_CHECKING:
-    from clusterwise.papers.chigac.chigac import CHiGacNetwork, Context, Representations
+    from clusterwise.papers.chigac.chigac import CHiGacNetwork, Representations, StepContext
 
 __all__ = ["Loop"]
 
@@ -144,7 +144,7 @@ class Loop:
             pioneers = torch.where(numbers < 0, pioneers, drawn)
         return _Choice(prototypes, pioneers, noise), is_over
 
-    def _members(self, paths: _Paths, context: Context, choice: _Choice) -> tuple[Tensor, Tensor]:
+    def _members(self, paths: _Paths, context: StepContext, choice: _Choice) -> tuple[Tensor, Tensor]:
         """Eqs 12 and 13: membership logits of the pioneers' clusters, and who joins them, both (R, N)."""
         model, h, sphere, pioneers = self.model, paths.h, paths.sphere, choice.pioneers
         at = torch.arange(len(h), device=h.device)

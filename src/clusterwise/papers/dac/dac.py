@@ -48,7 +48,7 @@ from clusterwise.papers.dac.objective import (
     remaining_points,
     remove_random_clusters,
 )
-from clusterwise.papers.dac.passes import Trace, path_seeds, run_passes
+from clusterwise.papers.dac.passes import FilteredSet, path_seeds, run_passes
 from clusterwise.papers.dac.regrouping import (
     compact,
     members_of_labels,
@@ -244,8 +244,8 @@ class DACNetwork(AmortizedModel):
         sets = torch.arange(len(points), device=points.device).repeat_interleave(n_paths)
         own_seeds = [one for seed in seeds for one in path_seeds(seed, n_paths)]
         tried = ([n_anchors] * n_answers + [1] * n_draws) * len(points)
-        traces = [Trace(mask[b], *one) for b, *one in zip(sets.tolist(), own_seeds, tried, strict=True)]
-        passes = run_passes(self, points[sets], traces, max_clusters)
+        filtered = [FilteredSet(mask[b], *one) for b, *one in zip(sets.tolist(), own_seeds, tried, strict=True)]
+        passes = run_passes(self, points[sets], filtered, max_clusters)
         results = []
         for b in range(len(points)):
             own = passes[b * n_paths : (b + 1) * n_paths]

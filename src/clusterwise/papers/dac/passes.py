@@ -12,42 +12,42 @@ from clusterwise.papers.model import Inference, Step
 if TYPE_CHECKING:
     from clusterwise.papers.dac.dac import DACNetwork
 
-__all__ = ["Trace", "path_seeds", "run_passes"]
+__all__ = ["FilteredSet", "path_seeds", "run_passes"]
 
 
 def run_passes(
-    network: DACNetwork, points: Tensor, traces: list[Trace], max_clusters: int
+    network: DACNetwork, points: Tensor, filtered: list[FilteredSet], max_clusters: int
 ) -> list[Inference]:
     """Partitions of B data sets (B, N, d) by passes until no point is left."""
     for _ in range(max_clusters):
-        active = [b for b, trace in enumerate(traces) if trace.left.any()]
+        active = [b for b, one in enumerate(filtered) if one.left.any()]
         if not active:
             break
-        _run_pass(network, points, [traces[b] for b in active], active)
-    return [trace.finish(points[b]) for b, trace in enumerate(traces)]
+        _run_pass(network, points, [filtered[b] for b in active], active)
+    return [one.finish(points[b]) for b, one in enumerate(filtered)]
 
 
-def _run_pass(network: DACNetwork, points: Tensor, traces: list[Trace], active: list[int]) -> None:
+def _run_pass(network: DACNetwork, points: Tensor, filtered: list[FilteredSet], active: list[int]) -> None:
     """Run one pass over the points that are left, gathered so that taken points cost nothing."""
-    left = [trace.left.nonzero().squeeze(1) for trace in traces]
+    left = [one.left.nonzero().squeeze(1) for one in filtered]
     gathered = nn.utils.rnn.pad_sequence(
         [points[b, index] for b, index in zip(active, left, strict=True)], batch_first=True
     )
     sizes = torch.tensor([len(index) for index in left], device=points.device)
     mask = torch.arange(gathered.shape[1], device=points.device) < sizes[:, None]
-    h_x, anchors, sets = network.encode(gathered, mask), None, list(range(len(traces)))
+    h_x, anchors, sets = network.encode(gathered, mask), None, list(range(len(filtered)))
     if network.anchor is not None:
-        drawn = [trace.draw_anchors(len(index)) for trace, index in zip(traces, left, strict=True)]
+        drawn = [one.draw_anchors(len(index)) for one, index in zip(filtered, left, strict=True)]
         sets = [row for row, own in enumerate(drawn) for _ in own]  # of each anchor
         anchors = torch.tensor([anchor for own in drawn for anchor in own], device=points.device)
-        if len(sets) > len(traces):
+        if len(sets) > len(filtered):
             h_x, mask = h_x[sets], mask[sets]
     probabilities = torch.sigmoid(network.decode(h_x, mask, anchors).logits)
     errors = (torch.minimum(probabilities, 1 - probabilities) * mask).sum(1).tolist()
-    for row, (trace, index) in enumerate(zip(traces, left, strict=True)):
-        best = min((one for one, of in enumerate(sets) if of == row), key=errors.__getitem__)
+    for row, (data_set, index) in enumerate(zip(filtered, left, strict=True)):
+        best = min((place for place, of in enumerate(sets) if of == row), key=errors.__getitem__)
         anchor = None if anchors is None else int(anchors[best])
-        trace.take(probabilities[best, : len(index)], index, anchor)
+        data_set.take(probabilities[best, : len(index)], index, anchor)
 
 
 def path_seeds(seed: int, n_paths: int) -> list[int]:
@@ -56,7 +56,7 @@ def path_seeds(seed: int, n_paths: int) -> list[int]:
     return [seed, *torch.randint(2**31 - 1, (n_paths - 1,), generator=generator).tolist()]
 
 
-class Trace:
+class FilteredSet:
     """The filtering of one data set so far."""
 
     def __init__(self, mask: Tensor, seed: int, n_anchors: int) -> None:

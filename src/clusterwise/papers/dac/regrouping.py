@@ -137,7 +137,7 @@ def compact(labels: Tensor) -> Tensor:
 # -- the search --------------------------------------------------------------------------------------
 
 
-class Partition(NamedTuple):
+class DensityMixture(NamedTuple):
     """A partition of n points and the mixture of its clusters."""
 
     labels: Tensor  # (n,) from 0 to K - 1, all in use
@@ -185,7 +185,7 @@ def regrouped_flows(
     return without_tiny(best), capped
 
 
-def split(densities: Densities, whole: Partition, points: Tensor) -> Tensor | None:
+def split(densities: Densities, whole: DensityMixture, points: Tensor) -> Tensor | None:
     """Labels (n,) after every cluster that is better as two was split, or None if there is none."""
     labels, k = whole.labels, whole.joint.shape[1]
     rows = torch.arange(len(labels), device=labels.device)
@@ -213,16 +213,16 @@ def _beyond_the_middle(points: Tensor, labels: Tensor, k: int) -> Tensor:
     return ((apart * longest[labels]).sum(1) > 0).to(labels.dtype)
 
 
-def searched(densities: Densities, labels: Tensor) -> Partition:
+def searched(densities: Densities, labels: Tensor) -> DensityMixture:
     """The partition that a search from labels (n,) ends with."""
     best = reassigned(densities, mixture_of(densities, labels))
     return merged(densities, without_idle(densities, best))
 
 
-def mixture_of(densities: Densities, labels: Tensor) -> Partition:
+def mixture_of(densities: Densities, labels: Tensor) -> DensityMixture:
     """The partition of labels (n,), all in use."""
     joint = joint_of(densities, members_of_labels(labels))
-    return Partition(labels, joint, float(joint.logsumexp(1).sum()))
+    return DensityMixture(labels, joint, float(joint.logsumexp(1).sum()))
 
 
 def joint_of(densities: Densities, belongs: Tensor) -> Tensor:
@@ -231,7 +231,7 @@ def joint_of(densities: Densities, belongs: Tensor) -> Tensor:
     return log_density + belongs.to(log_density.dtype).mean(1).log()
 
 
-def gain(densities: Densities, new: Partition, old: Partition) -> float:
+def gain(densities: Densities, new: DensityMixture, old: DensityMixture) -> float:
     """Gain of the new partition in nats: one with more clusters has to pay for its smallest ones."""
     n_more = new.joint.shape[1] - old.joint.shape[1]
     if n_more < 0:
@@ -240,7 +240,7 @@ def gain(densities: Densities, new: Partition, old: Partition) -> float:
     return new.log_likelihood - old.log_likelihood - float(price)
 
 
-def reassigned(densities: Densities, best: Partition) -> Partition:
+def reassigned(densities: Densities, best: DensityMixture) -> DensityMixture:
     """The best of some steps of EM in which every point belongs to one cluster."""
     joint = best.joint
     for _ in range(EM_STEPS):
@@ -252,7 +252,7 @@ def reassigned(densities: Densities, best: Partition) -> Partition:
     return best
 
 
-def without_idle(densities: Densities, best: Partition) -> Partition:
+def without_idle(densities: Densities, best: DensityMixture) -> DensityMixture:
     """The partition without clusters that others make up for, the least missed first."""
     while best.joint.shape[1] > 1:
         worth = missed(best.joint, best.sizes / len(best.labels)) - densities.price(best.sizes)
@@ -263,7 +263,7 @@ def without_idle(densities: Densities, best: Partition) -> Partition:
     return best
 
 
-def merged(densities: Densities, best: Partition) -> Partition:
+def merged(densities: Densities, best: DensityMixture) -> DensityMixture:
     """The partition after the best merges, one after the other, as long as they gain."""
     while best.joint.shape[1] > 1:
         pairs = neighbouring_pairs(best)
@@ -287,7 +287,7 @@ def merged(densities: Densities, best: Partition) -> Partition:
     return best
 
 
-def neighbouring_pairs(partition: Partition) -> list[tuple[int, int]]:
+def neighbouring_pairs(partition: DensityMixture) -> list[tuple[int, int]]:
     """The pairs of clusters of which one describes the members of the other best."""
     joint, k = partition.joint, partition.joint.shape[1]
     members = functional.one_hot(partition.labels, k).to(joint.dtype)
@@ -317,7 +317,7 @@ def pooled(densities: Densities, belongs: Tensor, max_clusters: int) -> tuple[Te
         log_density, shares = without(log_density, least), without(shares[None], least)[0]
 
 
-def without_tiny(partition: Partition) -> Tensor:
+def without_tiny(partition: DensityMixture) -> Tensor:
     """Labels (n,) without clusters of a few points."""
     is_tiny = partition.sizes < MIN_POINTS
     if not is_tiny.any() or is_tiny.all():
