@@ -55,7 +55,7 @@ def tiny_networks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _train_tiny(name: str, folder: Path) -> None:
-    from clusterwise.papers.registry import model_class
+    from clusterwise.papers.methods import model_class
     from clusterwise.training import train  # torch: only for the tests that need it
     from clusterwise.training.recipe import recipe_from_dict
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from clusterwise.exceptions import RecipeError
+from clusterwise.papers.methods import JUDGES, MODELS, make_model, model_class
 from clusterwise.papers.model import AmortizedModel, Inference, TrainingTask
-from clusterwise.papers.registry import JUDGES, MODELS, make_model, model_class
 from clusterwise.pretrained import Weights
 from clusterwise.pretrained.weights_file import load_weights, save_weights
 

@@ -21,9 +21,9 @@ from clusterwise.papers.encoded import (
     prototype_loss,
     united,
 )
+from clusterwise.papers.methods import make_model
 from clusterwise.papers.model import TrainingTask
 from clusterwise.papers.network_method import NetworkMethod, NetworkProposer, Proposal
-from clusterwise.papers.registry import make_model
 from clusterwise.partition import canonical_labels
 from clusterwise.rows.sorted_rows import sort_rows
 

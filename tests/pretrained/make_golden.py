@@ -16,7 +16,7 @@ import numpy as np
 
 import clusterwise as cw
 from clusterwise.papers.estimator import AmortizedClusterer
-from clusterwise.papers.registry import JUDGES
+from clusterwise.papers.methods import JUDGES
 from clusterwise.pretrained import get_weights, weights_path
 from clusterwise.pretrained.registry import read_header
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from clusterwise.exceptions import UnknownWeightsError, WeightsFileError
-from clusterwise.papers.registry import JUDGES, make_model
+from clusterwise.papers.methods import JUDGES, make_model
 from clusterwise.pretrained import (
     Weights,
     describe,

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from clusterwise.exceptions import RecipeError, WeightsFileError
-from clusterwise.papers.registry import make_model
+from clusterwise.papers.methods import make_model
 from clusterwise.pretrained import Weights, weights_file
 from clusterwise.pretrained.weights_file import read_tensors, save_weights
 from clusterwise.priors import make_prior

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from clusterwise.exceptions import RecipeError
-from clusterwise.papers.registry import make_model
+from clusterwise.papers.methods import make_model
 from clusterwise.pretrained.weights_file import load_weights, read_tensors
 from clusterwise.priors import make_prior
 from clusterwise.training import sources, train

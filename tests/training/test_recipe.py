@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from clusterwise.exceptions import RecipeError
-from clusterwise.papers.registry import JUDGES, make_model
+from clusterwise.papers.methods import JUDGES, make_model
 from clusterwise.priors import make_prior
 from clusterwise.training import read_recipe
 from clusterwise.training.labelled import LabelledSource

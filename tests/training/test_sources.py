@@ -13,8 +13,8 @@ import torch
 from sklearn.metrics import adjusted_rand_score
 from torch import Tensor, nn
 
+from clusterwise.papers.methods import make_model
 from clusterwise.papers.model import AmortizedModel, Inference, TrainingTask
-from clusterwise.papers.registry import make_model
 from clusterwise.pretrained import get_weights
 from clusterwise.priors import PRIORS, make_prior
 from clusterwise.priors.prior import Prior, TaskBatch

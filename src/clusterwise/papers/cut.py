@@ -28,7 +28,7 @@ import numpy as np
 from clusterwise.clusterer.trees import Tree, tree_of_merges, ward_linkage
 from clusterwise.partition import canonical_labels
 
-__all__ = ["Branches", "CutRule", "branches_of", "cuts_of", "nearest_means", "smoothed", "sums_below"]
+__all__ = ["CutRule", "WardBranches", "branches_of", "cuts_of", "nearest_means", "smoothed", "sums_below"]
 
 # Neighbours that a row moves towards, and how often.
 NEIGHBOURS, ROUNDS = 10, 3
@@ -46,7 +46,7 @@ class CutRule:
     threshold: float = 0.0
     spread: float = 0.0  # standard deviation of the thresholds that suit single data sets
 
-    def statistic(self, branches: Branches) -> np.ndarray:
+    def statistic(self, branches: WardBranches) -> np.ndarray:
         """Distance of the children of each merger, less the threshold, (m - 1,)."""
         return (
             branches.log_distances
@@ -55,7 +55,7 @@ class CutRule:
             - self.threshold
         )
 
-    def labels(self, branches: Branches, max_clusters: int | None = None) -> tuple[np.ndarray, bool]:
+    def labels(self, branches: WardBranches, max_clusters: int | None = None) -> tuple[np.ndarray, bool]:
         """Labels (m,) of the cut, and whether it would have more than ``max_clusters``.
 
         Branches that are farthest apart are divided first.
@@ -69,7 +69,7 @@ class CutRule:
 
 
 @dataclass(frozen=True, eq=False)
-class Branches:
+class WardBranches:
     """Ward's tree of m rows, and what is measured at its m - 1 mergers."""
 
     points: np.ndarray  # (m, f) smoothed
@@ -78,7 +78,7 @@ class Branches:
     log_sizes: np.ndarray  # (m - 1,) of n_a n_b / (n_a + n_b)
 
 
-def branches_of(points: np.ndarray, smoothing: float = 0.0) -> Branches:
+def branches_of(points: np.ndarray, smoothing: float = 0.0) -> WardBranches:
     """Build the tree of points (m, f), m >= 2."""
     points = smoothed(np.ascontiguousarray(points, dtype=np.float64), smoothing)
     m = len(points)
@@ -90,7 +90,7 @@ def branches_of(points: np.ndarray, smoothing: float = 0.0) -> Branches:
     squares = np.square(means[left] - means[right]).sum(axis=1)
     tiny = np.finfo(np.float64).tiny
     log_sizes = np.log(n_left * n_right / (n_left + n_right))
-    return Branches(points, tree, np.log(np.maximum(squares, tiny)), log_sizes)
+    return WardBranches(points, tree, np.log(np.maximum(squares, tiny)), log_sizes)
 
 
 def sums_below(tree: Tree, values: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from clusterwise.exceptions import RecipeError, UnknownWeightsError, WeightsFileError
-from clusterwise.papers.registry import JUDGES, model_class
+from clusterwise.papers.methods import JUDGES, model_class
 
 if TYPE_CHECKING:
     from clusterwise.papers.model import TrainedModel

@@ -15,8 +15,8 @@ from torch.overrides import TorchFunctionMode
 
 from clusterwise._files import whole_or_nothing
 from clusterwise.exceptions import RecipeError
+from clusterwise.papers.methods import make_model
 from clusterwise.papers.model import TrainedModel
-from clusterwise.papers.registry import make_model
 from clusterwise.pretrained.registry import (
     DIGEST,
     FORMAT,

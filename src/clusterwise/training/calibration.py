@@ -27,7 +27,7 @@ from torch import Tensor
 from clusterwise._compiled import compiled
 from clusterwise.gaussian.search import search
 from clusterwise.nn.feature_encoder import FeatureEncoder
-from clusterwise.papers.cut import Branches, CutRule, branches_of, nearest_means, sums_below
+from clusterwise.papers.cut import CutRule, WardBranches, branches_of, nearest_means, sums_below
 from clusterwise.papers.encoded import EncodedModel
 from clusterwise.partition import canonical_labels
 from clusterwise.priors.labelled_rows import DrawnRows, LabelledRows
@@ -206,7 +206,7 @@ def _lowest_above(statistics: np.ndarray, parents: np.ndarray) -> np.ndarray:
 class AllCuts:
     """The cuts of a tree compared with the classes ``truth`` (m,) of its rows, all at once."""
 
-    def __init__(self, branches: Branches, truth: np.ndarray) -> None:
+    def __init__(self, branches: WardBranches, truth: np.ndarray) -> None:
         tree, m = branches.tree, len(truth)
         counts = sums_below(tree, np.eye(int(truth.max()) + 1)[truth])
         values = _additive(counts)
@@ -288,7 +288,7 @@ def _folds(sets: Sequence[Encoded]) -> np.ndarray:
     return np.unique([one.fold for one in sets], return_inverse=True)[1].reshape(-1)
 
 
-def _labels(rule: CutRule, branches: Branches) -> np.ndarray:
+def _labels(rule: CutRule, branches: WardBranches) -> np.ndarray:
     """Labels (m,) of a cut, after some rounds of k-means."""
     return nearest_means(branches.points, rule.labels(branches)[0])
 

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from clusterwise._files import whole_or_nothing
 from clusterwise.exceptions import RecipeError
+from clusterwise.papers.methods import make_model
 from clusterwise.papers.model import AmortizedModel, TrainedModel
-from clusterwise.papers.registry import make_model
 from clusterwise.pretrained import Weights, weights_path
 from clusterwise.pretrained.weights_file import read_tensors, save_weights
 from clusterwise.training.callbacks import (

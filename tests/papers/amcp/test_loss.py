@@ -24,8 +24,8 @@ from clusterwise.papers.amcp.mixing import UNASSIGNED, Encodings
 from clusterwise.papers.amcp.network import AMCPConfig, AMCPNetwork
 from clusterwise.papers.amcp.revision import Decisions, GroupTruth, revise_partitions
 from clusterwise.papers.encoded import RowsTask
+from clusterwise.papers.methods import make_model
 from clusterwise.papers.model import TrainingTask
-from clusterwise.papers.registry import make_model
 from clusterwise.priors import make_prior
 from clusterwise.training.sources import draw_task
 from tests.papers.amcp.samples import build, heaps, judge_of, on_a_line

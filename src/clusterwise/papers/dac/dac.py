@@ -244,7 +244,9 @@ class DACNetwork(AmortizedModel):
         sets = torch.arange(len(points), device=points.device).repeat_interleave(n_paths)
         own_seeds = [one for seed in seeds for one in path_seeds(seed, n_paths)]
         tried = ([n_anchors] * n_answers + [1] * n_draws) * len(points)
-        filtered = [FilteredSet(mask[b], *one) for b, *one in zip(sets.tolist(), own_seeds, tried, strict=True)]
+        filtered = [
+            FilteredSet(mask[b], *one) for b, *one in zip(sets.tolist(), own_seeds, tried, strict=True)
+        ]
         passes = run_passes(self, points[sets], filtered, max_clusters)
         results = []
         for b in range(len(points)):
