@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from numba import config, njit
+import numba
 
 __all__ = ["compiled"]
 
@@ -21,15 +21,17 @@ def compiled(function: Callable[..., Any]) -> Any:
     by zero gives an infinity as in numpy, and rounding is that of the formula: no reordering of sums. Other
     threads may run meanwhile.
     """
+    compiler: Any = numba.njit  # its types do not know all options
     options = {"error_model": "numpy", "nogil": True}
     try:
-        return njit(cache=True, **options)(function)
+        return compiler(cache=True, **options)(function)
     except RuntimeError:  # no folder to write to
         folder = _temporary_folder()
         if folder is None:
-            return njit(**options)(function)
+            return compiler(**options)(function)
+        config: Any = numba.config
         config.CACHE_DIR = str(folder)
-        return njit(cache=True, **options)(function)
+        return compiler(cache=True, **options)(function)
 
 
 def _temporary_folder() -> Path | None:

@@ -162,7 +162,7 @@ class OrderedRows:
         """Features (r, N_RANGE_FEATURES) of ranges (r, 4)."""
         q = self.graph.directions.shape[1]
         out = np.zeros((len(segments), N_RANGE_FEATURES))
-        neighbours_of_ranges(*self._neighbours, segments, out)  # type: ignore[call-arg]
+        neighbours_of_ranges(*self._neighbours, segments, out)
         out[:, 17:25], out[:, 25:33] = edges[0][:, :8], edges[1][:, :8]
         scatters, gaussian = np.zeros((len(segments), q, q)), np.zeros((len(segments), 7))
         spare, rows = np.empty((1 + 2 * q, q)), np.empty((q + 1, 2 * ROWS_PER_RANGE))
@@ -179,7 +179,7 @@ class OrderedRows:
         """Features (r, N_SPLIT_FEATURES) of the halves of ranges (r, 4)."""
         m, q = self.graph.directions.shape
         out = np.zeros((len(segments), N_SPLIT_FEATURES))
-        neighbours_of_splits(*self._neighbours, segments, out)  # type: ignore[call-arg]
+        neighbours_of_splits(*self._neighbours, segments, out)
         out[:, 12:16], out[:, 16:20] = edges[0][:, 8:], edges[1][:, 8:]
         gaussian = np.zeros((len(segments), 7))
         spare, projected = np.empty((4 + 5 * q, q)), np.empty(m)

@@ -15,7 +15,7 @@ from clusterwise.gaussian.families import full_terms
 from clusterwise.neighbours import CORE_NEIGHBOUR, nearest, nearest_in
 
 if TYPE_CHECKING:
-    from clusterwise.clusterer.trees import ScoredTree
+    from clusterwise.clusterer.branches import ScoredTree
 
 __all__ = ["N_NEIGHBOURS", "Edges", "Graph", "adjacency_of_neighbours", "neighbour_graph"]
 

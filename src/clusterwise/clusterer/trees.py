@@ -42,7 +42,7 @@ class Tree:
         """Labels (m,) of the k parts that there are before the last k - 1 merges."""
         first = 2 * self.n_rows - k  # of the nodes that are undone
         labels = np.zeros(self.n_rows, dtype=np.int64)
-        tops = np.flatnonzero(self.parents[:first] >= first) if k > 1 else [first - 1]
+        tops = np.flatnonzero(self.parents[:first] >= first) if k > 1 else np.array([first - 1])
         for label, node in enumerate(tops):
             labels[self.rows(int(node))] = label
         return labels
