@@ -24,7 +24,7 @@ from clusterwise.papers.encoded import EncodedModel
 from clusterwise.pretrained import Weights, get_weights
 from clusterwise.training.from_labels import SPLICED, STEPS_OF_PILOT, EncoderKind, better_encoder, recipe_for
 from clusterwise.training.labelled import LabelledSource, MetricAlone
-from clusterwise.training.labelled_table import LabelledTable
+from clusterwise.training.labelled_data import LabelledData
 from clusterwise.training.loop import train_weights
 from clusterwise.training.recipe import Recipe
 
@@ -73,7 +73,7 @@ SOURCES: dict[str, tuple[str, str, Callable[[Arrays, bool], np.ndarray], tuple[i
 
 
 @lru_cache(maxsize=4)
-def labelled_rows(name: str, part: str) -> LabelledTable:
+def labelled_rows(name: str, part: str) -> LabelledData:
     """Rows for training (``part`` "train") or for the test."""
     file, key, divide, shape = SOURCES[name]
     with np.load(data_directory() / f"{file}.npz", allow_pickle=False) as archive:
@@ -81,7 +81,7 @@ def labelled_rows(name: str, part: str) -> LabelledTable:
     kept = divide(data, part == "train")
     rows = data[key][kept] if shape else data[key][kept].astype(np.float32)
     groups = data["alphabet"][kept] if "alphabet" in data else None
-    return LabelledTable(rows, data["y"][kept].astype(int), groups, image_shape=shape)
+    return LabelledData(rows, data["y"][kept].astype(int), groups, image_shape=shape)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import clusterwise
 from benchmarks.suite import BenchmarkError, Case, Method, Outcome, Run
 from clusterwise.pretrained import Weights, get_weights, list_weights, weights_path
 from clusterwise.pretrained import untrained as without_training
-from clusterwise.pretrained.registry import read_header
+from clusterwise.pretrained.lookup import read_header
 
 ALL_ROWS: dict[str, Any] = {"max_network_points": 10_000}
 

@@ -61,9 +61,9 @@ def test_all_methods_with_compiled_loops_are_warmed_up():
 
 
 def test_models(run, make_weights, monkeypatch, folder):
-    from clusterwise.pretrained import registry
+    from clusterwise.pretrained import lookup
 
-    monkeypatch.setattr(registry, "_shipped", lambda: folder)
+    monkeypatch.setattr(lookup, "_shipped", lambda: folder)
     assert "no weights are shipped" in run("models").stdout
     shutil.copy(make_weights("dac"), folder)
     head, line = run("models").stdout.splitlines()

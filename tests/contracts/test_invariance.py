@@ -141,9 +141,9 @@ def test_another_seed_has_other_anchors(make_variant: Callable[..., Any], heaps:
 
 
 def test_the_global_generators_are_left_alone(make: Make, heaps: np.ndarray) -> None:
-    from clusterwise.pretrained import registry
+    from clusterwise.pretrained import lookup
 
-    registry._load.cache_clear()  # building a network draws random numbers too
+    lookup._load.cache_clear()  # building a network draws random numbers too
     np.random.seed(5)  # noqa: NPY002 (the state that is under test)
     torch.manual_seed(5)
     numpy_before, torch_before = np.random.get_state()[1].copy(), torch.get_rng_state()  # noqa: NPY002

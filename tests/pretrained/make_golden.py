@@ -18,7 +18,7 @@ import clusterwise as cw
 from clusterwise.papers.estimator import AmortizedClusterer
 from clusterwise.papers.methods import JUDGES
 from clusterwise.pretrained import get_weights, weights_path
-from clusterwise.pretrained.registry import read_header
+from clusterwise.pretrained.lookup import read_header
 
 FOLDER = Path(__file__).parent / "golden"
 # Every fifth row of the demo data, which comes with the package: no random numbers are involved.

@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from clusterwise.exceptions import WeightsFileError
 from clusterwise.papers.methods import make_model
 from clusterwise.pretrained import list_weights, weights_file, weights_path
-from clusterwise.pretrained.registry import FORMAT, Weights
+from clusterwise.pretrained.lookup import FORMAT, Weights
 from clusterwise.pretrained.weights_file import load_weights, read_tensors, save_weights, write_tensors
 from clusterwise.training.callbacks import TrainingState, save_checkpoint
 from clusterwise.training.recipe import recipe_from_dict

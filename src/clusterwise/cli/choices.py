@@ -142,7 +142,7 @@ def weights_facts(weights: str | None) -> WeightsFacts:
     """Facts from the header of a weights file; errors about it come when it is loaded."""
     if weights is None:
         return WeightsFacts()
-    from clusterwise.pretrained.registry import read_header, weights_path
+    from clusterwise.pretrained.lookup import read_header, weights_path
 
     header, _ = read_header(weights_path(weights))
     method, model = header["recipe"]["method"], header["recipe"]["model"]

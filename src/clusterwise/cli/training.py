@@ -13,7 +13,7 @@ import typer
 from clusterwise import training
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.training.from_labels import train_on_table
-from clusterwise.training.labelled_table import read_labelled
+from clusterwise.training.labelled_data import read_labelled
 from clusterwise.training.loop import check_recipe, checkpoint_path
 
 __all__ = ["train_labels", "train_recipe"]

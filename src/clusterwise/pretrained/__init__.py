@@ -1,6 +1,6 @@
 """Trained weights: the files that come with the package, their format, and how they are found."""
 
-from clusterwise.pretrained.registry import (
+from clusterwise.pretrained.lookup import (
     Weights,
     describe,
     get_parameters,

@@ -17,7 +17,7 @@ from clusterwise._files import whole_or_nothing
 from clusterwise.exceptions import RecipeError
 from clusterwise.papers.methods import make_model
 from clusterwise.papers.model import TrainedModel
-from clusterwise.pretrained.registry import (
+from clusterwise.pretrained.lookup import (
     DIGEST,
     FORMAT,
     Weights,

@@ -19,7 +19,7 @@ from clusterwise.pretrained import Weights
 from clusterwise.priors.labelled_rows import class_numbers
 from clusterwise.training.calibration import MAX_TO_COMPARE, divisibility, simplest
 from clusterwise.training.labelled import N_FOLDS, STEPS_OF_FOLD, LabelledSource, source_of_table, started
-from clusterwise.training.labelled_table import LabelledTable, labelled_table
+from clusterwise.training.labelled_data import LabelledData, labelled_data
 from clusterwise.training.loop import train_weights
 from clusterwise.training.recipe import LABELLED, Recipe, recipe_from_dict
 
@@ -118,7 +118,7 @@ def train_from_labels(
     5
     """
     return train_on_table(
-        labelled_table(X, y, groups),
+        labelled_data(X, y, groups),
         method=method,
         encoder=encoder,
         minutes=minutes,
@@ -129,7 +129,7 @@ def train_from_labels(
 
 
 def train_on_table(
-    table: LabelledTable,
+    table: LabelledData,
     *,
     method: str = "amcp",
     encoder: EncoderKind = "auto",

@@ -46,7 +46,7 @@ from clusterwise.training.calibration import (
     validation_sets,
 )
 from clusterwise.training.callbacks import Callback, Measured, TrainingState
-from clusterwise.training.labelled_table import LabelledTable, read_labelled
+from clusterwise.training.labelled_data import LabelledData, read_labelled
 from clusterwise.training.loop import fresh_network, train_steps
 from clusterwise.training.recipe import Recipe
 from clusterwise.training.sources import TRAINING, rng_of_step
@@ -154,7 +154,8 @@ class LabelledSource:
         encoder.begin(rows, classes, start)
         if encoder.config.kind != "convolution":
             self.metric_loss(encoder, sets)  # sets the temperature
-        if encoder.config.kind == "identity" and isinstance(network, AMCPNetwork):  # others bring classes together
+        # Encoders that learn bring classes together by themselves.
+        if encoder.config.kind == "identity" and isinstance(network, AMCPNetwork):
             task = self.task(0)
             start_widths(network, encoder(task.rows)[task.index], task.labels)
 
@@ -394,7 +395,7 @@ def source_of_file(recipe: Recipe) -> tuple[Recipe, LabelledSource]:
     return recipe, source_of_table(recipe, table)
 
 
-def source_of_table(recipe: Recipe, table: LabelledTable) -> LabelledSource:
+def source_of_table(recipe: Recipe, table: LabelledData) -> LabelledSource:
     """The rows of a table as the data of a recipe; the weights will name its columns."""
     facts = {"columns": list(table.columns)} if table.columns else {}
     return LabelledSource(recipe, table.rows, table.y, table.groups, facts)

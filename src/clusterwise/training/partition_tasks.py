@@ -28,7 +28,7 @@ from clusterwise.clusterer.judges import (
     rank,
 )
 from clusterwise.clusterer.proposers import PROPOSERS, distinct
-from clusterwise.pretrained.registry import get_parameters
+from clusterwise.pretrained.lookup import get_parameters
 from clusterwise.priors.broad import BroadPrior
 from clusterwise.training.callbacks import Callback, Measured
 from clusterwise.training.node_judge import draw_points

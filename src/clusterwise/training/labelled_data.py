@@ -16,14 +16,14 @@ from clusterwise.fitting.validation import require_finite
 from clusterwise.tables.columns import read_columns, select_columns, set_aside_notes
 from clusterwise.tables.readers import read_table
 
-__all__ = ["LabelledTable", "labelled_table", "read_labelled"]
+__all__ = ["LabelledData", "labelled_data", "read_labelled"]
 
 # Squares of numbers beyond this overflow in single precision.
 LARGEST = 1e15
 
 
 @dataclass(frozen=True)
-class LabelledTable:
+class LabelledData:
     """Rows of numbers with their labels."""
 
     rows: np.ndarray  # (n, d)
@@ -34,7 +34,7 @@ class LabelledTable:
     image_shape: tuple[int, ...] | None = None  # of rows that are images
 
 
-def labelled_table(X: Any, y: Any, groups: Any = None) -> LabelledTable:
+def labelled_data(X: Any, y: Any, groups: Any = None) -> LabelledData:
     """Rows of an array, a data frame or images X with labels ``y`` and ``groups``, checked."""
     if hasattr(X, "toarray"):
         raise InvalidDataError(
@@ -59,7 +59,7 @@ def labelled_table(X: Any, y: Any, groups: Any = None) -> LabelledTable:
                 f"X has numbers beyond {LARGEST:g}, which networks cannot compute with; use larger units."
             )
     grouping = None if groups is None else _of_each_row(groups, len(rows), "groups")
-    return LabelledTable(rows, _of_each_row(y, len(rows), "y"), grouping, names, image_shape=shape)
+    return LabelledData(rows, _of_each_row(y, len(rows), "y"), grouping, names, image_shape=shape)
 
 
 def _columns_of(X: Any) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -92,7 +92,7 @@ def read_labelled(
     label_column: str | None = None,
     group_column: str | None = None,
     drop: Sequence[str] = (),
-) -> LabelledTable:
+) -> LabelledData:
     """Read labelled rows from a table, or from an npz with arrays X and y; "columns" are arrays there."""
     if Path(path).suffix.lower() == ".npz":
         return _from_archive(Path(path), label_column or "y", group_column)
@@ -106,7 +106,7 @@ def read_labelled(
 
 def table_with_labels(
     table: Any, label_column: str, group_column: str | None = None, drop: Sequence[str] = ()
-) -> LabelledTable:
+) -> LabelledData:
     """Take labels, groups and the columns of numbers from a pyarrow table or a data frame.
 
     Columns that look like ids, dates and words are left out, and the notes say so.
@@ -136,7 +136,7 @@ def table_with_labels(
                 f"column {column.name!r} has no number in {column.missing.sum()} of {columns.n_rows} rows "
                 f"(row {row} is the first); fill the gaps in, or drop the rows or the column."
             )
-    return LabelledTable(
+    return LabelledData(
         np.column_stack([column.values for column in numbers]),
         _labels_of(by_name[label_column].values),
         None if group_column is None else _labels_of(by_name[group_column].values),
@@ -150,7 +150,7 @@ def _labels_of(values: np.ndarray) -> np.ndarray:
     return values if values.dtype.kind == "f" else values.astype(object)
 
 
-def _from_archive(path: Path, label_name: str, group_name: str | None) -> LabelledTable:
+def _from_archive(path: Path, label_name: str, group_name: str | None) -> LabelledData:
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
@@ -169,4 +169,4 @@ def _from_archive(path: Path, label_name: str, group_name: str | None) -> Labell
             "row of numbers and one label for each."
         )
     shape = rows.shape[1:] if rows.ndim > 2 else None
-    return LabelledTable(rows.reshape(len(rows), -1), arrays[label_name], groups, image_shape=shape)
+    return LabelledData(rows.reshape(len(rows), -1), arrays[label_name], groups, image_shape=shape)

@@ -15,7 +15,7 @@ from clusterwise.pretrained import (
     describe,
     get_weights,
     list_weights,
-    registry,
+    lookup,
     untrained,
     weights_path,
 )
@@ -38,7 +38,7 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for method in ("dac", "act-st"):
         save(directory / f"small-{method}.safetensors", method)
     (directory / "small-dac.md").write_text("a card")
-    monkeypatch.setattr(registry, "_shipped", lambda: directory)
+    monkeypatch.setattr(lookup, "_shipped", lambda: directory)
     return directory
 
 
@@ -70,7 +70,7 @@ def test_unknown_weights_list_what_there_is(shipped: Path, name: str) -> None:
 
 
 def test_unknown_weights_when_none_are_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_shipped", lambda: tmp_path)
+    monkeypatch.setattr(lookup, "_shipped", lambda: tmp_path)
     assert list_weights() == []
     with pytest.raises(UnknownWeightsError, match=r"\(none\)"):
         weights_path("dac")
