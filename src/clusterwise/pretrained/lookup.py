@@ -250,6 +250,7 @@ def describe(weights: str | Path) -> dict[str, Any]:
         }
         if recipe["method"] not in JUDGES:  # a recipe may leave it to the network's default
             options = recipe.get("encoder", recipe["model"])
-            default = model_class(recipe["method"]).config_class().n_features
-            found["n_features"] = options.get("n_features", default)
+            if "n_features" not in options:  # only then, as the network needs torch
+                options = {"n_features": model_class(recipe["method"]).config_class().n_features}
+            found["n_features"] = options["n_features"]
     return found
