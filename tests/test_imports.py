@@ -86,3 +86,30 @@ def test_weights_load_the_network_of_their_method_alone(loaded_by_each: dict[str
 def test_other_names_are_an_error() -> None:
     with pytest.raises(AttributeError, match="module 'clusterwise' has no attribute 'KMeans'"):
         _ = cw.KMeans
+
+
+def test_what_needs_torch_says_so_where_it_is_absent() -> None:
+    """In a process of its own, where torch cannot be found."""
+    program = (
+        "import sys\n"
+        "class Absent:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] == 'torch':\n"
+        "            raise ModuleNotFoundError('No module named torch', name='torch')\n"
+        "sys.meta_path.insert(0, Absent())\n"
+        "import numpy as np, clusterwise as cw\n"
+        "X = np.random.default_rng(0).standard_normal((60, 2))\n"
+        "for name in ('Clusterer', 'GaussianSearch', 'DPMixture'):\n"
+        "    print(getattr(cw, name)(random_state=0).fit(X).n_clusters_ >= 1)\n"
+        "print(len([cw.pretrained.describe(name) for name in cw.list_weights()]) > 5)\n"
+        "for name in ('AMCP', 'DeepDPM', 'train'):\n"
+        "    try:\n"
+        "        getattr(cw, name)\n"
+        "    except cw.exceptions.MissingDependencyError as error:\n"
+        "        print(error)\n"
+    )
+    run = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True)
+    lines = run.stdout.splitlines()
+    assert lines[:4] == ["True"] * 4, run.stderr
+    expected = "needs torch, which is not installed; run: pip install 'clusterwise[networks]'"
+    assert lines[4:] == [f"clusterwise.{name} {expected}" for name in ("AMCP", "DeepDPM", "train")]

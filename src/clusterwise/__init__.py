@@ -12,6 +12,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from clusterwise.exceptions import MissingDependencyError
+
 if TYPE_CHECKING:  # what editors and mypy know of the names that are loaded on first use
     from clusterwise import datasets as datasets
     from clusterwise import metrics as metrics
@@ -72,7 +74,15 @@ def __getattr__(name: str) -> Any:
     if name in _SUBMODULES:
         return import_module(f"clusterwise.{name}")
     if name in _MODULE_OF:
-        return getattr(import_module(_MODULE_OF[name]), name)
+        try:
+            return getattr(import_module(_MODULE_OF[name]), name)
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            raise MissingDependencyError(
+                f"clusterwise.{name} needs torch, which is not installed; run: "
+                "pip install 'clusterwise[networks]'"
+            ) from error
     raise AttributeError(f"module 'clusterwise' has no attribute {name!r}")
 
 
