@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from clusterwise import ESTIMATORS
+import clusterwise
 from clusterwise.cli.messages import include_option
 from clusterwise.exceptions import ClusterwiseError, InvalidDataError, UnknownColumnError
 
@@ -103,7 +102,7 @@ def make_estimator(method: str, seed: int, options: Mapping[str, str | None]) ->
 
 def _class_of(method: str) -> Any:
     name = METHODS[method]
-    return getattr(import_module(ESTIMATORS[name]), name)  # may load torch: only when it is needed
+    return getattr(clusterwise, name)  # may load torch: only when it is needed
 
 
 def _takes(estimator: Any, parameter: str, value: str | None) -> bool:
