@@ -38,7 +38,7 @@ from clusterwise.exceptions import (
 )
 from clusterwise.fitting.misfit import check_fit
 from clusterwise.fitting.progress import progress_of
-from clusterwise.fitting.protocol import Clustering, Method, assign_rows
+from clusterwise.fitting.protocol import Clustering, Method, assign_rows, score_rows
 from clusterwise.fitting.source_fit import AssignFeatures, Reader, fit_source
 from clusterwise.fitting.uncertainty import ClusteringPosterior
 from clusterwise.fitting.validation import as_points, require_features, require_positive
@@ -112,32 +112,31 @@ class BaseClusterer(
         started = time.perf_counter()
         seed, source = self._draw_seed(), self._source_of(X)
         with one_thread(), progress_of(type(self).__name__, self.verbose) as progress:
-            if source is not None:
-                reader = self._reader_of(source)
-                self._remember_columns(source)
-                method = self._make_method()
-                fitted = fit_source(source, reader, method, seed, progress)
-                reader, rows, found, labels = fitted.reader, fitted.rows, fitted.found, fitted.labels
-                self._store(rows, found, seed, source.n_rows)
-                self._store_source(source, rows, fitted.proportions)
-            else:
+            if source is None:
                 points, reader = self._points(X)
                 self._remember_columns(X)
-                method = self._make_method()
+                method, names = self._make_method(), self._column_names()
                 rows = sort_rows(points, method.fit_space)
                 (found,) = method.cluster([rows], seed, progress)
                 rows, found, membership = assign_rows(rows, found)
                 labels = membership.argmax(axis=1)
-                self._store(rows, found, seed, len(rows))
-                self._store_rows(rows, membership)
-        self._reader, self._rows = reader, None if method.sees_all_rows else rows
-        self.misfits_ = check_fit(rows, found, labels, self._column_names())
-        self._warn(found, self.misfits_)
+                scores = score_rows(rows, found)
+                misfits = check_fit(rows, found, labels, names)
+                self._store_rows(rows, found, membership, scores)
+            else:
+                reader = self._reader_of(source)
+                self._remember_columns(source)
+                method, names = self._make_method(), self._column_names()
+                fitted = fit_source(source, reader, method, seed, progress)
+                reader, rows, found = fitted.reader, fitted.rows, fitted.found
+                misfits = check_fit(rows, found, fitted.labels, names)
+                self._store_source(source, rows, found, fitted.proportions)
+        self._reader, self._seed, self.misfits_ = reader, seed, misfits
+        self._rows = None if method.sees_all_rows else rows
+        self._warn(found, misfits)
         if self.verbose:
-            seconds = time.perf_counter() - started
-            print(
-                f"{type(self).__name__}: {self.n_clusters_} clusters in {self._n_rows} rows, {seconds:.2f} s"
-            )
+            result = f"{self.n_clusters_} clusters in {self._n_rows} rows"
+            print(f"{type(self).__name__}: {result}, {time.perf_counter() - started:.2f} s")
         return self
 
     def fit_predict_many(self, Xs: Iterable[Any]) -> list[np.ndarray]:
@@ -235,35 +234,37 @@ class BaseClusterer(
         else:
             validate_data(self, X, reset=True, skip_check_array=True)
 
-    def _store(self, rows: SortedRows, found: Clustering, seed: int, n_rows: int) -> None:
+    def _store(self, rows: SortedRows, found: Clustering, n_rows: int, proportions: np.ndarray) -> None:
         """Keep clusters, all in use."""
-        self._found, self._space, self._seed, self._n_rows = found, rows.space, seed, n_rows
+        self._found, self._space, self._n_rows = found, rows.space, n_rows
         self._posteriors: dict[int | None, ClusteringPosterior] = {}
         self._warned_of_k = False
         self.n_clusters_ = found.n_clusters
         self.cap_reached_ = found.cap_reached
         self.means_ = rows.space.inverse(found.density.means)
+        self.proportions_ = proportions
 
-    def _store_rows(self, rows: SortedRows, membership: np.ndarray) -> None:
-        """Keep what there is for each row, from memberships (n, K) of the sorted rows."""
-        found, scores, n = self._found, np.empty(len(rows)), len(rows)
-        for part, features in rows.rows.chunks(rows.rows.n_features + found.n_clusters):
-            scores[part] = found.assigner.outlier_scores(features, n)
+    def _store_rows(
+        self, rows: SortedRows, found: Clustering, membership: np.ndarray, scores: np.ndarray
+    ) -> None:
+        """Keep clusters with memberships (n, K) and outlier scores (n,) of the sorted rows."""
+        self._store(rows, found, len(rows), found.density.proportions)
         self._source = None
         self.membership_ = rows.in_input_order(membership)
         self.labels_ = self.membership_.argmax(axis=1)
         self.probabilities_ = self.membership_.max(axis=1)
         self.outlier_scores_ = rows.in_input_order(scores)
-        self.proportions_ = found.density.proportions
 
-    def _store_source(self, source: RowSource, rows: SortedRows, proportions: np.ndarray) -> None:
-        """Keep the source; what there is for each of its rows comes when it is asked for."""
+    def _store_source(
+        self, source: RowSource, rows: SortedRows, found: Clustering, proportions: np.ndarray
+    ) -> None:
+        """Keep clusters and the source; what there is for each of its rows comes when it is asked for."""
+        self._store(rows, found, source.n_rows, proportions)
         for name in ("membership_", "labels_", "probabilities_", "outlier_scores_"):
             self.__dict__.pop(name, None)
         assert rows.origin is not None
         self._source = source
         self.sample_rows_ = rows.origin.numbers
-        self.proportions_ = proportions
 
     def _warn(self, found: Clustering, misfits: Sequence[MisfitWarning], name: str = "") -> None:
         """Warn about how the fit of a data set ended; warnings point to the line that called ``fit``."""

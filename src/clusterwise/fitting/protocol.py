@@ -25,7 +25,7 @@ from clusterwise.exceptions import ClusterwiseWarning
 from clusterwise.fitting.uncertainty import ClusteringPosterior
 from clusterwise.rows.sorted_rows import SortedRows, by_first_appearance
 
-__all__ = ["MAX_ROWS", "Clustering", "Method", "Progress", "assign_rows"]
+__all__ = ["MAX_ROWS", "Clustering", "Method", "Progress", "assign_rows", "score_rows"]
 
 # Rows that clusters are fitted to where nothing else is said; of more a random part, and all are assigned.
 MAX_ROWS = 10_000
@@ -125,6 +125,14 @@ def assign_rows(rows: SortedRows, found: Clustering) -> tuple[SortedRows, Cluste
             return rows, found, membership
         # A row between two clusters prefers the first of them: look again after they changed places.
         found = found.select(in_use)
+
+
+def score_rows(rows: SortedRows, found: Clustering) -> np.ndarray:
+    """Outlier scores (n,) of the sorted rows."""
+    scores = np.empty(len(rows))
+    for part, features in rows.rows.chunks(rows.rows.n_features + found.n_clusters):
+        scores[part] = found.assigner.outlier_scores(features, len(rows))
+    return scores
 
 
 def _exchange_largest(membership: np.ndarray, rows: np.ndarray, labels: np.ndarray) -> None:
