@@ -89,8 +89,8 @@ class DeepDPM(BaseClusterer):
     labels_, n_clusters_, membership_, probabilities_, outlier_scores_
         Memberships are those of the clustering net.
     k_posterior_ : dict of int to float
-        Distribution of K after one more round of the last splits and merges that were proposed. It says how
-        settled the fit is; for a posterior over partitions use ``DPMixture``.
+        Distribution of K after one more round of the last splits and merges that were proposed: how settled
+        the fit is. For a posterior over partitions use ``DPMixture``.
     means_ : ndarray of shape (K, d)
     covariances_ : ndarray of shape (K, d, d)
     proportions_ : ndarray of shape (K,)

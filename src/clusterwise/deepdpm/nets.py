@@ -323,7 +323,7 @@ class Members:
 class SubclusteringNets(_GrowingNets):
     """All f_sub: points (K, b, d), b of each cluster, to the log odds (K, b) of the second subcluster.
 
-    Two logits and their difference say the same: the second output is the only one.
+    Two logits give the same as their difference: the second output is the only one.
     """
 
     def __init__(self, parameters: Iterable[Tensor], centres: Tensor) -> None:
@@ -387,7 +387,7 @@ def _hidden_layer(
 def regress(hidden: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     """Output weights (..., h, m) and biases (..., m) closest to targets (..., n, m) given hidden (..., n, h).
 
-    ``weights`` (..., n) says how much each row counts.
+    ``weights`` (..., n) are those of the rows.
     """
     ones = torch.ones_like(hidden[..., :1])
     design = torch.cat([hidden, ones], dim=-1).double()

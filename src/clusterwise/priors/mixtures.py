@@ -158,7 +158,7 @@ class CorrelatedGaussians(MixturePrior):
     """Gaussians of any covariances: tilted and elongated clusters; mu_j ~ Normal(0, mean_sd^2 I).
 
     Sigma_j = R_j diag(sigma_j^2) R_j' with R_j a uniformly drawn rotation and log sigma_j ~
-    Normal(log sd_median, sd_log_sd^2 I), so that ``sd_log_sd`` says how elongated clusters are.
+    Normal(log sd_median, sd_log_sd^2 I), so that clusters are more elongated with a larger ``sd_log_sd``.
     """
 
     k_max: int = 12
@@ -295,7 +295,7 @@ class ChineseRestaurantMixture(Prior):
     """AMCP section 4.1, in any number of dimensions.
 
     alpha ~ Exp(1), or ``alpha`` if it is given; c ~ CRP(alpha), given K = ``k_exact`` if that is
-    given (K then says all that alpha could say about the partition);
+    given (the partition does not depend on alpha then);
     mu_k ~ Normal(0, mean_sd^2 I); x_i ~ Normal(mu_{c_i}, sd^2 I).
 
     The default scales are those of NCP. The AMCP text prints ``mean_sd = sd = 10``, under which not

@@ -1,4 +1,4 @@
-"""A broad prior over labelled tables, from which networks learn to judge clusterings of any table."""
+"""A broad prior over labelled tables: networks that score partitions of any table are trained on it."""
 
 from clusterwise.priors.broad.broad_prior import BroadPrior
 from clusterwise.priors.broad.labelled_table import NOISE, LabelledTable

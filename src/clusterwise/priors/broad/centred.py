@@ -151,7 +151,7 @@ def draw_single(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
 
 
 _FEATURES = (1, 2, 2, 2, 2, 3, 4, 6, 8)
-_MIN_SIZE = 3  # fewer rows say nothing of a cluster
+_MIN_SIZE = 3  # rows of a cluster
 _MAX_CLUSTERS = 20
 
 

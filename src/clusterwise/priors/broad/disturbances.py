@@ -1,4 +1,4 @@
-"""What real tables add to clean clusters: noise rows, columns that say nothing, ties, warps, other units.
+"""What real tables add to clean clusters: noise rows, uninformative columns, ties, warps, other units.
 
 Each function takes and returns points (n, d); labels, where they are needed, are sorted by cluster.
 """
@@ -76,7 +76,7 @@ def label_noise(points: np.ndarray, labels: np.ndarray, noise: np.ndarray) -> np
 def add_columns(
     rng: np.random.Generator, points: np.ndarray, labels: np.ndarray, n_columns: int
 ) -> np.ndarray:
-    """Append n_columns columns that say nothing, repeat others, or are categories.
+    """Append n_columns columns that are noise, repeat others, or are categories.
 
     Categories come to tables of some width only: in the plane, the levels of one would be clusters.
     """

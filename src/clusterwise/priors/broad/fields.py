@@ -3,7 +3,7 @@
 Categories come from latent classes (Lazarsfeld & Henry, *Latent structure analysis*, 1968): each class has
 its own probabilities of the levels of a column, and columns are independent within a class. All other kinds
 are simple generative models of the tables that people cluster most: answers on a scale, counts of words or
-genes, many columns that each say little, series and spectra, rows that are copies of each other. In records
+genes, many weakly informative columns, series and spectra, rows that are copies of each other. In records
 all clusters share the correlations between columns and differ in some of them, which are of mixed types.
 """
 
@@ -37,12 +37,12 @@ def _latent_classes(rng: np.random.Generator, sizes: np.ndarray, d: int, ease: f
     """Levels (n, d) of d columns, each with its own number of levels and its own weight in the classes."""
     k, labels = len(sizes), np.repeat(np.arange(len(sizes)), sizes)
     levels = rng.choice([2, 3, 4, 5, 6, 8, 12], d, p=[0.35, 0.2, 0.15, 0.1, 0.08, 0.07, 0.05])
-    telling = rng.random(d) < rng.uniform(0.3, 1.0)
+    informative = rng.random(d) < rng.uniform(0.3, 1.0)
     sharpness = log_uniform(rng, 0.5, 4.0) * ease
     columns = np.empty((len(labels), d))
     for j in range(d):
         base = rng.dirichlet(np.full(levels[j], rng.choice([0.7, 2.0, 20.0])))
-        logits = np.log(base + 1e-3) + sharpness * telling[j] * rng.standard_normal((k, levels[j]))
+        logits = np.log(base + 1e-3) + sharpness * informative[j] * rng.standard_normal((k, levels[j]))
         weights = np.exp(logits - logits.max(axis=1, keepdims=True))
         edges = (weights / weights.sum(axis=1, keepdims=True)).cumsum(axis=1)
         columns[:, j] = (rng.random((len(labels), 1)) > edges[labels]).sum(axis=1).clip(0, levels[j] - 1)
@@ -113,21 +113,21 @@ def _draw_counts(rng: np.random.Generator, sizes: np.ndarray, ease: float) -> _D
 
 
 def _weak_columns(
-    rng: np.random.Generator, sizes: np.ndarray, d: int, shift: float, telling: float
+    rng: np.random.Generator, sizes: np.ndarray, d: int, shift: float, informative: float
 ) -> np.ndarray:
-    """Columns (n, d), a share ``telling`` of them with class means ``shift`` apart; a few factors in all."""
+    """Columns (n, d), a share ``informative`` of them with class means ``shift`` apart, and a few factors."""
     n, k = int(sizes.sum()), len(sizes)
     columns = rng.standard_normal((n, d))
     q = int(rng.integers(0, 6))
     if q:
         loadings = rng.standard_normal((q, d)) * rng.uniform(0.3, 1.2)
         columns += rng.standard_normal((n, q)) @ loadings
-    means = shift * rng.standard_normal((k, d)) * (rng.random(d) < telling)
+    means = shift * rng.standard_normal((k, d)) * (rng.random(d) < informative)
     return columns + np.repeat(means, sizes, axis=0)
 
 
 def _draw_weak(rng: np.random.Generator, sizes: np.ndarray, ease: float) -> _Drawn:
-    """Many columns that each say little."""
+    """Many columns that are each weakly informative."""
     d = int(log_uniform(rng, 15, 301))
     shift = ease * log_uniform(rng, 2.0, 8.0) / np.sqrt(d)
     return _weak_columns(rng, sizes, d, shift, rng.uniform(0.5, 1.0)), ()

@@ -2,8 +2,8 @@
 
 Clusters lie on curved manifolds of few dimensions, overlap, and come in groups of similar ones or in a
 hierarchy; a random map takes them to many features. Classes of images, texts and cells are one level of a
-hierarchy: groups have parts, which have parts of their own. Which level the labels speak of is anybody's
-guess, so that a judge that has seen such tables does not claim to know it.
+hierarchy: groups have parts, which have parts of their own. Which level the labels are of cannot be told from
+the rows: a network that was trained on such tables is not sure of it either.
 """
 
 from __future__ import annotations
