@@ -121,7 +121,7 @@ def start_widths(network: AMCPNetwork, points: Tensor, labels: Tensor) -> None:
     point would belong to the rest at first, and the quickest way out of such a loss is one that drives the
     encodings to the corners of the cube. Encodings that are tight already leave the widths as they are.
     """
-    x = network.encode(points, None)[0]
+    x = network.encode(points, None)[0].x
     members = functional.one_hot(labels).to(x.dtype)  # (B, N, K)
     sizes = members.sum(1, keepdim=True)
     means = members.transpose(1, 2) @ x / sizes.transpose(1, 2).clamp(min=1)

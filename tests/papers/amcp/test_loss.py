@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from clusterwise.papers.amcp import loss as losses
+from clusterwise.papers.amcp.cluster_loop import UNASSIGNED
 from clusterwise.papers.amcp.learned_gaussians import ClusterJudge
 from clusterwise.papers.amcp.loss import (
     density_loss,
@@ -20,7 +21,6 @@ from clusterwise.papers.amcp.loss import (
     loop_loss,
     random_state,
 )
-from clusterwise.papers.amcp.mixing import UNASSIGNED, Encodings
 from clusterwise.papers.amcp.network import AMCPConfig, AMCPNetwork
 from clusterwise.papers.amcp.revision import Decisions, GroupTruth, revise_partitions
 from clusterwise.papers.encoded import RowsTask
@@ -81,7 +81,7 @@ def test_the_choice_of_seeds_is_trained() -> None:
     """A step along the gradient makes seeds in clusters that are not taken likelier."""
     model = build(n_states=1)
     points, labels = heaps(2, 12)
-    encodings, expected = Encodings.of(model.encode(points, None)[0].detach()), torch.zeros(2, 36).double()
+    encodings, expected = model.encode(points, None)[0], torch.zeros(2, 36).double()
     columns = torch.where(labels == 0, 0, UNASSIGNED)
     columns[:, :3] = UNASSIGNED  # of the cluster that is taken some were missed
     new = labels > 0

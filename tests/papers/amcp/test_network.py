@@ -1,147 +1,145 @@
-"""The cluster-wise loop of AMCP against its promises."""
+"""IntraCM and InterCC: each equation against a slow, obvious version."""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from clusterwise.papers.amcp.mixing import ABSENT, UNASSIGNED
-from clusterwise.papers.amcp.network import columns_of, first_by_k_means, with_nearest
-from clusterwise.papers.model import Inference
+from clusterwise.papers.amcp.cluster_loop import ABSENT, UNASSIGNED, similarity_to_assigned
+from clusterwise.papers.amcp.network import AMCPNetwork, Decoder, Encodings, Mixing
 from tests.papers.amcp.samples import build, heaps
 
 
-def everything(points: torch.Tensor) -> torch.Tensor:
-    return torch.ones(points.shape[:2], dtype=torch.bool)
+def mixing_of(model: AMCPNetwork, n_components: int = 4, n_sets: int = 2, seed: int = 1) -> Mixing:
+    generator = torch.Generator().manual_seed(seed)
+    shape = (n_sets, n_components, model.config.n_coordinates)
+    references = torch.rand(shape, generator=generator, dtype=torch.float64)
+    raw = torch.rand(n_sets, n_components, generator=generator, dtype=torch.float64)
+    return Mixing(references, torch.log(raw / raw.sum(1, keepdim=True)), torch.empty(0))
 
 
-def test_seeds_are_unassigned_and_unlike_what_is_assigned() -> None:
-    model, similarity = build(), torch.tensor([[0.9, 0.1, -0.5, 0.9]])
-    unassigned = torch.tensor([[True, True, False, True]])
-    logits = model.seed_logits(similarity, torch.zeros(1, 4), unassigned)
-    assert logits.argmax() == 1
-    assert torch.softmax(logits, 1)[0, 2] == 0
-    # A point that is expected to lead to a bad cluster is a worse seed.
-    worse = model.seed_logits(similarity, torch.tensor([[0.0, 1.0, 0.0, 0.0]]), unassigned)
-    assert worse[0, 1] < logits[0, 1]
-    indifferent = build(coupling=False).seed_logits(similarity, torch.zeros(1, 4), unassigned)
-    assert indifferent[0, [0, 1, 3]].unique().numel() == 1
+def encodings_of(model: AMCPNetwork, n_sets: int = 2, mask: torch.Tensor | None = None) -> Encodings:
+    return Encodings.of(model.encode(heaps(n_sets)[0], None)[0].x, mask)
 
 
-def test_who_joins_and_who_moves() -> None:
-    """Rows: a cluster so far, the new one, the rest; points: one assigned, three not, a seed, one absent."""
-    plan = torch.tensor(
-        [[0.1, 0.2, 0.8, 0.1, 0.1, 0.9], [0.7, 0.7, 0.1, 0.2, 0.2, 0.1], [0.2, 0.1, 0.1, 0.7, 0.7, 0]]
+def test_regular_e_step_is_bayes_rule_point_by_point() -> None:
+    model, mixing = build(), mixing_of(build())
+    points = encodings_of(model)
+    log_plan, log_evidence = model.e_step(points, mixing), model.log_evidence(points, mixing)
+    variance = torch.exp(2 * model.log_sd)
+    for b, i in [(0, 0), (1, 17), (1, 35)]:
+        centres = mixing.references[b, :-1]
+        density = [torch.exp(-((points.x[b, i] - c) ** 2).sum() / (2 * variance)) for c in centres]
+        density.append(torch.exp(model.log_density_of_rest))
+        joint = torch.exp(mixing.log_proportions[b]) * torch.stack(density)
+        torch.testing.assert_close(torch.exp(log_plan[b, :, i]), joint / joint.sum())
+        torch.testing.assert_close(log_evidence[b, i], torch.log(joint.sum()))
+
+
+@torch.no_grad()
+def test_transport_is_another_e_step() -> None:
+    """Columns as in the step before hold where they are asked for strictly, and Bayes' rule does not."""
+    columns, mask = torch.full((2, 36), UNASSIGNED), torch.ones(2, 36, dtype=torch.bool)
+    columns[:, :10], columns[:, 12:18], mask[1, 20:] = 0, 1, False
+    columns[~mask] = ABSENT
+    shares, plans = {}, {}
+    for logit in (None, 40.0, -40.0):
+        model = build(
+            e_step="regular" if logit is None else "sinkhorn", n_em_steps=1, sinkhorn_iterations=5000
+        )
+        if logit is not None:
+            model.strictness.fill_(logit)
+        points = encodings_of(model, mask=mask)
+        path = model.intra_cluster_mixing(points, columns, torch.tensor([11, 19]), 2)
+        plan = torch.exp(path[-1].log_plan) * mask.unsqueeze(1)
+        torch.testing.assert_close(plan.sum(1), mask.double())
+        plans[logit], shares[logit] = plan, plan.sum(2) / mask.sum(1, keepdim=True)
+    # 10 and 6 points were assigned, and what is left is half the new cluster's.
+    left = (mask.sum(1) - 16) / 2
+    asked = torch.stack([torch.full((2,), 10.0), torch.full((2,), 6.0), left, left], dim=1)
+    asked = (asked / mask.sum(1, keepdim=True)).double()
+    torch.testing.assert_close(shares[40.0], asked, atol=1e-5, rtol=0)
+    assert (shares[None] - asked).abs().max() > 0.05
+    torch.testing.assert_close(plans[-40.0], plans[None])
+
+
+def test_closed_form_m_step_is_the_weighted_mean() -> None:
+    model, mixing = build(), mixing_of(build())
+    points = encodings_of(model)
+    log_plan = model.e_step(points, mixing)
+    new = model.m_step(points, mixing._replace(log_plan=log_plan))
+    for b, j in [(0, 0), (0, 3), (1, 2)]:
+        weights = torch.exp(log_plan[b, j])
+        mean = (weights[:, None] * points.x[b]).sum(0) / weights.sum()
+        torch.testing.assert_close(new.references[b, j], mean, atol=1e-4, rtol=0)
+        torch.testing.assert_close(torch.exp(new.log_proportions[b, j]), weights.mean())
+
+
+def test_balanced_proportions_stay_equal() -> None:
+    model = build(proportions="balanced")
+    path = model.intra_cluster_mixing(
+        encodings_of(model), torch.arange(36).expand(2, -1) % 3 - 1, torch.tensor([0, 3]), 2
     )
-    before = torch.tensor([[0, *[UNASSIGNED] * 4, ABSENT]])
-    updated, final = (
-        columns_of(plan[None].log(), before, torch.tensor([4]), update) for update in (True, False)
-    )
-    assert updated.tolist() == [[1, 1, 0, UNASSIGNED, 1, ABSENT]]
-    assert final.tolist() == [[0, 1, UNASSIGNED, UNASSIGNED, 1, ABSENT]]
+    for mixing in path:
+        torch.testing.assert_close(torch.exp(mixing.log_proportions), torch.full((2, 4), 0.25).double())
 
 
-@pytest.mark.parametrize("update", [True, False])
-@pytest.mark.parametrize("first_cluster", ["learned", "k-means"])
-@pytest.mark.parametrize("e_step", ["regular", "sinkhorn"])
-def test_every_point_is_labelled_and_steps_tell_how(update: bool, first_cluster: Any, e_step: Any) -> None:
-    points, _ = heaps()
-    mask = everything(points)
-    mask[1, 30:] = False
-    for seed in range(3):
-        model = build(seed, update=update, first_cluster=first_cluster, e_step=e_step)
-        for b, inference in enumerate(model.infer(points, mask, n_draws=2)):
-            labels = inference.labels[mask[b]]
-            assert sorted(labels.unique().tolist()) == list(range(int(labels.max()) + 1))
-            assert len(inference.draws) == 2
-            assert not inference.cap_reached
-            assert (inference.steps[0].anchor is None) == (first_cluster == "k-means")
-            ever = torch.stack([step.members for step in inference.steps]).sum(0)
-            assert (ever[~mask[b]] == 0).all()
-            if not update:  # nothing moves after it was assigned
-                assert (ever[mask[b]] == 1).all()
+def test_gradient_m_step_is_ascent_on_the_bound() -> None:
+    torch.manual_seed(0)
+    decoder = Decoder("mlp", 5, 7).double()
+    references = torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True)
+    means = torch.rand(2, 3, 5, dtype=torch.float64)
+    error = -0.5 * (means - decoder(references)).square().sum()
+    (gradient,) = torch.autograd.grad(error, references)
+    expected = references + torch.exp(decoder.log_step) * gradient
+    torch.testing.assert_close(decoder.m_step(references, means), expected)
 
 
-def test_the_configuration_reaches_the_loop() -> None:
-    """Each choice changes what is found, in one of a few networks at least."""
-    points = torch.randn(4, 60, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-
-    def found(**options: Any) -> list[Inference]:
-        models = [build(seed, **options) for seed in range(4)]
-        for model in models:
-            model.log_sd.data -= 1.0  # narrower components, more clusters
-        return [one for model in models for one in model.infer(points, everything(points))]
-
-    usual = found()
-    choices: list[dict[str, Any]] = [
-        {"n_em_steps": 1}, {"proportions": "balanced"}, {"update": False}, {"coupling": False},
-        {"first_cluster": "k-means"}, {"e_step": "sinkhorn"},
-    ]  # fmt: skip
-    for choice in choices:
-        pairs = zip(usual, found(**choice), strict=True)
-        assert any(not torch.equal(one.labels, other.labels) for one, other in pairs), choice
+@pytest.mark.parametrize("decoder", ["linear", "mlp"])
+def test_em_steps_raise_the_evidence(decoder: Any) -> None:
+    model = build(decoder=decoder, n_em_steps=7)
+    points = encodings_of(model)
+    columns = torch.full((2, 36), UNASSIGNED)  # nothing assigned: one new cluster and the rest
+    path = model.intra_cluster_mixing(points, columns, torch.tensor([0, 5]), 0)
+    assert len(path) == 7
+    rises = torch.stack([model.log_evidence(points, mixing).mean(1) for mixing in path]).diff(dim=0)
+    assert (rises > -1e-6).all()
+    assert (rises > 1e-4).any()
 
 
-def test_a_network_without_transport_can_use_it() -> None:
-    """With epsilon and strictness one: the plain Sinkhorn E-step."""
-    points, _ = heaps()
-    model = build(e_step="regular")
-    model.config = dataclasses.replace(model.config, e_step="sinkhorn")
-    assert len(model.infer(points, everything(points))) == 2
+def test_absent_points_have_no_part_in_a_mixture() -> None:
+    model, mask = build(), torch.rand(2, 36, generator=torch.Generator().manual_seed(0)) < 0.7
+    mask[:, [0, 30]] = True
+    columns = torch.where(torch.arange(36) < 12, 0, UNASSIGNED).expand(2, -1)
+    points = encodings_of(model, mask=mask)
+    mixing = model.intra_cluster_mixing(
+        points, columns.masked_fill(~mask, ABSENT), torch.tensor([30, 30]), 1
+    )[-1]
+    for b in range(2):
+        own = Encodings.of(points.x[b : b + 1, mask[b]])
+        seed = mask[b, :30].sum()[None]
+        alone = model.intra_cluster_mixing(own, columns[b : b + 1, mask[b]], seed, 1)[-1]
+        torch.testing.assert_close(mixing.references[b], alone.references[0])
+        torch.testing.assert_close(mixing.log_plan[b][:, mask[b]], alone.log_plan[0])
 
 
-def test_a_cap_ends_the_loop() -> None:
-    points, _ = heaps()
-    model = build()
-    with torch.no_grad():
-        model.log_sd -= 6.0  # components so narrow that every point is a cluster
-    for inference in model.infer(points, everything(points), max_clusters=4, n_draws=1):
-        assert inference.cap_reached
-        assert len(inference.steps) == 4
-        assert len(inference.labels.unique()) <= 4
+def test_column_means_of_the_similarity_without_the_matrix() -> None:
+    rng = np.random.default_rng(0)
+    plan = rng.dirichlet(np.ones(4), size=(2, 9)).transpose(0, 2, 1)
+    centres, assigned = rng.random((2, 4, 5)), rng.random((2, 9)) < 0.5
+    found = similarity_to_assigned(*(torch.from_numpy(array) for array in (plan, centres, assigned)))
+    for p in range(2):
+        projected = plan[p].T @ (centres[p] - 0.5)
+        rows = projected / np.linalg.norm(projected, axis=1, keepdims=True)
+        matrix = rows[assigned[p]] @ rows.T  # M of Eq 9, every point as a column
+        np.testing.assert_allclose(found[p], matrix.mean(0))
 
 
-def test_what_is_left_at_a_cap_joins_the_nearest() -> None:
-    x = torch.tensor([[0.0], [1.0], [0.1], [0.9], [5.0]])
-    columns = torch.tensor([3, 7, UNASSIGNED, UNASSIGNED, ABSENT])
-    assert with_nearest(x, columns).tolist() == [3, 7, 3, 7, ABSENT]
-
-
-def test_many_sets_together_come_out_as_alone() -> None:
-    """As many as are taken together and some more, paths of different lengths, some of them capped."""
-    model, generator = build(), torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        model.log_sd -= 1.0  # narrower components, more clusters
-    points = torch.randn(70, 300, 2, generator=generator, dtype=torch.float64)
-    points = points * torch.rand(70, 1, 1, generator=generator, dtype=torch.float64)
-    mask = torch.arange(300) < torch.randint(1, 301, (70, 1), generator=generator)
-    together = model.infer(points, mask, max_clusters=4)
-    assert {inference.cap_reached for inference in together} == {True, False}
-    assert len({len(inference.steps) for inference in together}) > 1
-    for b in (0, 1, 53, 54, 55, 69):
-        (alone,) = model.infer(points[b : b + 1, mask[b]], mask[b : b + 1, mask[b]], max_clusters=4)
-        assert torch.equal(together[b].labels[mask[b]], alone.labels)
-        assert together[b].cap_reached == alone.cap_reached
-        assert [step.anchor for step in together[b].steps] == [step.anchor for step in alone.steps]
-
-
-def test_draws_depend_on_the_seed_alone() -> None:
-    points, _ = heaps(3)
-    model = build()
-    together = model.infer(points, everything(points), seeds=[1, 2, 3], n_draws=3)
-    alone = model.infer(points[1:2], everything(points[1:2]), seeds=[2], n_draws=3)[0]
-    for mine, theirs in zip(alone.draws, together[1].draws, strict=True):
-        assert mine.equal(theirs)
-
-
-def test_k_means_finds_a_first_cluster() -> None:
-    points, labels = heaps(2, 30)
-    mask = everything(points)
-    mask[1, :30] = False
-    first = first_by_k_means(points, mask, k=3)
-    assert (first & ~mask).sum() == 0
-    assert all(len(labels[b][first[b]].unique()) == 1 for b in range(2))
-    assert first[0].sum() == 30  # a whole cluster where k is right
+def test_points_in_the_middle_of_the_cube_have_no_direction() -> None:
+    """Not even one made of rounding errors."""
+    plan, centres = torch.full((1, 2, 3), 0.5), torch.tensor([[[0.3, 0.9], [0.7, 0.1]]])
+    found = similarity_to_assigned(plan, centres, torch.tensor([[True, True, False]]))
+    assert (found.abs() <= 1).all()

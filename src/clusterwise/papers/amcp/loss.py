@@ -20,13 +20,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from clusterwise.papers.amcp.cluster_loop import NEVER, UNASSIGNED, similarity_to_assigned
 from clusterwise.papers.amcp.learned_gaussians import ClusterJudge, Points, context_of, moments_of
-from clusterwise.papers.amcp.mixing import NEVER, UNASSIGNED, Encodings, similarity_to_assigned
 from clusterwise.papers.amcp.revision import GroupTruth, revise_partitions
 from clusterwise.papers.model import TrainingTask
 
 if TYPE_CHECKING:
-    from clusterwise.papers.amcp.network import AMCPNetwork
+    from clusterwise.papers.amcp.network import AMCPNetwork, Encodings
 
 __all__ = ["LoopState", "density_loss", "judge_loss", "loop_loss", "random_state", "revision_loss"]
 
@@ -65,20 +65,18 @@ class LoopState(NamedTuple):
 def loop_loss(network: AMCPNetwork, task: TrainingTask, generator: torch.Generator) -> Tensor:
     """Eq 11, averaged over points, states and EM steps; later steps count more."""
     config = network.config
-    x, expected = network.encode(task.points, None)
-    x, labels, n_clusters, expected, raw = (
-        t.repeat_interleave(config.n_states, dim=0)
-        for t in (x, task.labels, task.n_clusters, expected, task.points)
-    )
-    state = random_state(labels, n_clusters, generator, raw, config.merged_share)
-    encodings = Encodings.of(x)
+    encodings, expected = network.encode(task.points, None)
+    of_state = torch.arange(len(task.points)).repeat_interleave(config.n_states)
+    encodings, expected = encodings.rows(of_state), expected[of_state]
+    labels, n_clusters, points = task.labels[of_state], task.n_clusters[of_state], task.points[of_state]
+    state = random_state(labels, n_clusters, generator, points, config.merged_share)
     path = network.intra_cluster_mixing(encodings, state.columns, state.seeds, state.k)
     own = state.target.unsqueeze(1)  # the column that each point should get
     of_step = [-mixing.log_plan.gather(1, own).squeeze(1).mean(1) for mixing in path]
-    weights = torch.arange(1, len(path) + 1, device=x.device, dtype=x.dtype)
+    weights = torch.arange(1, len(path) + 1, dtype=expected.dtype)
     of_columns = (torch.stack(of_step, dim=1) @ (weights / weights.sum())).mean()
     # Eq 4: it draws encodings to their references.
-    bound = network.log_evidence(encodings, path[-1]).mean() / x.shape[-1]
+    bound = network.log_evidence(encodings, path[-1]).mean() / encodings.x.shape[-1]
     errors = expected.gather(1, state.seeds.unsqueeze(1)).squeeze(1) - torch.log(
         of_step[-1].detach() + MIN_LOSS
     )
@@ -122,8 +120,8 @@ def random_state(
     drawn among the points of the other clusters, by point or by cluster. The target is the column that each
     point should get: its assigned cluster, the seed's cluster (column k) or the rest (column k + 1).
 
-    In ``merged_share`` of the states all clusters are assigned, but the seed's is one with its neighbour: what
-    a loop that took two clusters for one has to put right.
+    In ``merged_share`` of the states all clusters are assigned, but the seed's is one with its neighbour: a
+    loop that took two clusters for one has to put that right.
     """
     n_sets, n_points = labels.shape
     k_max = int(n_clusters.max())

@@ -65,27 +65,23 @@ from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from clusterwise.nn.attention import SetEncoder
 from clusterwise.nn.sinkhorn import sinkhorn
-from clusterwise.papers.amcp.learned_gaussians import ClusterJudge
-from clusterwise.papers.amcp.loss import loop_loss, revision_loss
-from clusterwise.papers.amcp.mixing import (
+from clusterwise.papers.amcp.cluster_loop import (
     ABSENT,
     NEVER,
     UNASSIGNED,
-    Decoder,
-    Encodings,
-    Mixing,
-    mass_and_means_of,
-    similarity_to_assigned,
+    first_by_k_means,
+    generate_clusters,
+    uniform_numbers,
 )
+from clusterwise.papers.amcp.learned_gaussians import ClusterJudge
+from clusterwise.papers.amcp.loss import loop_loss, revision_loss
 from clusterwise.papers.amcp.revision import revise_partitions
-from clusterwise.papers.model import AmortizedModel, Inference, Step, TrainingTask
-from clusterwise.papers.paths import compact_labels, drawn_points
+from clusterwise.papers.model import AmortizedModel, Inference, TrainingTask
 
-__all__ = ["AMCPConfig", "AMCPNetwork", "generate_clusters"]
+__all__ = ["AMCPConfig", "AMCPNetwork", "Decoder", "Encodings", "Mixing"]
 
 # Points of the paths that run together; with more of them the processor's cache would not do.
 POINTS_AT_A_TIME = 16384
@@ -116,6 +112,76 @@ class AMCPConfig:
     merged_share: float = field(default=0.25, metadata={"least": 0})  # of states with two clusters as one
     revision: bool = False  # whether clusters are split and merged at the end
     trained: Literal["all", "revision"] = "all"  # "revision" leaves all else as it is at the start
+
+
+class Encodings(NamedTuple):
+    """Encodings of P data sets of N points, with what every EM step needs of them."""
+
+    x: Tensor  # (P, N, D)
+    extended: Tensor  # (P, N, D + 1), x and a one; zero for absent points
+    half_squares: Tensor  # (P, 1, N), |x|^2 / 2
+    n_points: Tensor  # (P, 1), of those that are present
+
+    @classmethod
+    def of(cls, x: Tensor, mask: Tensor | None = None) -> Encodings:
+        """Prepare encodings (P, N, D) of the points that ``mask`` (P, N) marks, or of all."""
+        extended = torch.cat([x, torch.ones_like(x[..., :1])], dim=-1)
+        if mask is not None:
+            extended = extended * mask.unsqueeze(-1)
+        half_squares = 0.5 * x.square().sum(-1).unsqueeze(1)
+        return cls(x, extended, half_squares, extended[..., -1].sum(1, keepdim=True))
+
+    def rows(self, which: Tensor) -> Encodings:
+        """Those of some data sets, by a mask or by numbers."""
+        return Encodings(*(values[which] for values in self))
+
+    def mass_and_means(self, plan: Tensor) -> tuple[Tensor, Tensor]:
+        """Mass (P, J) of each component under a plan (P, J, N), and the mean of its encodings (P, J, D)."""
+        sums = plan @ self.extended
+        return sums[..., -1], sums[..., :-1] / (sums[..., -1:] + 1e-6)
+
+
+class Mixing(NamedTuple):
+    """A mixture over the encodings of P data sets; the last of the J components is the rest."""
+
+    references: Tensor  # phi, (P, J, D)
+    log_proportions: Tensor  # log pi, (P, J)
+    log_plan: Tensor  # log q, (P, J, N), sums to one over the components
+
+
+class Decoder(nn.Module):
+    """f_theta: from references phi (P, J, D) to centres in (0, 1)^D, and the M-step that goes with it."""
+
+    def __init__(self, kind: Literal["linear", "mlp"], n_coordinates: int, n_hidden: int) -> None:
+        super().__init__()
+        self.kind = kind
+        if kind == "mlp":
+            self.inner = nn.Linear(n_coordinates, n_hidden)
+            self.outer = nn.Linear(n_hidden, n_coordinates)
+            self.log_step = nn.Parameter(torch.tensor(1.0))  # log eta
+
+    def start(self, centres: Tensor) -> Tensor:
+        """References to begin with, for clusters whose encodings have these means."""
+        return centres if self.kind == "linear" else torch.logit(centres, eps=1e-4)
+
+    def forward(self, references: Tensor) -> Tensor:
+        """f_theta(phi), (P, J, D)."""
+        if self.kind == "linear":
+            return references
+        return torch.sigmoid(self.outer(torch.tanh(self.inner(torch.sigmoid(references)))))
+
+    def m_step(self, references: Tensor, means: Tensor) -> Tensor:
+        """Eq 7 with the mean error of each component: ``means`` - f(phi), all (P, J, D)."""
+        if self.kind == "linear":
+            return means
+        squashed = torch.sigmoid(references)
+        hidden = torch.tanh(self.inner(squashed))
+        centres = torch.sigmoid(self.outer(hidden))
+        # The gradient of f, transposed, times the error, layer by layer.
+        back = (means - centres) * centres * (1 - centres)
+        back = (back @ self.outer.weight) * (1 - hidden.square())
+        back = (back @ self.inner.weight) * squashed * (1 - squashed)
+        return references + torch.exp(self.log_step) * back
 
 
 class AMCPNetwork(AmortizedModel):
@@ -151,13 +217,14 @@ class AMCPNetwork(AmortizedModel):
             self.strictness = nn.Parameter(torch.tensor(0.0))  # its logit
         self.judge = ClusterJudge() if config.revision else None
 
-    def encode(self, points: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Encodings x (B, N, D), and the log loss expected of each point as a seed, (B, N)."""
+    def encode(self, points: Tensor, mask: Tensor | None) -> tuple[Encodings, Tensor]:
+        """Encodings of B data sets, and the log loss expected of each point as a seed, (B, N)."""
         if self.config.encoder == "none":
-            return in_cube(points, mask), torch.zeros_like(points[..., 0])
+            return Encodings.of(in_cube(points, mask), mask), torch.zeros_like(points[..., 0])
         h = self.encoder(points, mask)
         # The head reads the encoding but does not shape it.
-        return torch.sigmoid(self.to_encoding(h)), self.log_seed_loss(h.detach()).squeeze(-1)
+        log_seed_loss = self.log_seed_loss(h.detach()).squeeze(-1)
+        return Encodings.of(torch.sigmoid(self.to_encoding(h)), mask), log_seed_loss
 
     # -- InterCC ---------------------------------------------------------------------------------
 
@@ -284,17 +351,15 @@ class AMCPNetwork(AmortizedModel):
         numbers = [uniform_numbers(seed, n_draws, max_clusters) for seed in seeds or [0] * len(points)]
         uniform = torch.cat(numbers).to(points.device)
         of_set = torch.arange(len(points), device=points.device).repeat_interleave(1 + n_draws)
-        x, log_seed_loss = self.encode(points, None if bool(mask.all()) else mask)
+        encodings, log_seed_loss = self.encode(points, None if bool(mask.all()) else mask)
         columns = torch.where(mask, UNASSIGNED, ABSENT)
         if self.config.first_cluster == "k-means":
             columns = columns.masked_fill(first_by_k_means(points, mask), 0)
         found = []
         for paths in torch.arange(len(of_set)).split(max(1, POINTS_AT_A_TIME // points.shape[1])):
             sets = of_set[paths]
-            encodings = Encodings.of(x[sets], mask[sets])
-            found.append(
-                generate_clusters(self, encodings, log_seed_loss[sets], columns[sets], uniform[paths])
-            )
+            of_paths = (encodings.rows(sets), log_seed_loss[sets], columns[sets], uniform[paths])
+            found.append(generate_clusters(self, *of_paths))
         labels, capped = torch.cat([one.labels for one in found]), torch.cat([one.capped for one in found])
         steps = [steps for one in found for steps in one.steps]
         if revise and self.judge is not None and self.config.revision:
@@ -312,109 +377,13 @@ class AMCPNetwork(AmortizedModel):
         ]
 
 
-# -- the cluster-wise loop ---------------------------------------------------------------------------
-
-
-class Paths(NamedTuple):
-    """What P paths of the loop lead to."""
-
-    labels: Tensor  # (P, N), 0 .. K-1
-    capped: Tensor  # (P,) bool, whether there would have been more clusters
-    steps: list[list[Step]]
-
-
-def generate_clusters(
-    network: AMCPNetwork, points: Encodings, log_seed_loss: Tensor, columns: Tensor, uniform: Tensor
-) -> Paths:
-    """Algorithm 1 for P paths at once: one cluster after the other until no point is left, or to the cap.
-
-    ``columns`` (P, N) are UNASSIGNED, ABSENT or 0 for a first cluster that was found otherwise; ``uniform``
-    (P, steps) draw the seeds, or take the likeliest where they are below zero.
-    """
-    everything, present = points, columns != ABSENT
-    final = columns.clone()
-    steps: list[list[Step]] = [[] for _ in columns]
-    similarity, paths = torch.zeros_like(log_seed_loss), torch.arange(len(columns), device=columns.device)
-    k = int(columns.max()) + 1
-    for path, members in enumerate(columns == 0 if k > 0 else ()):
-        steps[path].append(Step(members, members.to(similarity.dtype)))
-    left = (columns == UNASSIGNED).any(1)
-    while k < uniform.shape[1]:
-        if not bool(left.all()):  # some paths have come to their end
-            final[paths] = columns
-            points, paths, columns = points.rows(left), paths[left], columns[left]
-            log_seed_loss, similarity, uniform = log_seed_loss[left], similarity[left], uniform[left]
-        if len(paths) == 0:
-            break
-        unassigned = columns == UNASSIGNED
-        seeds = drawn_points(network.seed_logits(similarity, log_seed_loss, unassigned), uniform[:, k])
-        mixing = network.intra_cluster_mixing(points, columns, seeds, k)[-1]
-        plan = torch.exp(mixing.log_plan)
-        columns = columns_of(mixing.log_plan, columns, seeds, network.config.update)
-        step = (columns == k, plan[:, k] * unassigned, seeds.tolist())
-        for path, *of_path in zip(paths.tolist(), *step, strict=True):
-            steps[path].append(Step(*of_path))
-        left = (columns == UNASSIGNED).any(1)
-        similarity = similarity_to_assigned(plan, network.decoder(mixing.references), columns >= 0)
-        k += 1
-    final[paths] = columns
-    capped = (final == UNASSIGNED).any(1)
-    for path in capped.nonzero().flatten().tolist():
-        final[path] = with_nearest(everything.x[path], final[path])
-    labels = [compact_labels(own, there) for own, there in zip(final, present, strict=True)]
-    return Paths(torch.stack(labels), capped, steps)
-
-
-def columns_of(log_plan: Tensor, columns: Tensor, seeds: Tensor, update: bool) -> Tensor:
-    """Columns (P, N) after a step with the plan q, (P, k + 2, N): who joins the new cluster k, who moves.
-
-    With ``update`` earlier clusters keep their points or exchange them among each other and with the new one.
-    """
-    k = log_plan.shape[1] - 2
-    (highest, best), rest = log_plan[:, :-1].max(dim=1), log_plan[:, -1]
-    unassigned = columns == UNASSIGNED
-    refused = unassigned & (rest > highest)
-    moves = columns != ABSENT if update else unassigned & (best == k)
-    after = torch.where(moves & ~refused, best, columns)
-    return after.scatter(1, seeds.unsqueeze(1), k)  # so that every step makes progress
-
-
-def with_nearest(x: Tensor, columns: Tensor) -> Tensor:
-    """Columns (N,) after unassigned points joined the cluster with the nearest mean of encodings (N, D)."""
-    used = columns[columns >= 0].unique()
-    members = (columns == used.unsqueeze(1)).to(x.dtype)
-    means = members @ x / members.sum(1, keepdim=True)
-    return torch.where(columns == UNASSIGNED, used[torch.cdist(x, means).argmin(1)], columns)
-
-
-def first_by_k_means(points: Tensor, mask: Tensor, k: int = 8, steps: int = 10) -> Tensor:
-    """Members (B, N) of the first cluster as Algorithm 1 prints it: the likeliest cluster of k-means.
-
-    Centres start far from each other; the tightest cluster with at least a fair share of the points wins.
-    """
-    rows = torch.arange(len(points), device=points.device)
-    far = torch.where(mask, torch.inf, -torch.inf)
-    start = mask.to(torch.int64).argmax(1)
-    centres = [points[rows, start]]
-    for _ in range(k - 1):
-        far = torch.minimum(far, (points - centres[-1].unsqueeze(1)).square().sum(-1))
-        centres.append(points[rows, far.argmax(1)])
-    means = torch.stack(centres, dim=1)  # (B, k, d)
-    for _ in range(steps):
-        distances = torch.cdist(points, means).square()
-        members = functional.one_hot(distances.argmin(2), k).to(points.dtype) * mask.unsqueeze(-1)
-        sizes = members.sum(1)
-        new = members.transpose(1, 2) @ points / sizes.clamp(min=1).unsqueeze(-1)
-        means = torch.where(sizes.unsqueeze(-1) > 0, new, means)
-    spread = (members * distances).sum(1) / sizes.clamp(min=1)
-    spread = spread.masked_fill(sizes < mask.sum(1, keepdim=True) / (2 * k), torch.inf)
-    return (members[rows, :, spread.argmin(1)] > 0) & mask
-
-
-def uniform_numbers(seed: int, n_draws: int, n_steps: int) -> Tensor:
-    """Random numbers of the seeds: one row per path; the first path takes the likeliest, marked by -1."""
-    drawn = torch.rand(n_draws, n_steps, generator=torch.Generator().manual_seed(seed))
-    return torch.cat([torch.full((1, n_steps), -1.0), drawn])
+def mass_and_means_of(points: Encodings, columns: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Mass (P, k + 2) and mean encodings (P, k + 2, D) of k clusters, a new one, empty, and the rest."""
+    codes = torch.arange(k + 2, device=columns.device)
+    codes[-1] = UNASSIGNED
+    members = (columns.unsqueeze(1) == codes.unsqueeze(1)).to(points.x.dtype)  # (P, k + 2, N)
+    sums = members @ points.extended
+    return sums[..., -1], sums[..., :-1] / sums[..., -1:].clamp(min=1)
 
 
 def in_cube(points: Tensor, mask: Tensor | None) -> Tensor:

@@ -2,9 +2,9 @@
 
 The cluster-wise loop compares a new cluster with the rest, whose density is a constant, and sees encodings
 alone. Two clusters side by side may become one, and points between two go to one of them for good. So IntraCM
-goes on with all clusters and no rest, over the data themselves (``learned_gaussians``), and a perceptron judges
-whether two groups of points, parts of a cluster or neighbours, are two clusters or one. It was trained on
-groups that this search comes across, where the truth is known (``loss``).
+goes on with all clusters and no rest, over the data themselves (``learned_gaussians``), and a perceptron
+judges whether two groups of points, parts of a cluster or neighbours, are two clusters or one. It was trained
+on groups that this search comes across, where the truth is known (``loss``).
 
 All S data sets go through the search together, and all their clusters, cuts and pairs.
 """
