@@ -63,13 +63,6 @@ def test_the_network_alone_has_learned_to_cluster(
     assert mean_ari(cases, control) < trained - 0.3
 
 
-@pytest.mark.parametrize("name", PROPOSERS)
-def test_refined_it_is_close_to_the_oracle(make_golden: ModuleType, cases: list[Case], name: str) -> None:
-    """What the search does, it does without a network too: see ``test_gaussian_search``."""
-    labels = make_golden.estimator_for(name).fit_predict_many([case.points for case in cases])
-    assert mean_ari(cases, labels) > oracle_ari(cases) - 0.05
-
-
 # Weights trained on few clusters or small sets do not go so far.
 @pytest.mark.filterwarnings("ignore::clusterwise.exceptions.MisfitWarning")
 @pytest.mark.parametrize("name", ["amcp-2d", "chigac-2d", "dac-minimum-loss-2d", "dac-anchored-2d"])

@@ -72,18 +72,10 @@ def test_tensors_of_all_kinds(tmp_path: Path) -> None:
         assert torch.equal(found[name], tensor)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.9, 0.999])
-def test_truncated_file(path: Path, share: float) -> None:
-    whole = path.read_bytes()
-    path.write_bytes(whole[: int(share * len(whole))])
+@pytest.mark.parametrize("place", [0, 10, 1000, -8, -1])
+def test_truncated_file(path: Path, place: int) -> None:
+    path.write_bytes(path.read_bytes()[:place])
     with pytest.raises(WeightsFileError, match=r"small\.safetensors is truncated or not a safetensors file"):
-        load_weights(path)
-
-
-@pytest.mark.parametrize("last", [1, 8])
-def test_file_that_is_a_few_bytes_short(path: Path, last: int) -> None:
-    path.write_bytes(path.read_bytes()[:-last])
-    with pytest.raises(WeightsFileError, match="truncated"):
         load_weights(path)
 
 

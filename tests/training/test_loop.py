@@ -204,18 +204,6 @@ def test_the_seed_decides_everything(tiny_recipe: TinyRecipe, tmp_path: Path) ->
     )
 
 
-def test_train_reads_a_recipe_file(tmp_path: Path) -> None:
-    (tmp_path / "r.toml").write_text(
-        'name = "r"\nmethod = "act-st"\n'
-        "[model]\nwidth = 4\nn_heads = 1\nn_inducing = 2\nn_encoder_blocks = 1\nn_decoder_blocks = 1\n"
-        '[prior]\nname = "crp-mixture"\n[sizes]\nn_points = [6]\npoints_per_batch = 12\n'
-        "[optimizer]\nsteps = 2\n[validation]\nn_sets = 1\nn_points = 5\n"
-    )
-    path = train(str(tmp_path / "r.toml"), tmp_path, verbose=False)
-    assert path is not None
-    assert load_weights(path).model.method == "act-st"
-
-
 def test_features_of_prior_and_model_must_agree(tiny_recipe: TinyRecipe, tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"\[prior\] draws 3 features and \[model\] takes 2"):
         train(tiny_recipe(prior={"n_features": 3}), tmp_path, verbose=False)
@@ -232,18 +220,6 @@ def test_options_of_prior_and_model_are_named(tiny_recipe: TinyRecipe, tmp_path:
 
 
 # -- stopped and resumed -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("stop", [1, 6, 10])
-def test_stopped_and_resumed(tiny_recipe: TinyRecipe, tmp_path: Path, stop: int) -> None:
-    recipe = tiny_recipe()
-    whole = train(recipe, tmp_path / "whole", verbose=False)
-    first = train(recipe, tmp_path / "parts", stop=stop_after(stop), verbose=False)
-    assert (first is None) == (stop < 10)
-    second = train(recipe, tmp_path / "parts", resume=True, verbose=False)
-    assert whole is not None
-    assert second is not None
-    assert_same_weights(whole, second)
 
 
 def test_time_limit(tiny_recipe: TinyRecipe, tmp_path: Path) -> None:

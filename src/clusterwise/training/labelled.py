@@ -172,18 +172,12 @@ class LabelledSource:
 
         The metric loss at the temperature that suits the encoder best, which it keeps.
         """
-        losses = np.array(
-            [
-                [
-                    float(prototype_loss(points, torch.from_numpy(truth)[None], torch.tensor(np.exp(log_t))))
-                    for log_t in LOG_TEMPERATURES
-                ]
-                for drawn in sets
-                for index, truth in zip(drawn.index, drawn.labels, strict=True)
-                for points in [encoder(as_tensor(self.unseen.rows[index]))[None]]
-            ]
-        )
-        means = losses.mean(axis=0)
+        temperatures = [torch.tensor(np.exp(log_t)) for log_t in LOG_TEMPERATURES]
+        losses = []
+        for points, truth in encoded_sets(encoder, self.unseen, sets):
+            one, labels = torch.from_numpy(points).float()[None], torch.from_numpy(truth)[None]
+            losses.append([float(prototype_loss(one, labels, t)) for t in temperatures])
+        means = np.mean(losses, axis=0)
         encoder.log_temperature.fill_(LOG_TEMPERATURES[int(means.argmin())])
         return float(means.min())
 
