@@ -26,7 +26,7 @@ PROGRAM = textwrap.dedent(
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="rights of folders are those of POSIX")
 @pytest.mark.parametrize("has_temporary", [True, False])
 def test_places_that_cannot_be_written_to(tmp_path: Path, has_temporary: bool) -> None:
-    """A plain user whose home and package are read-only; root writes anywhere, so that files are in the way."""
+    """A plain user whose home and package are read-only; root writes anywhere: files are in the way."""
     in_the_way, temporary = tmp_path / "file", tmp_path / "tmp"
     in_the_way.write_text("")
     if has_temporary:

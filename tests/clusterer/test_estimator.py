@@ -166,10 +166,6 @@ def test_few_rows(n: int) -> None:
     assert sum(est.k_posterior_.values()) == pytest.approx(1)
 
 
-def test_rows_that_are_all_the_same() -> None:
-    assert cw.Clusterer().fit(np.ones((30, 2))).n_clusters_ == 1
-
-
 def test_a_cap_is_said(blobs: tuple[np.ndarray, np.ndarray]) -> None:
     with pytest.warns(CapReachedWarning, match="cap of 2"):
         est = cw.Clusterer(max_clusters=2).fit(blobs[0])
@@ -179,14 +175,6 @@ def test_a_cap_is_said(blobs: tuple[np.ndarray, np.ndarray]) -> None:
 def test_judges_come_in_pairs(blobs: tuple[np.ndarray, np.ndarray]) -> None:
     with pytest.raises(ClusterwiseError, match="pair"):
         cw.Clusterer(judges=("node-judge",)).fit(blobs[0])
-
-
-def test_many_tables(blobs: tuple[np.ndarray, np.ndarray]) -> None:
-    sets = [blobs[0], blobs[0][:100, :2]]
-    est = cw.Clusterer(random_state=0)
-    for X, labels in zip(sets, est.fit_predict_many(sets), strict=True):
-        np.testing.assert_array_equal(cw.Clusterer(random_state=0).fit(X).labels_, labels)
-    assert not hasattr(est, "labels_")
 
 
 def test_a_small_cluster_among_many_rows() -> None:

@@ -110,13 +110,6 @@ def test_a_larger_prior_variance_makes_fewer_clusters(heaps: tuple[np.ndarray, n
     assert [make(scatter_share=share).fit(X).n_clusters_ for share in (2.5e-5, 0.3)] == [2, 1]
 
 
-def test_a_far_row_is_an_outlier(heaps: tuple[np.ndarray, np.ndarray]) -> None:
-    X = np.vstack([heaps[0], [[4500.0, -2100.0]]])
-    scores = make().fit(X).outlier_scores_
-    assert scores[-1] > 0.9
-    assert np.median(scores) < 0.01
-
-
 # -- interrupts, warm starts, warnings -----------------------------------------------------------
 
 

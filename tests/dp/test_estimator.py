@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
 from clusterwise import DPMixture
 from clusterwise.exceptions import ClusterwiseError, InvalidDataError, NotConvergedWarning
-from clusterwise.partition import canonical_labels
 
 pytestmark = pytest.mark.filterwarnings("ignore::clusterwise.exceptions.NotConvergedWarning")
 COVARIANCES = ("full", "diag", "spherical")
@@ -59,16 +56,6 @@ def test_gibbs_finds_them_too(heaps):
     assert adjusted_rand_score(heaps[1], estimator.labels_) > 0.95
 
 
-def test_labels_memberships_and_predictions_agree(fitted, heaps):
-    X = data_of(fitted, heaps)
-    np.testing.assert_array_equal(fitted.labels_, canonical_labels(fitted.labels_))
-    np.testing.assert_allclose(fitted.membership_.sum(axis=1), 1)
-    np.testing.assert_array_equal(fitted.membership_.argmax(axis=1), fitted.labels_)
-    np.testing.assert_array_equal(fitted.predict(X), fitted.labels_)
-    np.testing.assert_array_equal(fitted.predict_proba(X[7:8]), fitted.predict_proba(X)[7:8])
-    assert fitted.proportions_.sum() == pytest.approx(1)
-
-
 def test_summaries_are_in_the_units_of_the_data(fitted, heaps):
     X = data_of(fitted, heaps)
     for k in range(3):
@@ -79,23 +66,6 @@ def test_summaries_are_in_the_units_of_the_data(fitted, heaps):
         np.testing.assert_allclose(drawn_sd, rows.std(axis=0), rtol=0.7)
 
 
-def test_sampled_partitions_follow_the_rows(fitted, heaps):
-    posterior = fitted.sample_partitions(15)
-    assert posterior.labels.shape == (15, 120)
-    together = posterior.coclustering()
-    assert together[np.ix_(heaps[1] == 0, heaps[1] == 0)].mean() > 0.6
-    assert together[np.ix_(heaps[1] == 0, heaps[1] == 1)].mean() < 0.1
-    assert adjusted_rand_score(posterior.consensus().labels, fitted.labels_) > 0.9
-
-
-def test_order_of_rows_does_not_matter(heaps, plain):
-    X = heaps[0]
-    order = np.random.default_rng(0).permutation(len(X))
-    other = DPMixture(**QUICK).fit(X[order])
-    np.testing.assert_array_equal(other.labels_, canonical_labels(plain.labels_[order]))
-    np.testing.assert_array_equal(other.outlier_scores_, plain.outlier_scores_[order])
-
-
 def test_units_do_not_matter_and_seeds_do(heaps, plain):
     X = heaps[0]
     np.testing.assert_array_equal(DPMixture(**QUICK).fit(X).membership_, plain.membership_)
@@ -104,13 +74,6 @@ def test_units_do_not_matter_and_seeds_do(heaps, plain):
     assert not np.array_equal(
         clone(plain).set_params(random_state=1).fit(X).trace_["alpha"], plain.trace_["alpha"]
     )
-
-
-def test_a_far_row_is_an_outlier(heaps):
-    X = np.concatenate([heaps[0], heaps[0].max(axis=0, keepdims=True) + 20 * heaps[0].std(axis=0)])
-    scores = DPMixture(**QUICK).fit(X).outlier_scores_
-    assert scores[-1] > 0.99
-    assert np.median(scores) < 0.1
 
 
 def test_known_priors_are_used_as_given(heaps):
@@ -271,34 +234,6 @@ def test_constant_column_changes_nothing(heaps, plain):
     assert (other.sample(5)[0][:, 1] == 2.5).all()
 
 
-@pytest.mark.parametrize("scale", [1e-120, 1e120])
-def test_extreme_scales(heaps, scale):
-    X = heaps[0] / heaps[0].std(axis=0) * scale
-    estimator = DPMixture(**QUICK).fit(X)
-    assert estimator.n_clusters_ == 3
-    assert np.isfinite(estimator.score_samples(X)).all()
-
-
-def test_bad_input_is_named(heaps):
-    X = heaps[0].copy()
-    X[5, 1] = np.nan
-    with pytest.raises(InvalidDataError, match="row 5 column 1"):
-        DPMixture().fit(X)
-
-
-def test_many_data_sets_and_frames(heaps, plain):
-    X = heaps[0]
-    first, second = DPMixture(**QUICK).fit_predict_many([X, pd.DataFrame(X[:50], columns=["a", "b"])])
-    np.testing.assert_array_equal(first, plain.labels_)
-    assert len(second) == 50
-
-
-def test_pickles(fitted, heaps):
-    X = data_of(fitted, heaps)
-    copy = pickle.loads(pickle.dumps(fitted))
-    np.testing.assert_array_equal(copy.predict_proba(X), fitted.predict_proba(X))
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_data_on_disk_are_read_chunk_by_chunk(heaps, tmp_path: Path, dtype, monkeypatch):
     """The same clusters as in memory, without ever holding more than a chunk of the points."""
@@ -331,8 +266,3 @@ def test_data_on_disk_are_read_chunk_by_chunk(heaps, tmp_path: Path, dtype, monk
     broken[4321, 2] = np.inf
     with pytest.raises(InvalidDataError, match="infinity"):
         DPMixture().fit(broken)
-
-
-def test_verbose_says_how_many_clusters(heaps, capsys):
-    DPMixture(verbose=1, n_warm_up=4, n_draws=2, random_state=0).fit(heaps[0])
-    assert "clusters" in capsys.readouterr().out

@@ -7,7 +7,6 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from clusterwise import GaussianSearch
-from clusterwise.exceptions import CapReachedWarning
 
 
 def heaps(n_features: int, n: int = 400) -> tuple[np.ndarray, np.ndarray]:
@@ -59,11 +58,6 @@ def test_a_tilted_gaussian_is_one_cluster(rho: float) -> None:
     assert estimator.n_clusters_ == 1
     correlation = estimator.covariances_[0, 0, 1] / np.sqrt(np.diag(estimator.covariances_[0]).prod())
     assert correlation == pytest.approx(rho, abs=0.05)
-
-
-def test_the_cap_says_so() -> None:
-    with pytest.warns(CapReachedWarning, match="cap of 2 clusters"):
-        assert GaussianSearch(max_clusters=2).fit(heaps(2)[0]).n_clusters_ <= 2
 
 
 def test_no_row_is_left_out_of_large_data() -> None:

@@ -92,19 +92,3 @@ def test_anchored_samples_agree_with_the_fit(make_golden: ModuleType, cases: lis
         estimator = make_golden.estimator_for(name).fit(cases[0].points)
         consensus = estimator.sample_partitions(10).consensus().labels
         assert adjusted_rand_score(consensus, estimator.labels_) > 0.95
-
-
-@pytest.mark.parametrize("name", PROPOSERS)
-def test_equal_points_are_one_cluster(make_golden: ModuleType, name: str) -> None:
-    estimator = make_golden.estimator_for(name).fit(np.full((300, 2), 0.7))
-    assert estimator.n_clusters_ == 1
-    assert not estimator.cap_reached_
-
-
-@pytest.mark.parametrize("name", PROPOSERS)
-def test_a_far_row_is_an_outlier(make_golden: ModuleType, cases: list[Case], name: str) -> None:
-    several = cases[1].points  # four clusters
-    points = np.vstack([several, several.mean(axis=0) + [[25.0, 25.0]]])
-    scores = make_golden.estimator_for(name).fit(points).outlier_scores_
-    assert scores[-1] > 0.99
-    assert np.mean(scores[:-1] > 0.5) < 0.01

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import warnings
 
 import numpy as np
@@ -53,25 +52,11 @@ def test_it_has_learned_to_cluster(sets: list[LabelledSet]) -> None:
     assert control < trained - 0.3
 
 
-def test_new_rows_are_labelled_like_those_of_fit(fitted: cw.DAC, sets: list[LabelledSet]) -> None:
-    assert adjusted_rand_score(fitted.predict(sets[0].points), fitted.labels_) > 0.9
-    assert not fitted.gaussian_
-
-
 def test_samples_lie_where_the_rows_are(fitted: cw.DAC, sets: list[LabelledSet]) -> None:
     points, labels = fitted.sample(500)
     assert set(labels) <= set(range(fitted.n_clusters_))
     nearest = np.sqrt(np.square(points[:, None] - sets[0].points).sum(axis=2)).min(axis=1)
     assert np.median(nearest) < 0.1 * sets[0].points.std()
-
-
-def test_a_far_row_is_an_outlier(sets: list[LabelledSet]) -> None:
-    points = np.vstack([sets[0].points, sets[0].points.mean(axis=0) + [[40.0, 40.0]]])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        scores = cw.DAC(weights=NAME, random_state=0).fit(points).outlier_scores_
-    assert scores[-1] > 0.99
-    assert np.mean(scores[:-1] > 0.5) < 0.05
 
 
 def test_a_search_for_gaussians_is_refused(sets: list[LabelledSet]) -> None:
@@ -83,13 +68,6 @@ def test_filtering_is_that_of_the_weights(fitted: cw.DAC) -> None:
     assert fitted.filtering is None
     assert all(step.anchor is not None for step in fitted.steps_)
     assert sum(fitted.k_posterior_.values()) == pytest.approx(1)
-
-
-def test_a_fitted_estimator_can_be_pickled(fitted: cw.DAC, sets: list[LabelledSet]) -> None:
-    kept = pickle.dumps(fitted)
-    assert len(kept) < 1_000_000  # the flow, not the network that the weights are
-    points = sets[1].points
-    np.testing.assert_array_equal(pickle.loads(kept).predict_proba(points), fitted.predict_proba(points))
 
 
 def test_moons_are_no_pieces() -> None:

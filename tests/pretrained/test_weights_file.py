@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from clusterwise.exceptions import WeightsFileError
 from clusterwise.papers.methods import make_model
 from clusterwise.pretrained import list_weights, weights_file, weights_path
-from clusterwise.pretrained.lookup import FORMAT, Weights
+from clusterwise.pretrained.lookup import Weights
 from clusterwise.pretrained.weights_file import load_weights, read_tensors, save_weights, write_tensors
 from clusterwise.training.callbacks import TrainingState, save_checkpoint
 from clusterwise.training.recipe import recipe_from_dict
@@ -30,10 +30,6 @@ def path(tmp_path: Path) -> Path:
     path = tmp_path / "small.safetensors"
     save_weights(path, Weights("small", make_model("dac", MODEL), RECIPE, {"steps": 3, "seconds": 0.5}))
     return path
-
-
-def header_of(path: Path) -> dict[str, Any]:
-    return read_tensors(path)[1]
 
 
 def test_round_trip(path: Path) -> None:
@@ -208,10 +204,6 @@ def test_files_cannot_be_named_anyhow(path: Path) -> None:
     for name in ("small.bin", "with \0.safetensors"):
         with pytest.raises(WeightsFileError, match=r"call the file .*\.safetensors"):
             weights.save(path.parent / name)
-
-
-def test_header_names_the_format(path: Path) -> None:
-    assert header_of(path)["format"] == FORMAT == "clusterwise-weights-1"
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError("No space left on device")])
