@@ -133,7 +133,7 @@ class TreeDisplay:
 
 
 @dataclass(frozen=True)
-class Chain:
+class DrawnChain:
     """Nodes from one branching to the next, by places among the scored branches."""
 
     nodes: tuple[int, ...]  # from the top
@@ -147,11 +147,11 @@ class Chain:
         return max(self.nodes, key=lambda node: float(scores[node]))
 
 
-def chains_of(branches: Branches) -> list[Chain]:
+def chains_of(branches: Branches) -> list[DrawnChain]:
     """The tree without small parts: chains of nodes that end where two sizeable parts come apart."""
     m = branches.tree.n_rows
     least = max(2.0, MIN_SHARE * m)
-    chains: list[Chain] = []
+    chains: list[DrawnChain] = []
     to_do = [(0, -1, 0)]
     while to_do:
         node, parent, depth = to_do.pop()
@@ -162,7 +162,7 @@ def chains_of(branches: Branches) -> list[Chain]:
                 break
             nodes.append(large[0])
         start = branches.tree.starts[branches.nodes[node]]
-        chains.append(Chain(tuple(nodes), parent, depth, start / m, (start + branches.sizes[node]) / m))
+        chains.append(DrawnChain(tuple(nodes), parent, depth, start / m, (start + branches.sizes[node]) / m))
         to_do += [(child, len(chains) - 1, depth + 1) for child in reversed(large)]
     return chains
 

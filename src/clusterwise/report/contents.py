@@ -193,7 +193,7 @@ def outlying_rows(estimator: Any, columns: Sequence[Column], count: int = 10) ->
 
 
 @dataclass(frozen=True)
-class Agreement:
+class ClassAgreement:
     """Agreement of clusters with known classes."""
 
     ari: float
@@ -202,7 +202,7 @@ class Agreement:
     counts: tuple[tuple[int, ...], ...] | None  # (classes, clusters); None where the table would be too large
 
 
-def agreement_with(y: Any, labels: np.ndarray) -> Agreement:
+def agreement_with(y: Any, labels: np.ndarray) -> ClassAgreement:
     """The agreement of clusters with known classes (n,)."""
     known = np.asarray(y)
     names, classes = np.unique(known, return_inverse=True)
@@ -211,7 +211,7 @@ def agreement_with(y: Any, labels: np.ndarray) -> Agreement:
         table = np.zeros((len(names), n_clusters), dtype=int)
         np.add.at(table, (classes, labels), 1)
         counts = tuple(tuple(row) for row in table.tolist())
-    return Agreement(
+    return ClassAgreement(
         ari=float(adjusted_rand_score(known, labels)),
         accuracy=matched_accuracy(known, labels),
         classes=tuple(str(name) for name in names),
