@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -40,18 +41,17 @@ __all__ = [
 
 # -- methods ----------------------------------------------------------------------------------------
 
+# Names of estimators that are not those of their classes with hyphens between the words.
+SPELLINGS = {"ACTST": "act-st", "CHiGac": "chigac"}
+
+
+def _hyphenated(name: str) -> str:
+    """A class name in lower case, such as deep-dpm for DeepDPM."""
+    return "-".join(re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z]+", name)).lower()
+
+
 # Each estimator as one writes it on a command line, and its class.
-METHODS = {
-    "clusterer": "Clusterer",
-    "amcp": "AMCP",
-    "dac": "DAC",
-    "act-st": "ACTST",
-    "ncp": "NCP",
-    "chigac": "CHiGac",
-    "dp-mixture": "DPMixture",
-    "deep-dpm": "DeepDPM",
-    "gaussian-search": "GaussianSearch",
-}
+METHODS = {SPELLINGS.get(name) or _hyphenated(name): name for name in clusterwise.ESTIMATORS}
 # What is used if no method is named, unless options call for another; see choose_method.
 DEFAULT_METHOD = "clusterer"
 # Options of the methods whose network takes two features.
