@@ -113,7 +113,7 @@ def test_columns_of_frames_that_are_no_numbers_are_named(
         ([], "Expected 2D array"),
         (np.zeros(5), "Expected 2D array, got 1D array"),
         (3.0, "Expected 2D array, got scalar"),
-        (np.zeros((2, 3, 2)), "dim 3"),
+        (np.zeros((2, 3, 2)), "pass images as rows of pixels"),
         (np.ones((4, 2)) * 1j, "Complex data not supported"),
         (scipy.sparse.eye_array(5, 2).tocsr(), "dense data is required"),
         ([[1.0, 2.0], [3.0]], "rows of X differ in length"),
