@@ -233,13 +233,10 @@ def test_weights_of_another_method_or_filtering(
         clone(estimator).set_params(weights=path).fit(heaps)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.999, None])
-def test_truncated_and_foreign_weights(
-    make_network: Make, heaps: np.ndarray, tmp_path: Path, share: float | None
-) -> None:
+def test_truncated_weights(make_network: Make, heaps: np.ndarray, tmp_path: Path) -> None:
     whole = make_network().weights.read_bytes()
     torn = tmp_path / "torn.safetensors"
-    torn.write_bytes(b"easting,northing\n1,2\n" if share is None else whole[: int(share * len(whole))])
+    torn.write_bytes(whole[: len(whole) // 3])
     with pytest.raises(WeightsFileError, match=r"torn\.safetensors is truncated or not .*train it again"):
         make_network(weights=torn).fit(heaps)
 
