@@ -1,7 +1,7 @@
 """What the judges of ``cw.Clusterer`` add: the same trees and candidates, chosen by other means."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -117,11 +117,12 @@ def best_candidate(model: Any, case: Case) -> np.ndarray:
 
 def without_tree(kind: str) -> dict[str, Proposer]:
     """Proposers that do not see one of the linkage trees."""
+    own = {"tree-cuts": tree_cuts, "mixtures": mixtures}
+    return {**PROPOSERS, **{name: partial(_proposed_without, kind, propose) for name, propose in own.items()}}
 
-    def hidden(propose: Proposer) -> Proposer:
-        return lambda graph: propose(_without(graph, kind))
 
-    return {**PROPOSERS, "tree-cuts": hidden(tree_cuts), "mixtures": hidden(mixtures)}
+def _proposed_without(kind: str, propose: Proposer, graph: Graph) -> Iterable[np.ndarray]:
+    return propose(_without(graph, kind))
 
 
 def _without(graph: Graph, kind: str) -> Graph:
