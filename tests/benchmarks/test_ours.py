@@ -15,6 +15,7 @@ from benchmarks.ours import (
     OURS,
     Family,
     alone,
+    configured,
     estimator,
     find_weights,
     untrained,
@@ -40,9 +41,13 @@ def test_the_estimators_take_these_options() -> None:
     for name, method in METHODS.items():
         if method.group == "networks":
             kind, weights, _ = build_of(method).args
-            made = getattr(cw, kind)(weights=find_weights(weights), **options_of(name))
+            options = dict(options_of(name))
+            of_network = options.pop("network", {})  # of its configuration
+            made = getattr(cw, kind)(weights=find_weights(weights), **options)
             made._validate_params()  # raises where scikit-learn would refuse them in ``fit``
-            assert made.get_params().items() >= options_of(name).items()
+            assert made.get_params().items() >= options.items()
+            config = configured(made._weights(), of_network).model.config
+            assert vars(config).items() >= of_network.items()
 
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
