@@ -273,7 +273,7 @@ def _groups_without_gap(clusters: Sequence[np.ndarray]) -> list[list[int]]:
     np.fill_diagonal(distances, np.inf)
     group = np.arange(k)
     nearest = np.argsort(distances, axis=1, kind="stable")[:, :N_NEIGHBOURS]
-    for i, j in zip(np.repeat(np.arange(k), nearest.shape[1]), nearest.ravel(), strict=True):
+    for i, j in ((i, j) for i, others in enumerate(nearest.tolist()) for j in others):
         sizes = len(clusters[i]), len(clusters[j])
         if group[i] == group[j] or min(sizes) < MIN_MEMBERS:
             continue
