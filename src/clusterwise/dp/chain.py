@@ -45,7 +45,7 @@ MAX_R_HAT, MIN_SAMPLES = 1.2, 10.0
 # Chains that are so far need no more draws.
 R_HAT_OF_ENOUGH, SAMPLES_OF_ENOUGH = 1.1, 40.0
 # Chains have found different clusterings if these are less alike than draws of one chain by this much (ARI),
-# and so little alike that a fit with another seed would say something else.
+# and so little alike that a fit with another seed would give another.
 DIFFERENT, UNLIKE = 0.05, 0.8
 # They have found the same one if draws are alike, and of different chains hardly less than of one.
 ALIKE, SAME = 0.9, 0.02
@@ -54,7 +54,7 @@ DRAWS_COMPARED, ROWS_COMPARED = 6, 5000
 
 @dataclass
 class Trace:
-    """What is written down of every draw after the warm-up."""
+    """Series of numbers, one of each for every draw after the warm-up."""
 
     n_clusters: list[int] = field(default_factory=list)
     log_joint: list[float] = field(default_factory=list)
@@ -179,7 +179,7 @@ class Convergence:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How alike drawn partitions are, by the adjusted Rand index: of one chain, and of different ones."""
+    """Adjusted Rand indices of drawn partitions: of one chain, and of different ones."""
 
     within: float
     between: float
@@ -243,7 +243,7 @@ def _spread(draws: np.ndarray, count: int) -> np.ndarray:
 
 
 def _split_chains(draws: np.ndarray) -> np.ndarray:
-    """Cut each of m chains (m, n) into halves, (2m, n // 2)."""
+    """Halves (2m, n // 2) of m chains (m, n)."""
     half = draws.shape[1] // 2
     return np.concatenate([draws[:, :half], draws[:, draws.shape[1] - half :]])
 

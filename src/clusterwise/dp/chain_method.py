@@ -30,7 +30,7 @@ from clusterwise.exceptions import (
 from clusterwise.fitting.protocol import Clustering, Method, Progress
 from clusterwise.fitting.validation import by_feature, require_degrees_of_freedom
 from clusterwise.gaussian.clusters import Clusters
-from clusterwise.gaussian.niw import CovarianceType, NormalInverseWishart, statistics_of, sum_by_label
+from clusterwise.gaussian.niw import CovarianceType, NormalInverseWishart, statistics_of
 from clusterwise.partition import PartitionPosterior
 from clusterwise.rows.batches import OnFeatures
 from clusterwise.rows.blocks import ChainRows
@@ -40,7 +40,7 @@ __all__ = ["ChainMethod", "Draws"]
 
 # Sampled partitions are kept up to this many labels altogether, and at most this many of them.
 MAX_LABELS_KEPT, MAX_PARTITIONS_KEPT = 20_000_000, 200
-# Chains are looked at after this many draws; fewer than these say little about how far they are.
+# Chains are looked at after this many draws; from fewer than these little can be told.
 DRAWS_PER_ROUND = 25
 MIN_DRAWS = 50
 FEW_DRAWS = 10
@@ -57,7 +57,7 @@ WEAK = {"kappa": LogNormal(1e-4, 0.0), "degrees": LogNormal(3.0, 0.0), "variance
 
 @dataclass(frozen=True)
 class Draws:
-    """What chains have drawn of one data set."""
+    """The chains of one data set, and their agreement."""
 
     chains: list[Chain]
     n_rows: int  # that the partitions are of
@@ -80,7 +80,7 @@ class Draws:
 
 @dataclass(frozen=True)
 class ChainMethod(Method):
-    """What ``DPMixture`` does with a data set; see ``Method`` and the parameters of the estimator."""
+    """The method of ``DPMixture``; see ``Method`` and the parameters of the estimator."""
 
     sees_all_rows: ClassVar[bool] = True
 
@@ -188,7 +188,7 @@ class ChainMethod(Method):
         seed: int,
         progress: Progress,
     ) -> tuple[list[Chain], bool]:
-        """Draw in rounds, all chains in turn, until these are enough or each chain has ``n_draws``.
+        """Chains, drawn in rounds, all in turn, until these are enough or each has ``n_draws``.
 
         ``inputs`` has the rows of each chain. An interrupt from the keyboard, of which the second result
         tells, keeps what there is.
@@ -231,7 +231,7 @@ class ChainMethod(Method):
 
 
 class _StepReport:
-    """What a chain calls with its number of clusters after every step."""
+    """Report of a chain, called with its number of clusters after every step."""
 
     def __init__(self, method: ChainMethod, number: int, progress: Progress) -> None:
         self.name = f"chain {number + 1} of {method.n_chains}"
@@ -258,13 +258,8 @@ class _ClusterSums:
     n_rows: int
 
     def __call__(self, features: np.ndarray) -> np.ndarray:
-        prior, k = self.clusters.prior, self.clusters.n_clusters
         labels = self.clusters.assign(features, self.n_rows).labels
-        total = np.zeros((k, prior.n_statistics))
-        for start in range(0, len(features), 8192):  # T(x) of more rows would not stay in the cache
-            part = slice(start, start + 8192)
-            total += sum_by_label(prior.terms(features[part]), labels[part], k)
-        return total[None]
+        return statistics_of(Rows(features), labels, self.clusters.n_clusters, self.clusters.prior)[None]
 
 
 def _sums_of_all_rows(origin: Origin, rows: SortedRows, clusters: Clusters) -> Clusters:
@@ -277,7 +272,7 @@ def _sums_of_all_rows(origin: Origin, rows: SortedRows, clusters: Clusters) -> C
 
 
 def _notes(draws: Draws, stopped: bool) -> list[ClusterwiseWarning]:
-    """What a user should know about how the sampling ended."""
+    """Warnings about how the sampling ended."""
     notes: list[ClusterwiseWarning] = []
     if stopped:
         n_draws = sum(len(chain.trace.n_clusters) for chain in draws.chains)

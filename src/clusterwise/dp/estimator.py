@@ -190,7 +190,7 @@ class DPMixture(BaseClusterer):
 
     @property
     def agreement_(self) -> Agreement:
-        """How alike the partitions of one chain are, and those of different chains."""
+        """Adjusted Rand indices of partitions of one chain, and of different chains."""
         return self._draws.agreement
 
     @property

@@ -198,7 +198,7 @@ def _drawn(
     name: str,
     law: LogNormal,
 ) -> HyperParameters:
-    """Draw one hyper-parameter given the others, by a slice of its logarithm."""
+    """The hyper-parameters after one was drawn given the others, by a slice of its logarithm."""
     value = getattr(hyper, name)
     is_variance, kind = name == "variance", hyper_prior.covariance_type
     if is_variance and kind == "diag":  # features are independent given the rest

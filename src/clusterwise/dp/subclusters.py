@@ -75,7 +75,7 @@ def warm_up(
 def warm_up_step(
     rng: np.random.Generator, rows: ChainRows, state: State, halves: Halves, prior: NormalInverseWishart
 ) -> tuple[State, Halves]:
-    """Draw labels and sides, then split and merge where the ratio says so."""
+    """The state after labels and sides are drawn, and clusters split and merged by the ratio."""
     k, p = state.n_clusters, prior.n_statistics
     eta = prior.draw(rng, state.statistics)
     eta[:, 0] += np.log(rng.standard_gamma(state.counts) + 1e-300)
@@ -101,7 +101,7 @@ def _draw(
     odds: np.ndarray,
     prior: NormalInverseWishart,
 ) -> tuple[State, Halves]:
-    """Draw labels by natural parameters ``eta`` (K, p), and sides by log odds (K, p)."""
+    """The state after labels are drawn by natural parameters ``eta`` (K, p), sides by log odds (K, p)."""
     results = rows.run(draw_codes, draw_seed(rng), prior, eta, odds)
     sums = np.sum([one for one, _ in results], axis=0).reshape(len(eta), 2, -1)
     codes = np.concatenate([one for _, one in results])
@@ -140,7 +140,7 @@ def _cut(
     fresh: np.ndarray,
     prior: NormalInverseWishart,
 ) -> Halves:
-    """Cut the clusters in ``fresh`` (K,) bool anew."""
+    """Sub-clusters after the clusters in ``fresh`` (K,) bool were cut anew."""
     odds = np.zeros((len(fresh), prior.n_statistics))
     for cluster in np.flatnonzero(fresh):
         members = np.flatnonzero(state.labels == cluster)
@@ -182,7 +182,7 @@ def cut(
 def _split(
     rng: np.random.Generator, rows: ChainRows, state: State, halves: Halves, prior: NormalInverseWishart
 ) -> tuple[State, Halves]:
-    """Split clusters whose sub-clusters are better; cut them anew, and those whose sub-clusters are not."""
+    """The state after splits; clusters that were split, or were not for long, are cut anew."""
     k, ages = state.n_clusters, halves.ages
     chosen = choose_splits(halves.sums, HastingsRatio(state.statistics, prior, state.hyper.alpha, rng)).moves
     parents = chosen[ages[chosen] >= PATIENCE]
@@ -206,7 +206,7 @@ def _split(
 def _merge(
     rng: np.random.Generator, rows: ChainRows, state: State, halves: Halves, prior: NormalInverseWishart
 ) -> tuple[State, Halves]:
-    """Merge neighbours; what has just been merged is ready to split again."""
+    """The state after neighbours merged; what was merged has its parts as sub-clusters."""
     k = state.n_clusters
     test = HastingsRatio(state.statistics, prior, state.hyper.alpha, rng)
     pairs = choose_merges(neighbouring_pairs(state.statistics, prior), test).moves

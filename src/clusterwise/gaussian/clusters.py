@@ -78,7 +78,7 @@ class Clusters(ClusterDensity):
         return self.prior.covariances(self.posterior)
 
     def select(self, clusters: np.ndarray) -> Clusters:
-        """Keep the clusters with these indices, in this order."""
+        """The clusters with these indices, in this order."""
         weights = None if self.weights is None else self.weights[clusters]
         return Clusters(self.prior, self.statistics[clusters], weights)
 
@@ -116,14 +116,14 @@ class Clusters(ClusterDensity):
         A cluster of one point does not make that point an ordinary one, and does not count.
         """
         shared = np.flatnonzero(self.statistics[:, 0] > 1.5)
-        near = (self.select(shared) if 0 < len(shared) < self.n_clusters else self).posterior
+        clusters = self.select(shared) if 0 < len(shared) < self.n_clusters else self
         distances = np.empty(len(points))
         for rows in self._chunks(len(points)):
-            distances[rows] = self.prior.squared_distances(points[rows], near).min(axis=1)
+            distances[rows] = self.prior.squared_distances(points[rows], clusters.posterior).min(axis=1)
         return distances
 
     def sample(self, rng: np.random.Generator, n_samples: int) -> tuple[np.ndarray, np.ndarray]:
-        """Draw points (n_samples, d) and their clusters (n_samples,), sorted by cluster."""
+        """Points (n_samples, d) that are drawn, and their clusters (n_samples,), sorted by cluster."""
         labels = np.repeat(np.arange(self.n_clusters), rng.multinomial(n_samples, self.proportions))
         return self.prior.sample(rng, self.posterior, labels), labels
 
@@ -136,7 +136,7 @@ class Clusters(ClusterDensity):
 
 
 class _Terms(NamedTuple):
-    """What the log joint densities of K Student t are made of."""
+    """Parts of the log joint densities of K Student t."""
 
     means: np.ndarray  # (K, d)
     widest: np.ndarray  # (K,) a lower bound of the precision along any direction
@@ -178,7 +178,7 @@ class QuickClusters:
         constants = gammaln((degrees + d) / 2) - gammaln(degrees / 2) - 0.5 * d * np.log(degrees * np.pi)
         constants += np.log(clusters.proportions) - 0.5 * (log_det_of_root(root) + d * np.log(scale))
         factors = scale / variance_factor(posterior, degrees)
-        factors[clusters.statistics[:, 0] <= 1.5] = np.inf  # near one row is near to nothing
+        factors[clusters.statistics[:, 0] <= 1.5] = np.inf  # a row close to a single one may be an outlier
         return _Terms(
             np.ascontiguousarray(posterior.mean),
             np.square(np.linalg.norm(whiten, ord=-2, axis=(1, 2))) * (1 - ROUNDING),

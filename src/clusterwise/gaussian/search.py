@@ -135,7 +135,7 @@ class EvidenceGain(AcceptanceTest):
     floor: float = np.inf  # log evidence that the best move may fall to
 
     def of_merges(self, pairs: np.ndarray) -> np.ndarray:
-        """What merges of pairs (P, 2) add to the evidence at memberships that stay the same, (P,).
+        """Gains in evidence (P,) of merges of pairs (P, 2), at memberships that stay the same.
 
         Far below zero it is an upper bound.
         """
@@ -155,7 +155,7 @@ class EvidenceGain(AcceptanceTest):
         return gains
 
     def of_splits(self, parts: Sequence[Split]) -> np.ndarray:
-        """What splits add to the evidence, (m,)."""
+        """Gains in evidence (m,) of splits."""
         return np.array([one.gain for one in parts])
 
     def accepts(self, log_ratios: np.ndarray) -> np.ndarray:
@@ -213,7 +213,7 @@ class Unsplit:
 
 
 def _keys_of(mixture: FittedMixture) -> np.ndarray:
-    """What the splits of clusters depend on, (K, .): their moments and sizes, and how wide clusters are."""
+    """Moments and sizes of clusters, and how wide clusters are, (K, .): what their splits depend on."""
     counts, variance = mixture.statistics[:, :1], mixture.hyper.variance
     log_widths = np.broadcast_to(np.log(variance), (mixture.n_clusters, len(variance)))
     return np.concatenate([mixture.statistics[:, 1:] / counts, np.log(counts), log_widths], axis=1)

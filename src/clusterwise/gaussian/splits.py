@@ -88,7 +88,7 @@ def best_split(mixture: FittedMixture, j: int, log_p_width: float = 0.0) -> Spli
 
 
 def _rough_gains(mixture: FittedMixture, j: int, parts: np.ndarray) -> np.ndarray:
-    """What splits of cluster ``j`` into parts (starts, 2, p) add to the evidence of hard clusters, (starts,).
+    """Gains in evidence (starts,) of hard clusters by splits of cluster ``j`` into parts (starts, 2, p).
 
     Hyper-parameters stay what they are, and a constant is left out: this is for choosing among the starts.
     """
@@ -98,7 +98,7 @@ def _rough_gains(mixture: FittedMixture, j: int, parts: np.ndarray) -> np.ndarra
 
 
 def _gain(mixture: FittedMixture, j: int, parts: np.ndarray) -> float:
-    """What the split of cluster ``j`` into parts (2, p) adds to the evidence of hard clusters.
+    """Gain in evidence of hard clusters by the split of cluster ``j`` into parts (2, p).
 
     It is judged by the strength of the prior that suits it best: as long as several clusters are merged with
     others, clusters seem less alike than they are.
@@ -155,7 +155,7 @@ def projections(points: np.ndarray, weights: np.ndarray, max_directions: int) ->
 
 
 def log_p_gaussian(projected: np.ndarray, weights: np.ndarray) -> float:
-    """Log probability, at least, that a Gaussian looks as odd as weighted projections (m, n), unit variance.
+    """Log probability, at least, of weighted projections (m, n), of unit variance, under a Gaussian.
 
     Skewness and kurtosis (Jarque & Bera 1980), and how many points lie in each eighth of a Gaussian, are both
     chi-squared; the smallest of all probabilities counts, as many times as there are tests.
@@ -177,7 +177,7 @@ def log_p_gaussian(projected: np.ndarray, weights: np.ndarray) -> float:
 
 
 def _cut_gaussian(quantiles: np.ndarray) -> np.ndarray:
-    """What cutting a Gaussian at its quantiles p in (0, 1) adds to the log-likelihood per point.
+    """Gain in log-likelihood per point by cutting a Gaussian at its quantiles p in (0, 1).
 
     That is below zero: the halves of one Gaussian, each with its own Gaussian, pay for their label.
     """
