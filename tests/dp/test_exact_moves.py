@@ -124,6 +124,22 @@ def test_a_larger_alpha_means_more_clusters(n_before: int, monkeypatch) -> None:
     assert found[0] + 0.3 < found[1]
 
 
+def test_splits_and_merges_are_in_balance(monkeypatch) -> None:
+    """From the posterior as many splits as merges happen, because the proposal's probability is in the ratio."""
+    points = 0.3 * np.random.default_rng(4).normal(size=(5, 2))
+    exact = ExactPosterior(points, *fixed("diag", 2, 3.0))
+    monkeypatch.setattr(exact_moves, "draw_anchors", lambda rng, rows: Anchors(0, 4, None, 2))
+    rng, flows = np.random.default_rng(3), {1: 0.0, 2: 0.0}
+    for labels, probability in zip(exact.partitions, exact.probabilities, strict=True):
+        k = max(labels) + 1
+        if k == 1 or (k == 2 and labels[0] != labels[4]):
+            before, n = exact.state(labels), 2000 if k == 1 else 400
+            rows = [rows_of(points, before.labels) for _ in range(n)]
+            moved = [split_or_merge(rng, one, before, exact.prior) for one in rows]
+            flows[k] += probability * sum(after.n_clusters != k for after in moved) / n
+    assert flows[1] == pytest.approx(flows[2], rel=0.2)
+
+
 def test_categories_follow_their_probabilities() -> None:
     probabilities = np.array([0.5, 0.0, 0.2, 0.3])
     with np.errstate(divide="ignore"):
