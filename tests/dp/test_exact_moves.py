@@ -125,7 +125,7 @@ def test_a_larger_alpha_means_more_clusters(n_before: int, monkeypatch) -> None:
 
 
 def test_splits_and_merges_are_in_balance(monkeypatch) -> None:
-    """From the posterior as many splits as merges happen, because the proposal's probability is in the ratio."""
+    """From the posterior as many splits as merges happen: the ratio has the probability of the proposal."""
     points = 0.3 * np.random.default_rng(4).normal(size=(5, 2))
     exact = ExactPosterior(points, *fixed("diag", 2, 3.0))
     monkeypatch.setattr(exact_moves, "draw_anchors", lambda rng, rows: Anchors(0, 4, None, 2))
