@@ -197,7 +197,7 @@ def _far_rows(clusters: Sequence[np.ndarray], full: bool) -> Iterator[MisfitWarn
             variances = np.square(centred).mean(axis=0)
             lengths = _squared_lengths(centred / np.sqrt(np.where(variances > 0, variances, 1.0)))
         scale = chdtri(f, 0.5) / max(float(np.median(lengths)), 1e-300)
-        far += np.count_nonzero(lengths * scale > chdtri(f, FAR))
+        far += int(np.count_nonzero(lengths * scale > chdtri(f, FAR)))
     share = far / sum(map(len, clusters))
     if share > TOO_MANY and far >= MIN_FAR:
         yield HeavyTailsWarning(share=share, expected=FAR)

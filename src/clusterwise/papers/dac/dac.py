@@ -269,7 +269,8 @@ class DACNetwork(AmortizedModel):
         # A density is made from the first members, and rows may come sorted.
         rows = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(0)).to(rows.device)]
         own, starts = points[rows], [compact(one.labels[rows]) for one in found]
-        flow, labels, capped, densities = self.cluster_flow, starts[0], False, ()
+        flow, labels, capped = self.cluster_flow, starts[0], False
+        densities: tuple[FlowClusters, ...] = ()
         if search:
             if flow is None:
                 labels, capped = regrouped_gaussians(self, own, starts[0], max_clusters)
