@@ -284,7 +284,7 @@ def _keys(points: np.ndarray) -> np.ndarray:
 
 
 def with_largest(memberships: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Memberships (n, K) with entries exchanged so that the largest of each row is that of its label, (n,)."""
+    """Memberships (n, K) with entries exchanged so that the largest of a row is that of its label, (n,)."""
     rows, largest = np.arange(len(labels)), memberships.argmax(axis=1)
     result = memberships.copy()
     result[rows, largest], result[rows, labels] = memberships[rows, labels], memberships[rows, largest]
