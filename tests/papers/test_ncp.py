@@ -340,8 +340,8 @@ def test_the_posterior_is_drawn_when_it_is_asked_for(
     assert [call["n_draws"] for call in calls] == [0]
     posterior = estimator.k_posterior_
     assert estimator.k_posterior_ == posterior
-    assert estimator.sample_partitions(6).k_posterior == pytest.approx(posterior)
     assert [call["n_draws"] for call in calls] == [0, 6]  # and drawn once
+    assert estimator.sample_partitions(6).k_posterior == pytest.approx(posterior)
 
 
 def test_the_partition_has_the_probability_that_is_reported(weights: Path, three: np.ndarray) -> None:
