@@ -107,6 +107,8 @@ def test_no_split_is_tried_for_ever() -> None:
 def test_one_point_equal_points_and_constant_columns() -> None:
     for n in (1, 7):
         np.testing.assert_array_equal(revised(np.full((n, 2), 0.5), np.zeros(n, int), JUDGE).labels, 0)
+    copies, pair = np.repeat([[0.0, 1.0], [1.0, 0.0]], 6, axis=0), np.repeat([0, 1], 6)
+    np.testing.assert_array_equal(revised(copies, pair, JUDGE).labels, pair)
     x, labels = on_a_line((30, 30))
     x[:, 1] = 0
     assert adjusted_rand_score(labels, revised(x, np.zeros_like(labels), JUDGE).labels) == 1

@@ -259,6 +259,7 @@ def best_cut(judge: ClusterJudge, points: Points, context: Context) -> tuple[Clu
     beyond = ((along.unsqueeze(2) > thresholds) & points.present[:, None, None]).flatten(1, 2)  # (R, 6, n)
     n_beyond = beyond.sum(2)
     proper = (n_beyond > 0) & (n_beyond < points.n_points.unsqueeze(1))
+    proper[:, 0] |= ~proper.any(1)  # of copies of one point: a part without mass, which is none
     of_group = proper.nonzero()[:, 0]
     second = beyond[proper].to(points.x)
     plan = torch.stack([points.monomials[of_group, :, 0] - second, second], dim=1)
