@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from clusterwise._tensors import pad_sets, to_numpy
+from clusterwise._tensors import to_numpy
+from clusterwise.papers.network_method import pad_sets
 
 POINTS = np.random.default_rng(0).normal(size=(50, 3))
 

@@ -55,8 +55,7 @@ from clusterwise.nn.attention import (
 )
 from clusterwise.nn.densities import DiagonalGaussianHead, diagonal_gaussian_log_density
 from clusterwise.papers.estimator import AmortizedClusterer
-from clusterwise.papers.model import AmortizedModel, Inference, TrainingTask
-from clusterwise.papers.paths import compact_labels
+from clusterwise.papers.model import AmortizedModel, Inference, TrainingTask, compact_labels
 
 __all__ = ["ACTST", "ACTSTConfig", "ACTSTNetwork", "Mixtures", "act_st_loss"]
 

@@ -1,4 +1,4 @@
-"""The contract of an amortized method: a network, its loss, and how it infers partitions."""
+"""The contract of an amortized method: a network, its loss, how it infers partitions; what loops share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ from torch import Tensor, nn
 
 from clusterwise.nn.flow_clusters import FlowClusters
 
-__all__ = ["AmortizedModel", "Inference", "Step", "TrainedModel", "TrainingTask"]
+__all__ = [
+    "AmortizedModel",
+    "Inference",
+    "Step",
+    "TrainedModel",
+    "TrainingTask",
+    "compact_labels",
+    "drawn_points",
+]
 
 
 @dataclass(frozen=True)
@@ -82,3 +90,24 @@ class AmortizedModel(TrainedModel):
         With ``n_draws`` > 0 there are further partitions in ``draws``, if the method can draw any. Labels of
         absent points mean nothing.
         """
+
+
+# -- what cluster-wise loops share --------------------------------------------------------------------
+
+
+def drawn_points(logits: Tensor, uniform: Tensor) -> Tensor:
+    """One point per row (R,): where the cumulative probability passes ``uniform``; -1 takes the likeliest."""
+    likeliest = logits.argmax(1)
+    if bool((uniform < 0).all()):
+        return likeliest
+    cumulative = torch.softmax(logits.double(), dim=1).cumsum(1)
+    thresholds = uniform.clamp(min=0).to(cumulative).unsqueeze(1) * cumulative[:, -1:]
+    drawn = torch.searchsorted(cumulative, thresholds, right=True).squeeze(1)
+    return torch.where(uniform < 0, likeliest, drawn)
+
+
+def compact_labels(columns: Tensor, present: Tensor) -> Tensor:
+    """Number the clusters in use 0 .. K-1; absent points get 0."""
+    labels = torch.zeros_like(columns)
+    labels[present] = torch.unique(columns[present], return_inverse=True)[1]
+    return labels

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clusterwise._tensors import pad_sets, to_numpy
 from clusterwise.affine import FeatureSpace
 from clusterwise.assigner import ClusterDensity
 from clusterwise.exceptions import ClusterwiseError, FarRowsWarning
@@ -38,6 +37,7 @@ __all__ = [
     "batches_of_similar_size",
     "find_far_rows",
     "on_device",
+    "pad_sets",
 ]
 
 # Points times paths that run together, padding included; a single data set may have more.
@@ -270,6 +270,17 @@ class NetworkProposer:
         ]
 
 
+def pad_sets(sets: Sequence[np.ndarray], device: str | torch.device = "cpu") -> tuple[Tensor, Tensor]:
+    """Stack data sets (n_b, d) into points (B, max n, d) and a mask (B, max n), True where present."""
+    longest = max(len(points) for points in sets)
+    padded = np.zeros((len(sets), longest, sets[0].shape[1]), dtype=np.float32)
+    mask = np.zeros((len(sets), longest), dtype=bool)
+    for b, points in enumerate(sets):
+        padded[b, : len(points)] = points
+        mask[b, : len(points)] = True
+    return torch.from_numpy(padded).to(device), torch.from_numpy(mask).to(device)
+
+
 def _padded(features: np.ndarray, n_features: int) -> np.ndarray:
     """Features (n, f) with zeros appended, as many as a network lacks that takes ``n_features``."""
     n_missing = n_features - features.shape[1]
@@ -311,7 +322,8 @@ def _proposal(inference: Inference, points: np.ndarray, with_draws: bool) -> Pro
     n_points, n_features = points.shape
 
     def of_rows(tensor: Tensor, dtype: Any = None) -> np.ndarray:
-        return to_numpy(tensor[:n_points], dtype)
+        array = tensor[:n_points].numpy(force=True)
+        return array if dtype is None else array.astype(dtype)
 
     draws = inference.draws if with_draws else ()
     weights = np.ones(1) if not draws else np.r_[0.0, np.full(len(draws), 1 / len(draws))]
@@ -319,7 +331,7 @@ def _proposal(inference: Inference, points: np.ndarray, with_draws: bool) -> Pro
         weights = np.array(inference.draw_probabilities) / sum(inference.draw_probabilities)
     k_posterior = None
     if inference.log_k_posterior is not None:
-        of_k = np.exp(to_numpy(inference.log_k_posterior, np.float64))
+        of_k = np.exp(inference.log_k_posterior.numpy(force=True).astype(np.float64))
         k_posterior = {k: float(p) for k, p in enumerate(of_k / of_k.sum(), start=1)}
     candidates = tuple(_compact(of_rows(labels, np.int64)) for labels in (inference.labels, *draws))
     # A density of more features than there are says nothing about these alone.

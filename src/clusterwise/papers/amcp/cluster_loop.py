@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from clusterwise.papers.model import Step
-from clusterwise.papers.paths import compact_labels, drawn_points
+from clusterwise.papers.model import Step, compact_labels, drawn_points
 
 if TYPE_CHECKING:
     from clusterwise.papers.amcp.network import AMCPNetwork, Encodings

@@ -18,8 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from clusterwise.papers.chigac.bound import TAU
-from clusterwise.papers.model import Inference, Step
-from clusterwise.papers.paths import compact_labels, drawn_points
+from clusterwise.papers.model import Inference, Step, compact_labels, drawn_points
 
 if TYPE_CHECKING:
     from clusterwise.papers.chigac.chigac import CHiGacNetwork, Representations, StepContext

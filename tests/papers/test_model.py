@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from clusterwise.papers.paths import compact_labels, drawn_points
+from clusterwise.papers.model import compact_labels, drawn_points
 
 
 def test_draws_follow_the_probabilities() -> None:
