@@ -53,9 +53,6 @@ class Mutant:
         return source[: self.start] + self.text.encode() + source[self.end :]
 
 
-# -- mutations --------------------------------------------------------------------------------------
-
-
 def _changed(node: ast.AST) -> Iterator[ast.expr]:
     """Every expression that may stand in the place of this node."""
     match node:
@@ -118,9 +115,6 @@ def mutants_of(source: bytes, file: str) -> list[Mutant]:
         text = f"({ast.unparse(ast.fix_missing_locations(changed))})"
         found[start, end, text] = Mutant(file, node.lineno, start, end, before, text)
     return sorted(found.values(), key=lambda mutant: (mutant.start, mutant.end))
-
-
-# -- runs in a copy ---------------------------------------------------------------------------------
 
 
 def mirror_of(file: str, root: Path) -> list[str]:
