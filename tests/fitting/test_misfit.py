@@ -220,7 +220,7 @@ def test_clusterer_says_what_it_does_not_trust():
 def test_clusterer_says_why_another_number_is_likelier():
     X = np.random.default_rng(0).normal(size=(300, 2))
     estimator = cw.Clusterer(random_state=0).fit(X)
-    estimator._judged.k_posterior.update({1: 0.2, 2: 0.8})
+    estimator._found = replace(estimator._found, k_posterior={1: 0.2, 2: 0.8})
     with pytest.warns(OtherKWarning, match=r"have 1 cluster, but 2 are likelier \(0\.80\).*labels_at\(2\)"):
         _ = estimator.k_posterior_
     _ = estimator.k_posterior_  # once
