@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.integrate import quad
-from scipy.optimize import brentq
 
 from clusterwise.exceptions import RecipeError
 from clusterwise.priors.mixtures import (
@@ -19,8 +18,6 @@ from clusterwise.priors.mixtures import (
     GaussianComponents,
     MixtureOfGaussians,
     MixturePrior,
-    WarpedComponents,
-    WarpedGaussians,
     categorical_labels,
     crp_labels,
     crp_labels_exact_k,
@@ -276,145 +273,3 @@ def test_correlated_points_and_axes() -> None:
     assert stats.kstest(log_sds.ravel(), stats.norm(np.log(0.5), 0.7).cdf).pvalue > 1e-4
     angles = np.arctan2(roots[:, 1, 0], roots[:, 0, 0]) % np.pi
     assert stats.kstest(angles / np.pi, "uniform").pvalue > 1e-4
-
-
-# -- warped Gaussians ----------------------------------------------------------------------------
-
-# (a, b), mean and sd of the angle: long, flat and negative axes, a circle, and a small ellipse whose noise
-# reaches past its evolute.
-ARCS = [
-    ((1.5, 0.8), 1.0, 0.63),
-    ((-0.6, 1.2), -4.0, 0.5),
-    ((1.0, 1.0), 9.0, 0.63),
-    ((0.15, 0.3), 0.4, 0.63),
-]
-
-
-def one_arc(axes: tuple[float, float], mean: float, sd: float) -> WarpedComponents:
-    return WarpedComponents(
-        weights=np.ones(1),
-        angle_means=np.array([mean]),
-        angle_sds=np.array([sd]),
-        axes=np.array([axes]),
-        rotations=np.array([0.7]),
-        shifts=np.array([[0.3, -2.0]]),
-    )
-
-
-def draw_points(rng: np.random.Generator, components: WarpedComponents, n: int) -> np.ndarray:
-    """Eq 16, one point after the other as printed, from the first component."""
-    (a, b), rotation = components.axes[0], components.rotations[0]
-    matrix = np.array([[math.cos(rotation), -math.sin(rotation)], [math.sin(rotation), math.cos(rotation)]])
-    points = np.empty((n, 2))
-    for i in range(n):
-        r = rng.normal(components.angle_means[0], components.angle_sds[0])
-        offset = 0.1 * rng.normal() / math.sqrt((b * math.cos(r)) ** 2 + (a * math.sin(r)) ** 2)
-        s = a * math.cos(r) + offset * b * math.cos(r)
-        t = b * math.sin(r) + offset * a * math.sin(r)
-        points[i] = matrix @ [s, t] + components.shifts[0]
-    return points
-
-
-def slow_density(components: WarpedComponents, point: np.ndarray) -> float:
-    """Find the angles by sign changes on a fine grid, and the Jacobian by differences."""
-    (a, b), rotation = components.axes[0], components.rotations[0]
-    x, y = point - components.shifts[0]
-    s = math.cos(rotation) * x + math.sin(rotation) * y
-    t = -math.sin(rotation) * x + math.cos(rotation) * y
-
-    def off_normal(r: float) -> float:
-        return (s - a * math.cos(r)) * a * math.sin(r) - (t - b * math.sin(r)) * b * math.cos(r)
-
-    def place(r: float, eps: float) -> np.ndarray:
-        offset = 0.1 * eps / math.sqrt((b * math.cos(r)) ** 2 + (a * math.sin(r)) ** 2)
-        return np.array([(a + offset * b) * math.cos(r), (b + offset * a) * math.sin(r)])
-
-    grid = np.linspace(0.123, 0.123 + 2 * np.pi, 5001)
-    values = [off_normal(r) for r in grid]
-    total = 0.0
-    for i in np.flatnonzero(np.sign(values[:-1]) != np.sign(values[1:])):
-        r = brentq(off_normal, grid[i], grid[i + 1], xtol=1e-14)
-        along = (s - a * math.cos(r)) * b * math.cos(r) + (t - b * math.sin(r)) * a * math.sin(r)
-        square = (b * math.cos(r)) ** 2 + (a * math.sin(r)) ** 2
-        eps = along / math.sqrt(square) / 0.1
-        h = 1e-6
-        by_r = (place(r + h, eps) - place(r - h, eps)) / (2 * h)
-        by_eps = (place(r, eps + h) - place(r, eps - h)) / (2 * h)
-        jacobian = abs(by_r[0] * by_eps[1] - by_r[1] * by_eps[0])
-        turns = r + 2 * np.pi * np.arange(-20, 21)
-        angle_density = stats.norm(components.angle_means[0], components.angle_sds[0]).pdf(turns).sum()
-        total += stats.norm.pdf(eps) * angle_density / jacobian
-    return float(total)
-
-
-@pytest.mark.parametrize(("axes", "mean", "sd"), ARCS)
-def test_density_agrees_with_a_slow_search(axes: tuple[float, float], mean: float, sd: float) -> None:
-    components = one_arc(axes, mean, sd)
-    points = draw_points(np.random.default_rng(0), components, 12)
-    expected = [slow_density(components, point) for point in points]
-    np.testing.assert_allclose(np.exp(components.log_density(points))[:, 0], expected, rtol=0.02)
-
-
-def cell_masses(components: WarpedComponents, sample: np.ndarray, fine: int) -> tuple[np.ndarray, np.ndarray]:
-    """Mass of the density and share of the sample in 12 x 12 cells around the sample, flattened."""
-    low, high = sample.min(axis=0) - 0.3, sample.max(axis=0) + 0.3
-    n = 12 * fine
-    centres = [low[j] + (np.arange(n) + 0.5) * (high[j] - low[j]) / n for j in (0, 1)]
-    grid = np.stack(np.meshgrid(*centres, indexing="ij"), axis=2).reshape(-1, 2)
-    density = np.exp(components.log_density(grid)[:, 0]).reshape(12, fine, 12, fine)
-    masses = density.sum(axis=(1, 3)) * np.prod((high - low) / n)
-    edges = [np.linspace(low[j], high[j], 13) for j in (0, 1)]
-    counts, _, _ = np.histogram2d(sample[:, 0], sample[:, 1], bins=edges)
-    return masses.ravel(), counts.ravel() / len(sample)
-
-
-def test_arcs_are_drawn_as_printed() -> None:
-    """Points of the vectorized draw have the density of their own components."""
-    prior = WarpedGaussians(k_exact=1)
-    rng = np.random.default_rng(2)
-    for _ in range(3):
-        drawn = prior.draw_set(rng, 20_000)
-        assert isinstance(drawn.components, WarpedComponents)
-        masses, shares = cell_masses(drawn.components, drawn.points, fine=20)
-        assert masses.sum() == pytest.approx(1.0, abs=0.01)
-        error = np.sqrt(masses * (1 - masses) / 20_000) + 2 / 20_000
-        assert (np.abs(shares - masses) / error).max() < 5
-
-
-def parameters(batch: TaskBatch, name: str) -> np.ndarray:
-    return np.stack([getattr(component, name) for component in batch.components])
-
-
-def test_parameters_of_arcs() -> None:
-    batch = WarpedGaussians(k_exact=2).draw(np.random.default_rng(3), 3000, 1)
-    turn = 0.8 * math.pi
-    for values, law in (
-        (parameters(batch, "angle_means"), stats.norm(0, 3 * turn)),
-        (np.log(parameters(batch, "angle_sds")), stats.norm(math.log(0.25 * turn), 0.1)),
-        (parameters(batch, "axes"), stats.norm(0, 2)),
-        (parameters(batch, "rotations"), stats.uniform(0, 2 * math.pi)),
-        (parameters(batch, "shifts"), stats.norm(0, 4)),
-        (parameters(batch, "weights")[:, 0], stats.beta(5, 5)),
-    ):
-        assert stats.kstest(values.ravel(), law.cdf).pvalue > 1e-4
-
-
-@pytest.mark.parametrize(("k_max", "scale"), [(1, 1), (3, 3), (4, 4), (9, 4)])
-def test_shifts_grow_with_the_largest_k_up_to_four(k_max: int, scale: int) -> None:
-    prior = WarpedGaussians(k_max=k_max, k_exact=1)
-    shifts = parameters(prior.draw(np.random.default_rng(4), 1000, 1), "shifts")
-    assert abs(shifts.std() - scale) < 4.5 * scale / math.sqrt(2 * shifts.size)
-
-
-@pytest.mark.parametrize(("k_max", "expected"), [(4, -1.05), (12, -2.0)])
-def test_oracle_log_likelihood_of_arcs(k_max: int, expected: float) -> None:
-    """About what the authors' generator gives; with thinner or smaller arcs it would be larger by 1."""
-    batch = WarpedGaussians(k_max=k_max).draw(np.random.default_rng(11), 100, 100)
-    values = np.array([batch[i].oracle_log_likelihood() for i in range(100)])
-    assert abs(values.mean() - expected) < 0.05 + 4.5 * values.std() / math.sqrt(100)
-
-
-@pytest.mark.parametrize("n_features", [1, 3])
-def test_other_dimensions_are_refused(n_features: int) -> None:
-    with pytest.raises(RecipeError, match="n_features=2 only"):
-        WarpedGaussians(n_features=n_features)

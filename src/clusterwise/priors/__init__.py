@@ -17,10 +17,9 @@ from clusterwise.priors.mixtures import (
     CorrelatedGaussians,
     GaussianComponents,
     MixtureOfGaussians,
-    WarpedComponents,
-    WarpedGaussians,
 )
 from clusterwise.priors.prior import Components, LabelledSet, Prior, TaskBatch
+from clusterwise.priors.warped import WarpedComponents, WarpedGaussians
 
 __all__ = [
     "PRIORS",

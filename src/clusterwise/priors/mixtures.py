@@ -1,4 +1,4 @@
-"""Mixtures of Gaussians or of arcs: laws of the partition and of the clusters' parameters, and the oracle.
+"""Mixtures of Gaussians: laws of the partition and of the clusters' parameters, and the oracle.
 
 Partitions come from Dirichlet weights, or from the Chinese restaurant process.
 """
@@ -21,8 +21,6 @@ __all__ = [
     "GaussianComponents",
     "MixtureOfGaussians",
     "MixturePrior",
-    "WarpedComponents",
-    "WarpedGaussians",
     "categorical_labels",
     "crp_labels",
     "crp_labels_exact_k",
@@ -32,10 +30,6 @@ __all__ = [
 
 # Standard deviations between the means of adjacent clusters.
 ADJACENT = (1.5, 5.0)
-# Of warped Gaussians: r over r~, standard deviations of noise and half-axes, and the largest one of shifts.
-TURN, THICKNESS, AXIS_SD, MAX_SHIFT_SD = 0.8 * np.pi, 0.1, 2.0, 4
-# Angles of an arc that give its density, how many standard deviations they reach, and points at a time.
-N_ANGLES, REACH, POINTS_AT_A_TIME = 2000, 8.0, 1000
 
 
 @dataclass(frozen=True)
@@ -178,114 +172,6 @@ class CorrelatedGaussians(MixturePrior):
         components = [
             CorrelatedComponents(weights[b, : k[b]], means[b, : k[b]], roots[b, : k[b]])
             for b in range(n_sets)
-        ]
-        return TaskBatch(points, labels, components)
-
-
-@dataclass(frozen=True)
-class WarpedComponents(Components):
-    """The true arcs behind one data set of warped Gaussians."""
-
-    weights: np.ndarray  # (K,)
-    angle_means: np.ndarray  # (K,) of r
-    angle_sds: np.ndarray  # (K,) of r
-    axes: np.ndarray  # (K, 2): a and b
-    rotations: np.ndarray  # (K,)
-    shifts: np.ndarray  # (K, 2)
-
-    def log_density(self, points: np.ndarray) -> np.ndarray:
-        parts = np.array_split(points, -(-len(points) // POINTS_AT_A_TIME))
-        of_arcs = [
-            np.concatenate([self._log_density_of(arc, part) for part in parts])
-            for arc in range(len(self.weights))
-        ]
-        return np.stack(of_arcs, axis=1)
-
-    def _log_density_of(self, arc: int, points: np.ndarray) -> np.ndarray:
-        """Log density (n,) of one arc: a sum over all angles r whose normal goes through the point.
-
-        These are where the point's offset along the tangent changes its sign from one angle of a fine grid to
-        the next; the slope of that offset is the Jacobian of (r, offset along the normal).
-        """
-        (a, b), (x, y) = self.axes[arc], (points - self.shifts[arc]).T
-        turned, mean, sd = self.rotations[arc], self.angle_means[arc], self.angle_sds[arc]
-        x, y = np.cos(turned) * x + np.sin(turned) * y, np.cos(turned) * y - np.sin(turned) * x
-        grid = np.linspace(-REACH, REACH, N_ANGLES)
-        cosine, sine = np.cos(mean + sd * grid), np.sin(mean + sd * grid)
-        # Offsets times the length of the tangent (-a sin r, b cos r): one product for all points and angles.
-        along = np.stack([x, y, np.ones_like(x)], axis=1) @ [
-            -a * sine,
-            b * cosine,
-            (a - b) * (a + b) * sine * cosine,
-        ]
-        row, cell = np.nonzero(np.diff(along > 0, axis=1))
-        left, right, step = along[row, cell], along[row, cell + 1], grid[1] - grid[0]
-        z = grid[cell] + step * left / (left - right)
-        cosine, sine = np.cos(mean + sd * z), np.sin(mean + sd * z)
-        length = np.hypot(b * cosine, a * sine)
-        eps = ((x[row] - a * cosine) * b * cosine + (y[row] - b * sine) * a * sine) / (length * THICKNESS)
-        log_terms = -0.5 * (np.square(z) + np.square(eps)) - np.log(2 * np.pi * THICKNESS)
-        log_terms -= np.log(np.abs(right - left) / (step * length))
-        log_density = np.full(len(points), -np.inf)
-        np.logaddexp.at(log_density, row, log_terms)
-        return log_density
-
-
-@dataclass(frozen=True)
-class WarpedGaussians(MixturePrior):
-    """Noisy arcs of ellipses, DAC Eq 16, which is defined in two dimensions only.
-
-    k and the labels are drawn as in Eq 13; ``mean_sd``, ``sd_median`` and ``sd_log_sd`` are those of its
-    one-dimensional mixture over positions along the arc. The equation leaves room. Where it does, the prior
-    follows the generator that the authors published.
-
-    - The weights have Dirichlet parameter 5; the paper does not print it.
-    - MoG_1(y): the position along the arc is r~_i ~ Normal(m_{y_i}, sigma_{y_i}^2) with m and sigma drawn
-      as the mean and the standard deviation of Eq 13 in one dimension, and r = 0.8 pi r~ with pi = 3.14159...
-    - Noise across the arc: as printed, the points lie on a curve, where a density is infinite. The offset is
-      0.1 eps_i, eps_i ~ Normal(0, 1), along the unit normal
-      (b cos r, a sin r) / sqrt(b^2 cos^2 r + a^2 sin^2 r).
-    - a_j, b_j ~ Normal(0, 2^2).
-    - lambda_j ~ Normal(min(k, 4) [1, 1], I) would move all clusters of a data set together: min(k_max, 4) is
-      the scale, lambda_j = min(k_max, 4) Normal(0, I).
-
-    The oracle's log-likelihood per point is -1.11 +- 0.03 for k_max = 4 and -2.07 +- 0.02 for k_max = 12
-    (400 data sets). DAC prints -1.275 and -2.436 for its own network.
-    """
-
-    concentration: float = 5.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.n_features != 2:
-            raise RecipeError(
-                f"Warped Gaussians are defined for n_features=2 only, but n_features is {self.n_features}."
-            )
-
-    def draw(self, rng: np.random.Generator, n_sets: int, n_points: int) -> TaskBatch:
-        k, weights, labels = self.draw_labels(rng, n_sets, n_points)
-        size = (n_sets, int(k.max()))
-        angle_means = TURN * rng.normal(0.0, self.mean_sd, size)
-        angle_sds = TURN * np.exp(rng.normal(np.log(self.sd_median), self.sd_log_sd, size))
-        axes = rng.normal(0.0, AXIS_SD, (*size, 2))
-        rotations = rng.uniform(0.0, 2 * np.pi, size)
-        shifts = min(self.k_max, MAX_SHIFT_SD) * rng.standard_normal((*size, 2))
-        position, eps = rng.standard_normal((2, n_sets, n_points))
-
-        own = (np.arange(n_sets)[:, None], labels)
-        angle = angle_means[own] + angle_sds[own] * position
-        a, b = np.moveaxis(axes[own], 2, 0)
-        along, across = np.cos(angle), np.sin(angle)
-        delta = THICKNESS * eps / np.hypot(b * along, a * across)
-        s = (a + delta * b) * along
-        t = (b + delta * a) * across
-        cosine, sine = np.cos(rotations)[own], np.sin(rotations)[own]
-        points = np.stack([cosine * s - sine * t, sine * s + cosine * t], axis=2) + shifts[own]
-        components = [
-            WarpedComponents(
-                *(array[i, : k[i]] for array in (weights, angle_means, angle_sds, axes, rotations, shifts))
-            )
-            for i in range(n_sets)
         ]
         return TaskBatch(points, labels, components)
 
