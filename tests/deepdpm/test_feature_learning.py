@@ -37,13 +37,13 @@ def learner_of(X: np.ndarray, encoder: torch.nn.Module | None = None, **options:
 
 @pytest.fixture(scope="module")
 def rings() -> tuple[np.ndarray, np.ndarray]:
-    """Three bent clusters in 20 dimensions, (450, 20), centred, and their labels."""
+    """Three bent clusters in 20 dimensions, (450, 20), and their labels."""
     rng = np.random.default_rng(0)
     labels = np.repeat([0, 1, 2], 150)
     angles = rng.uniform(0, 1.5, 450) + 2 * np.pi / 3 * labels
     plane = np.stack([np.cos(angles) * (2 + labels), np.sin(angles) * 2, 3.0 * labels], axis=1)
     X = plane @ rng.normal(size=(3, 20)) + rng.normal(0, 0.4, (450, 20))
-    return X - X.mean(axis=0), labels
+    return X, labels
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +139,7 @@ def test_codes_follow_the_layout_and_rebuild_rows(
     assert np.square(codes - trained.places).mean() < 0.05
     neighbours, _ = nearest_neighbours(codes, 5)
     assert (labels[neighbours] == labels[:, None]).mean() > 0.98
-    assert np.square(trained.space.decode(codes) - X).sum() < 0.5 * np.square(X).sum()
+    assert np.square(trained.space.decode(codes) - X).sum() < 0.5 * np.square(X - X.mean(axis=0)).sum()
 
 
 def test_clusters_pull(rings: tuple[np.ndarray, np.ndarray], trained: FeatureLearner) -> None:
@@ -200,7 +200,7 @@ def test_turns(
     snapshot = alternate(learner, 0, X, settings, 1)
     codes = learner.space.encode(X)
     found = snapshot.weights.memberships(codes).argmax(axis=1)
-    assert homogeneity_score(labels, found) > 0.6  # bent clusters may come in pieces
+    assert homogeneity_score(labels, found) > 0.9  # bent clusters may come in pieces
     # More turns begin with the codes that there are, so that nothing jumps.
     more = FeatureLearner(0, X, learner.space, is_trained=True)
     np.testing.assert_array_equal(more.places, codes)

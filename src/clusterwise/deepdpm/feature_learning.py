@@ -27,12 +27,13 @@ from typing import ClassVar
 
 import numpy as np
 import torch
+from scipy.linalg import eigh
 from scipy.sparse import coo_matrix, csr_matrix
 from sklearn.neighbors import NearestNeighbors
 from torch import Tensor, nn
 from torch.nn.functional import affine_grid, grid_sample
 
-from clusterwise.affine import AffineMap, principal_axes
+from clusterwise.affine import AffineMap
 from clusterwise.deepdpm.method import History, Settings, Snapshot, fit_mixture
 from clusterwise.deepdpm.nets import Adam, to_tensor, weighted_statistics
 from clusterwise.exceptions import ClusterwiseError
@@ -147,8 +148,8 @@ class LearnedSpace:
         n_inputs = features.shape[1]
         projection = None
         if encoder is None:
-            n_inputs = min(n_inputs, INPUT_AXES)
-            projection = principal_axes(features, n_inputs)
+            projection = widest_axes(features[:: -(-len(features) // MAX_ROWS)], INPUT_AXES)
+            n_inputs = projection.shape[1]
         with torch.random.fork_rng(devices=[]):  # weights depend on the seed alone
             torch.manual_seed(seed)
             encoder = _mlp(n_inputs, n_latent) if encoder is None else copy.deepcopy(encoder)
@@ -248,7 +249,7 @@ def layout_of_rows(
     start = np.zeros((len(features), n_axes))
     if len(features) < 3:  # no graph to speak of
         return start
-    axes = principal_axes(features, min(features.shape[1], NEIGHBOUR_AXES))
+    axes = widest_axes(features, NEIGHBOUR_AXES)
     components = features @ axes
     start[:, : components.shape[1]] = components[:, :n_axes]
     if vary is None:
@@ -257,6 +258,14 @@ def layout_of_rows(
         directions = tangents(rng, features, axes, vary)
         neighbours, distances = tangent_neighbours(components, directions, N_NEIGHBOURS)
     return layout(rng, graph_of_neighbours(neighbours, distances), start, device)
+
+
+def widest_axes(features: np.ndarray, n_axes: int) -> np.ndarray:
+    """First principal axes of features (n, f), exact, as columns (f, m), m <= n_axes."""
+    f, centred = features.shape[1], features - features.mean(axis=0)
+    _, axes = eigh(centred.T @ centred / len(features), subset_by_index=[max(f - n_axes, 0), f - 1])
+    widest: np.ndarray = axes[:, ::-1]
+    return widest
 
 
 def nearest_neighbours(points: np.ndarray, n_neighbours: int) -> tuple[np.ndarray, np.ndarray]:
