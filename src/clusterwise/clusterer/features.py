@@ -16,12 +16,14 @@ from clusterwise.clusterer.branches import (
     most_similar_branches,
 )
 from clusterwise.clusterer.graph import Graph
+from clusterwise.clusterer.trees import LINKAGES
 from clusterwise.gaussian.mixture import expect
 from clusterwise.gaussian.niw import sum_by_label
 
 __all__ = [
     "BICS",
     "LOG_ROWS",
+    "MODULARITIES",
     "N_CLUSTER_FEATURES",
     "N_PARTITION_FEATURES",
     "PartitionFeatures",
@@ -33,9 +35,11 @@ __all__ = [
 
 N_BRANCH_FEATURES = 5
 N_CLUSTER_FEATURES = N_RANGE_FEATURES + N_SPLIT_FEATURES + N_BRANCH_FEATURES
-N_PARTITION_FEATURES = 27
-# Places of the log number of rows, and of the two BICs, among the features of a partition.
-LOG_ROWS, BICS = 7, (22, 26)
+N_TREES = len(LINKAGES)
+N_PARTITION_FEATURES = 30 + 2 * N_TREES
+# Places of the log number of rows, of the two BICs, and of the modularities, among the features of a partition.
+LOG_ROWS, BICS, MODULARITIES = 7, (22, 26), (28, 29)
+RESOLUTIONS = (0.3, 1.0)  # of these
 RIDGE = 1e-3
 
 
@@ -64,11 +68,12 @@ def features_of_partition(graph: Graph, labels: np.ndarray) -> PartitionFeatures
     clusters[:, :N_RANGE_FEATURES] = ranges
     if k > 1:
         clusters[:, N_RANGE_FEATURES:-N_BRANCH_FEATURES] = splits[pair_of]
-    clusters[:, -N_BRANCH_FEATURES:] = _scores_of_similar_branches(graph, labels)
+    by_tree = _similar_branches(graph, labels)
+    clusters[:, -N_BRANCH_FEATURES:] = _scores_of_similar_branches(by_tree)
     return PartitionFeatures(
         np.clip(np.nan_to_num(clusters), -MAX_FEATURE, MAX_FEATURE),
         sizes / m,
-        _features_of_all(graph, labels, sums, clusters),
+        _features_of_all(graph, labels, sums, clusters, by_tree),
     )
 
 
@@ -122,15 +127,19 @@ def _count_between(indices: np.ndarray, labels: np.ndarray, counts: np.ndarray) 
                 counts[labels[r], labels[indices[r, j]]] += 1
 
 
-def _scores_of_similar_branches(graph: Graph, labels: np.ndarray) -> np.ndarray:
-    """Overlap and scores of the most similar branch of all trees; the same, averaged over trees, (K, 5)."""
+def _similar_branches(graph: Graph, labels: np.ndarray) -> np.ndarray:
+    """Overlap of each cluster with the most similar branch of each tree, its score, the best below, (3, T, K)."""
     overlaps, own, below = [], [], []
     for tree in graph.trees:
         best, branch = most_similar_branches(tree.branches, labels)
         overlaps.append(best)
         own.append(tree.scores[branch])
         below.append(tree.below[branch])
-    by_tree = np.array([overlaps, own, below])  # (3, T, K)
+    return np.array([overlaps, own, below])
+
+
+def _scores_of_similar_branches(by_tree: np.ndarray) -> np.ndarray:
+    """Overlap and scores (3, T, K) of the most similar branch of all trees; averages over trees, (K, 5)."""
     best_tree = by_tree[0].argmax(axis=0)
     top = np.take_along_axis(by_tree, best_tree[None, None], axis=1)[:, 0]  # (3, K)
     weights = by_tree[0] ** 4 + 1e-9
@@ -138,7 +147,18 @@ def _scores_of_similar_branches(graph: Graph, labels: np.ndarray) -> np.ndarray:
     return np.concatenate([top, [average, by_tree[0].mean(axis=0)]]).T
 
 
-def _features_of_all(graph: Graph, labels: np.ndarray, sums: np.ndarray, clusters: np.ndarray) -> np.ndarray:
+def _modularities(graph: Graph, labels: np.ndarray, k: int) -> np.ndarray:
+    """Share of the edges within clusters, and the modularities at the ``RESOLUTIONS``, (1 + r,)."""
+    adjacency = graph.adjacency
+    degrees = np.diff(adjacency.indptr)
+    within = float((np.repeat(labels, degrees) == labels[adjacency.indices]).mean())
+    expected = np.square(np.bincount(labels, weights=degrees, minlength=k) / max(degrees.sum(), 1)).sum()
+    return np.array([within, *(within - resolution * expected for resolution in RESOLUTIONS)])
+
+
+def _features_of_all(
+    graph: Graph, labels: np.ndarray, sums: np.ndarray, clusters: np.ndarray, by_tree: np.ndarray
+) -> np.ndarray:
     """Features of the partition as a whole, (N_PARTITION_FEATURES,)."""
     m, k = len(labels), len(sums)
     shares = sums[:, 0] / m
@@ -163,6 +183,8 @@ def _features_of_all(graph: Graph, labels: np.ndarray, sums: np.ndarray, cluster
     scores = clusters[:, -N_BRANCH_FEATURES:]
     f[24] = shares @ scores[:, 3]
     f[25] = shares @ (scores[:, 1] * scores[:, 0])
+    f[27:30] = _modularities(graph, labels, k)
+    f[30:] = (by_tree[:2] @ shares).ravel()  # overlaps and scores of each tree
     return np.clip(np.nan_to_num(f), -30, 100)
 
 

@@ -26,6 +26,7 @@ from clusterwise.clusterer.branches import (
 from clusterwise.clusterer.features import (
     BICS,
     LOG_ROWS,
+    MODULARITIES,
     N_CLUSTER_FEATURES,
     PartitionFeatures,
     agreements,
@@ -38,6 +39,7 @@ from clusterwise.exceptions import WeightsFileError
 __all__ = [
     "FARTHEST_FEATURE",
     "LOG_NATS",
+    "SMALL_MODULARITY",
     "SIMILAR",
     "Judges",
     "PartitionScores",
@@ -52,6 +54,8 @@ FARTHEST_FEATURE = 6.0
 SIMILAR = 0.9
 # Typical size of the logs of differences in evidence.
 LOG_NATS = 4.0
+# A difference in modularity that is large enough to matter.
+SMALL_MODULARITY = 0.1
 # Answers whose expected ARI differs by less than this are equally good.
 SAME_EXPECTATION = 0.01
 # P(K) is given for numbers of clusters up to this.
@@ -199,13 +203,15 @@ def _compared(network: Parameters, name: str, states: np.ndarray, agreement: np.
 
 
 def _behind_the_best(partition: np.ndarray) -> np.ndarray:
-    """How far each candidate's BICs are behind the best of its data set, as logs of nats, (c, 2).
+    """How far each candidate is behind the best of its data set, (c, 4).
 
-    Features of single candidates say this per row, and too coarsely to tell good candidates apart.
+    By its BICs, as logs of nats, and its modularities. Features of single candidates say this per row, and
+    too coarsely to tell good candidates apart.
     """
-    bics = partition[:, list(BICS)]
+    bics, modularities = partition[:, list(BICS)], partition[:, list(MODULARITIES)]
     nats = (bics - bics.min(axis=0)) * np.exp(partition[:, LOG_ROWS, None]) / 2
-    return np.asarray(np.log1p(nats) / LOG_NATS, dtype=np.float32)
+    behind = [np.log1p(nats) / LOG_NATS, (modularities.max(axis=0) - modularities) / SMALL_MODULARITY]
+    return np.asarray(np.concatenate(behind, axis=1), dtype=np.float32)
 
 
 def _standardized(network: Parameters, prefix: str, features: np.ndarray) -> np.ndarray:

@@ -17,11 +17,12 @@ from torch.nn.functional import binary_cross_entropy_with_logits, log_softmax
 from clusterwise.clusterer.features import (
     BICS,
     LOG_ROWS,
+    MODULARITIES,
     N_CLUSTER_FEATURES,
     N_PARTITION_FEATURES,
     PartitionFeatures,
 )
-from clusterwise.clusterer.judges import FARTHEST_FEATURE, LOG_NATS, SIMILAR
+from clusterwise.clusterer.judges import FARTHEST_FEATURE, LOG_NATS, SIMILAR, SMALL_MODULARITY
 from clusterwise.papers.model import TrainedModel
 
 __all__ = [
@@ -150,7 +151,7 @@ class PartitionJudge(TrainedModel):
         self.register_buffer("spread", torch.full((), 0.01))
         self.embed = nn.Sequential(nn.Linear(config.n_features, width), nn.GELU(), nn.Linear(width, width))
         self.join = nn.Sequential(
-            nn.Linear(3 * width + config.n_partition_features + len(BICS), width),
+            nn.Linear(3 * width + config.n_partition_features + len(BICS) + len(MODULARITIES), width),
             nn.GELU(),
             nn.Linear(width, width),
         )
@@ -215,14 +216,14 @@ class PartitionJudge(TrainedModel):
 
 
 def _behind(partition: Tensor, present: Tensor) -> Tensor:
-    """How far each candidate's BICs are behind the best of its data set, as logs of nats, (B, C, 2).
-
-    Features of single candidates say this per row, and too coarsely to tell good candidates apart.
-    """
-    bics = partition[..., list(BICS)]
-    best = bics.masked_fill(~present[..., None], -NEVER).amin(dim=1, keepdim=True)
+    """How far each candidate is behind the best of its data set, (B, C, 4); see ``judges``."""
+    bics, modularities = partition[..., list(BICS)], partition[..., list(MODULARITIES)]
+    absent = ~present[..., None]
+    best = bics.masked_fill(absent, -NEVER).amin(dim=1, keepdim=True)
     nats = (bics - best) * partition[..., LOG_ROWS, None].exp() / 2
-    return torch.log1p(nats.clamp_min(0)) / LOG_NATS
+    highest = modularities.masked_fill(absent, NEVER).amax(dim=1, keepdim=True)
+    lost = ((highest - modularities) / SMALL_MODULARITY).masked_fill(absent, 0.0)
+    return torch.cat([torch.log1p(nats.clamp_min(0)) / LOG_NATS, lost], dim=2)
 
 
 def _scaled(features: Tensor, centres: Tensor, spreads: Tensor) -> Tensor:

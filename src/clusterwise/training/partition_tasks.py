@@ -84,6 +84,8 @@ def _others(
     rng: np.random.Generator, points: np.ndarray, candidates: Sequence[np.ndarray]
 ) -> Iterator[np.ndarray]:
     """Candidates of other kinds, as users may propose them: k-means, and changes of the given ones."""
+    if rng.random() < 0.5:
+        return
     k = 2 + int(rng.geometric(0.2)) % 20
     if rng.random() < 0.5 and 2 * k < len(points):
         yield KMeans(k, n_init=1, random_state=int(rng.integers(2**31 - 1))).fit_predict(points)
