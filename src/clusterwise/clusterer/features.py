@@ -37,7 +37,7 @@ N_BRANCH_FEATURES = 5
 N_CLUSTER_FEATURES = N_RANGE_FEATURES + N_SPLIT_FEATURES + N_BRANCH_FEATURES
 N_TREES = len(LINKAGES)
 N_PARTITION_FEATURES = 30 + 2 * N_TREES
-# Places of the log number of rows, of the two BICs, and of the modularities, among the features of a partition.
+# Places of the log number of rows, of the two BICs, and of the modularities, among these features.
 LOG_ROWS, BICS, MODULARITIES = 7, (22, 26), (28, 29)
 RESOLUTIONS = (0.3, 1.0)  # of these
 RIDGE = 1e-3
@@ -128,7 +128,7 @@ def _count_between(indices: np.ndarray, labels: np.ndarray, counts: np.ndarray) 
 
 
 def _similar_branches(graph: Graph, labels: np.ndarray) -> np.ndarray:
-    """Overlap of each cluster with the most similar branch of each tree, its score, the best below, (3, T, K)."""
+    """Overlap of each cluster with the branch of each tree most like it, its score, the best below, (3, T, K)."""
     overlaps, own, below = [], [], []
     for tree in graph.trees:
         best, branch = most_similar_branches(tree.branches, labels)
@@ -184,7 +184,9 @@ def _features_of_all(
     f[24] = shares @ scores[:, 3]
     f[25] = shares @ (scores[:, 1] * scores[:, 0])
     f[27:30] = _modularities(graph, labels, k)
-    f[30:] = (by_tree[:2] @ shares).ravel()  # overlaps and scores of each tree
+    similar = np.zeros((2, N_TREES))  # overlaps and scores of each tree
+    similar[:, : by_tree.shape[1]] = by_tree[:2] @ shares
+    f[30:] = similar.ravel()
     return np.clip(np.nan_to_num(f), -30, 100)
 
 

@@ -39,8 +39,8 @@ from clusterwise.exceptions import WeightsFileError
 __all__ = [
     "FARTHEST_FEATURE",
     "LOG_NATS",
-    "SMALL_MODULARITY",
     "SIMILAR",
+    "SMALL_MODULARITY",
     "Judges",
     "PartitionScores",
     "joint_probabilities",
