@@ -155,7 +155,7 @@ NO_TABLES = {
     "dates alone": (np.full((30, 2), "2024-01-01", dtype="datetime64[D]"), "name those to use with columns="),
     "nothing": (None, "X is None; pass an array"),
     "complex numbers": (HEAPS + 1j, "pass real and imaginary parts"),
-    "three axes": (HEAPS[None], "dim <= 2"),
+    "three axes": (HEAPS[None], "rows of pixels"),
     "no rows": (HEAPS[:0], "0 sample"),
 }
 

@@ -28,7 +28,6 @@ def test_200_000_rows(make_variant: Make, heaps: np.ndarray, variant: str) -> No
     tracemalloc.stop()
     # A few arrays of n numbers for each cluster and each feature; a distance matrix would take 320 GB.
     assert peak < 60 * 8 * len(X) * max(4, estimator.n_clusters_)
-    assert (estimator.network_labels_ >= 0).sum() <= 10_000
     np.testing.assert_array_equal(estimator.labels_, canonical_labels(estimator.labels_))
     np.testing.assert_array_equal(estimator.predict(X[-100:]), estimator.labels_[-100:])
 

@@ -94,7 +94,7 @@ def outcome_of_judges(weights: str, points: np.ndarray) -> dict[str, Any]:
     return {
         "digest": digest(weights),
         "labels": estimator.labels_.tolist(),
-        "network_labels": estimator.network_labels_.tolist(),
+        "network_labels": estimator.labels_at(5).tolist(),
         "log_likelihood": round(estimator.score(points), 6),
         "network_log_likelihood": round(float(np.log(estimator.expected_ari_)), 6),
     }

@@ -12,6 +12,7 @@ from clusterwise.clusterer.branches import Branches, ScoredTree, best_overlaps, 
 from clusterwise.clusterer.features import (
     BICS,
     LOG_ROWS,
+    MODULARITIES,
     PartitionFeatures,
     agreements,
     features_of_partition,
@@ -186,7 +187,7 @@ def test_more_evidence_is_seen_however_many_rows_there_are() -> None:
     """Two candidates whose BICs differ by two nats look the same in a small and in a large table."""
     model = partition_judge()
     inputs: list[torch.Tensor] = []
-    model.join.register_forward_pre_hook(lambda _, given: inputs.append(given[0][..., -len(BICS) :]))
+    model.join.register_forward_pre_hook(lambda _, given: inputs.append(given[0][..., -len(BICS) - len(MODULARITIES) : -len(MODULARITIES)]))
     for m in (100.0, 1000.0):
         features, agree = candidates_of_table(8, ())
         for one, nats in zip(features, (0.0, 2.0), strict=True):

@@ -128,7 +128,10 @@ def _count_between(indices: np.ndarray, labels: np.ndarray, counts: np.ndarray) 
 
 
 def _similar_branches(graph: Graph, labels: np.ndarray) -> np.ndarray:
-    """Overlap of each cluster with the branch of each tree most like it, its score, the best below, (3, T, K)."""
+    """Overlap of each cluster with the branch of each tree most like it, its score, the best below it.
+
+    Shape (3, T, K) for T trees.
+    """
     overlaps, own, below = [], [], []
     for tree in graph.trees:
         best, branch = most_similar_branches(tree.branches, labels)
