@@ -187,7 +187,10 @@ def test_more_evidence_is_seen_however_many_rows_there_are() -> None:
     """Two candidates whose BICs differ by two nats look the same in a small and in a large table."""
     model = partition_judge()
     inputs: list[torch.Tensor] = []
-    model.join.register_forward_pre_hook(lambda _, given: inputs.append(given[0][..., -len(BICS) - len(MODULARITIES) : -len(MODULARITIES)]))
+    last = -len(MODULARITIES)
+    model.join.register_forward_pre_hook(
+        lambda _, given: inputs.append(given[0][..., last - len(BICS) : last])
+    )
     for m in (100.0, 1000.0):
         features, agree = candidates_of_table(8, ())
         for one, nats in zip(features, (0.0, 2.0), strict=True):

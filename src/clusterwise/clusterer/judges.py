@@ -28,6 +28,7 @@ from clusterwise.clusterer.features import (
     LOG_ROWS,
     MODULARITIES,
     N_CLUSTER_FEATURES,
+    N_PARTITION_FEATURES,
     PartitionFeatures,
     agreements,
     features_of_partition,
@@ -84,18 +85,16 @@ class Judges:
     nodes: Parameters
     partitions: Parameters
     name: str = ""  # of the weights
-    max_out_of_range: float = (
-        np.inf
-    )  # what one in a thousand of the training tables has, see ``PartitionScores``
+    max_out_of_range: float = np.inf  # what one in a thousand of the training tables has
 
     def __post_init__(self) -> None:
-        widths = {"nodes": N_RANGE_FEATURES + N_SPLIT_FEATURES, "partitions": N_CLUSTER_FEATURES}
-        for network, width in widths.items():
-            parameters = getattr(self, network)
-            if parameters and parameters["centres"].shape != (width,):
+        for network, widths in (
+            (self.nodes, {"centres": N_RANGE_FEATURES + N_SPLIT_FEATURES}),
+            (self.partitions, {"centres": N_CLUSTER_FEATURES, "partition_centres": N_PARTITION_FEATURES}),
+        ):
+            if network and any(len(network[name]) != width for name, width in widths.items()):
                 raise WeightsFileError(
-                    f"The weights of {self.name or network} do not fit this version of clusterwise; train "
-                    "them again."
+                    f"The weights {self.name!r} do not fit this version of clusterwise; train them again."
                 )
 
     @property
