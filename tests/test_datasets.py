@@ -9,7 +9,7 @@ import numpy as np
 
 from clusterwise.datasets import load_demo
 
-SCRIPT = Path(__file__).parents[2] / "recipes" / "make_demo_data.py"
+SCRIPT = Path(__file__).parents[1] / "recipes" / "make_demo_data.py"
 
 
 def test_script_draws_the_shipped_data():

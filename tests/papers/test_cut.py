@@ -37,7 +37,7 @@ def test_a_threshold_between_the_scales_finds_the_clusters() -> None:
 
 def test_the_cap_divides_what_is_farthest_apart_first() -> None:
     points, truth = blobs()
-    labels, beyond = CutRule(threshold=-100.0).labels(branches_of(points), most=4)
+    labels, beyond = CutRule(threshold=-100.0).labels(branches_of(points), max_clusters=4)
     assert adjusted_rand_score(truth, labels) > 0.95
     assert beyond
 

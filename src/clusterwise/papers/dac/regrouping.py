@@ -106,7 +106,7 @@ def gaussian_densities(network: DACNetwork, points: Tensor) -> Densities:
         by_size = sizes.argsort()
         for batch in by_size[sizes[by_size] > 0].tensor_split(BATCHES):
             if len(batch) > 0:
-                index, mask = some_members(belongs[batch])
+                index, mask = some_members(belongs[batch], len(points))
                 means[batch], log_sds[batch] = network.describe(points[index], mask)
         return diagonal_gaussian_log_density(points.unsqueeze(1), means, log_sds)
 
@@ -116,10 +116,10 @@ def gaussian_densities(network: DACNetwork, points: Tensor) -> Densities:
     return Densities(log_density, price)
 
 
-def some_members(belongs: Tensor) -> tuple[Tensor, Tensor]:
+def some_members(belongs: Tensor, max_members: int = MAX_MEMBERS) -> tuple[Tensor, Tensor]:
     """Places (K, m) of members of K clusters, and a mask (K, m); ``belongs`` is (K, n)."""
     sizes = belongs.sum(1)
-    width = min(MAX_MEMBERS, int(sizes.max()))
+    width = min(max_members, int(sizes.max()))
     index = (~belongs).to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
     return index, torch.arange(width, device=belongs.device) < sizes.unsqueeze(1)
 
