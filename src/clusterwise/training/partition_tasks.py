@@ -44,6 +44,8 @@ from clusterwise.training.sources import TRAINING, make_shards, read_shard, rng_
 __all__ = ["PartitionSource", "partition_source"]
 
 TABLES_TO_STANDARDIZE = 300
+# Share of the candidates of a table that a training step may leave out.
+MAX_DROPPED = 0.6
 # Tried for P(K): see ``probabilities_of_k``.
 TEMPERATURES = tuple(np.geomspace(0.7, 5.0, 16).tolist())
 SPREADS = tuple(np.geomspace(0.005, 0.3, 14).tolist())
@@ -189,7 +191,7 @@ class PartitionSource:
 
 def _some(rng: np.random.Generator, table: _Table) -> _Table:
     """A table with part of its candidates, so that none of them can be counted on to be there."""
-    kept = np.flatnonzero(rng.random(len(table.features)) >= rng.uniform(0.0, 0.4))
+    kept = np.flatnonzero(rng.random(len(table.features)) >= rng.uniform(0.0, MAX_DROPPED))
     if len(kept) < 2:
         return table
     return _Table(
