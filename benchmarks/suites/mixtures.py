@@ -31,9 +31,9 @@ from clusterwise.priors.mixtures import (
     ChineseRestaurantMixture,
     CorrelatedGaussians,
     MixtureOfGaussians,
-    WarpedGaussians,
 )
 from clusterwise.priors.prior import LabelledSet
+from clusterwise.priors.warped import WarpedGaussians
 
 METRICS = ("ARI", "NMI (geometric)", "NMI (arithmetic)", "accuracy", "k error", "log-likelihood")
 Draws = Mapping[str, Callable[[int], Case]]
