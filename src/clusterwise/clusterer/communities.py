@@ -29,12 +29,12 @@ __all__ = [
 ]
 
 RESOLUTIONS = (0.1, 0.3, 0.6, 1.0, 2.0)
-# With edges weighted by shared neighbours; the same resolutions give finer communities there.
+# With edges weighted by shared neighbours; the same resolutions give smaller communities there.
 RESOLUTIONS_OF_SHARED = (0.1, 0.2, 0.3, 0.45, 0.6, 1.0)
 # The second starts from what the first has found.
 ITERATIONS = 2
 # Gains below this share of all edges are rounding.
-LEAST_GAIN = 1e-12
+MIN_GAIN = 1e-12
 
 
 def leiden_partitions(graph: csr_matrix, by_shared: bool = False) -> list[np.ndarray]:
@@ -106,7 +106,7 @@ class _Graph:
 def _iterate(graph: _Graph, labels: np.ndarray, resolution: float) -> np.ndarray:
     """Move nodes, refine and aggregate, starting from labels (m,), until nothing can be aggregated."""
     total = graph.strengths.sum()
-    rate, least = resolution / total, LEAST_GAIN * total
+    rate, least = resolution / total, MIN_GAIN * total
     nodes = np.arange(len(labels))  # of the graph as it is aggregated, for each row
     while True:
         edges = graph.starts, graph.ends, graph.weights, graph.strengths

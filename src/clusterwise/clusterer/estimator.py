@@ -386,7 +386,7 @@ def _needs_preparation(X: Any) -> bool:
     try:
         array = np.asarray(X)
     except (ValueError, TypeError):
-        return False  # ragged: the usual checks say so
+        return False  # ragged: other checks say so
     if array.dtype.names is not None:
         return True
     if array.ndim != 2:

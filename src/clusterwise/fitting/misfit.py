@@ -75,7 +75,7 @@ def check_fit(
 def find_misfits(
     features: np.ndarray,
     labels: np.ndarray,
-    undo: Callable[[np.ndarray], np.ndarray] = np.asarray,
+    to_columns: Callable[[np.ndarray], np.ndarray] = np.asarray,
     *,
     full: bool = True,
     compared: bool = False,
@@ -89,7 +89,7 @@ def find_misfits(
         Rows in the space of the clusters, of about unit spread; at most ``MAX_ROWS`` rows.
     labels : ndarray of shape (n,)
         0 to K - 1.
-    undo : callable
+    to_columns : callable
         Brings rows (m, f) back to the units of the user, (m, d).
     full : bool
         Whether clusters may be correlated.
@@ -101,7 +101,7 @@ def find_misfits(
     if len(labels) < MIN_ROWS:
         return []
     if names is None:
-        names = [f"column {place}" for place in range(undo(features[:1]).shape[1])]
+        names = [f"column {place}" for place in range(to_columns(features[:1]).shape[1])]
     clusters = [features[labels == label] for label in np.unique(labels)]
     found = list(_followed_values(features, labels, names))
     if found:  # what values make of the other checks is not worth a word
@@ -111,7 +111,9 @@ def find_misfits(
         found += _correlated_members(clusters)
     if len(clusters) == 1:
         return found + list(_heaps(features))
-    return found + list(_pieces(clusters, len(labels), compared, _skewed_columns(features, undo, names)))
+    return found + list(
+        _pieces(clusters, len(labels), compared, _skewed_columns(features, to_columns, names))
+    )
 
 
 def find_misfits_of_any_shape(
@@ -173,12 +175,12 @@ def _is_followed(column: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> b
     values, counts = np.unique(column, return_counts=True)
     if not 1 < len(values) <= FEW_VALUES:
         return False
-    usual = values[counts.argmax()]
+    modal = values[counts.argmax()]
     constant = np.minimum.reduceat(column, starts) == np.maximum.reduceat(column, starts)
     constant &= sizes > 1
-    unusual = constant & (column[starts] != usual)
+    deviating = constant & (column[starts] != modal)
     rare = len(column) - counts.max()
-    return bool(sizes[constant].sum() > FOLLOWED * len(column) and sizes[unusual].sum() > FOLLOWED * rare)
+    return bool(sizes[constant].sum() > FOLLOWED * len(column) and sizes[deviating].sum() > FOLLOWED * rare)
 
 
 def _far_rows(clusters: Sequence[np.ndarray], full: bool) -> Iterator[MisfitWarning]:
@@ -232,9 +234,9 @@ def _heaps(features: np.ndarray) -> Iterator[MisfitWarning]:
 
 
 def _skewed_columns(
-    features: np.ndarray, undo: Callable[[np.ndarray], np.ndarray], names: Sequence[str]
+    features: np.ndarray, to_columns: Callable[[np.ndarray], np.ndarray], names: Sequence[str]
 ) -> Iterator[str]:
-    for values, name in zip(undo(features).T[:20], names, strict=False):
+    for values, name in zip(to_columns(features).T[:20], names, strict=False):
         if choose_transform(values)[1] > MIN_GAIN * len(values) / 1000:
             yield name
 

@@ -1,4 +1,4 @@
-"""Gaussian mixtures as the end of a fit: a search from candidate partitions, ranked by evidence."""
+"""Gaussian mixtures as the end of a fit: a search from candidate partitions, sorted by evidence."""
 
 from __future__ import annotations
 

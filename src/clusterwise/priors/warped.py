@@ -27,7 +27,7 @@ __all__ = ["WarpedComponents", "WarpedGaussians", "ellipse_normals"]
 TURN, THICKNESS, AXIS_SD, MAX_SHIFT_SD = 0.8 * np.pi, 0.1, 2.0, 4
 # Standard deviations that an angle may lie from its mean: the terms left out are below exp(-32).
 REACH = 8.0
-# About 6 steps of Newton's method are usual; two nearly equal solutions need some 30.
+# About 6 steps of Newton's method are typical; two nearly equal solutions need some 30.
 MAX_STEPS = 100
 # A point on an axis is treated as the limit of nearby points.
 TINY = 1e-100

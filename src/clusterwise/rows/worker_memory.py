@@ -21,8 +21,8 @@ SETTING = "MALLOC_TRIM_THRESHOLD_"
 # Numbers of the settings in malloc.h of glibc, and their values: the largest that it takes for arrays of
 # their own, and more free memory than a task ever leaves.
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
-LARGEST_ARRAY, MOST_FREE = 32 * 2**20, 2**30
-USUAL = 128 * 1024  # what both are otherwise
+LARGEST_ARRAY, MAX_FREE = 32 * 2**20, 2**30
+DEFAULT_THRESHOLD = 128 * 1024  # what both are otherwise
 
 
 @contextmanager
@@ -32,13 +32,13 @@ def memory_kept() -> Iterator[None]:
     if library is None or not threshold.isdigit():
         yield
         return
-    library.mallopt(TRIM_THRESHOLD, MOST_FREE)
+    library.mallopt(TRIM_THRESHOLD, MAX_FREE)
     library.mallopt(MMAP_THRESHOLD, LARGEST_ARRAY)
     try:
         yield
     finally:
         library.mallopt(TRIM_THRESHOLD, int(threshold))
-        library.mallopt(MMAP_THRESHOLD, USUAL)
+        library.mallopt(MMAP_THRESHOLD, DEFAULT_THRESHOLD)
         library.malloc_trim(0)
 
 
