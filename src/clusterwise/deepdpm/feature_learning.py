@@ -9,7 +9,7 @@
 
        sum over edges of  log(1 + |t - t'|^2) - sum_{t''} log(|t - t''|^2 / (1 + |t - t''|^2)).
 
-3. *Autoencoder.* It learns codes z of rows x from  |z - t|^2  +  weight |decode(z) - x|^2,  which makes the
+3. *Autoencoder.* It learns codes z of rows x from ``|z - t|^2 + weight |decode(z) - x|^2``, which makes the
    layout a function of x: new rows have codes too.
 4. *Turns.* Once there are clusters with means mu the places move towards them, t <- t + pull (mu - t), the
    autoencoder is trained again, and so on.

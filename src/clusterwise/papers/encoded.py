@@ -1,7 +1,7 @@
 """An encoder of single rows before any of the amortized networks, trained together with it.
 
 The set network N of a paper, AMCP's or DAC's or another, sees the encodings z_i = e(x_i) in place of the
-points; nothing in it changes. What is minimized is
+points; nothing in it changes. What is minimized is ::
 
     loss of N on {z_i}  +  w * mean_i - log softmax_k(- |z_i - c_k|^2 / T)[y_i]
 

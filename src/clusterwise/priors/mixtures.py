@@ -272,9 +272,9 @@ def crp_labels(rng: np.random.Generator, alpha: np.ndarray, n_points: int) -> np
 
 
 def log_stirling_first(n: int, k: int) -> np.ndarray:
-    """Return log |s(i, j)|, unsigned Stirling numbers of the first kind, shape (n + 1, k + 1).
+    """Return ``log |s(i, j)|``, unsigned Stirling numbers of the first kind, shape (n + 1, k + 1).
 
-    |s(i, j)| is the sum of prod (n_l - 1)! over the partitions of i points into j clusters.
+    ``|s(i, j)|`` is the sum of prod (n_l - 1)! over the partitions of i points into j clusters.
     """
     table = np.full((n + 1, k + 1), -np.inf)
     table[0, 0] = 0.0
@@ -302,7 +302,7 @@ def crp_labels_exact_k(rng: np.random.Generator, n_sets: int, k: int, n_points: 
     """Draw a CRP partition given that it has ``k`` clusters, exactly; shape (n_sets, n_points).
 
     Given K the law is proportional to prod (n_j - 1)! whatever alpha is. Going backwards, the last
-    of n customers at k tables opened one with probability |s(n-1, k-1)| / |s(n, k)|; then the others
+    of n customers at k tables opened one with probability ``|s(n-1, k-1)| / |s(n, k)|``; then the others
     are seated forwards. Labels are numbered by first appearance.
     """
     if not 1 <= k <= n_points:
