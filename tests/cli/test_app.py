@@ -53,11 +53,11 @@ def test_after_a_warm_up_a_fit_compiles_nothing(run):
 
 def test_all_methods_with_compiled_loops_are_warmed_up():
     from clusterwise import ESTIMATORS
-    from clusterwise.cli.warming import OTHERS
+    from clusterwise.cli.clustering import COMPILING
 
-    for name, options in OTHERS:
+    for name, options in COMPILING:
         getattr(clusterwise, name)(random_state=0, **options)._validate_params()
-    assert {"Clusterer", *dict(OTHERS)} == ESTIMATORS.keys() - {"DeepDPM"}  # which has no loops of its own
+    assert {"Clusterer", *dict(COMPILING)} == ESTIMATORS.keys() - {"DeepDPM"}  # which has no loops of its own
 
 
 def test_models(run, make_weights, monkeypatch, folder):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from clusterwise.nn.densities import ClusterFlow
-from clusterwise.nn.flow_clusters import ROWS_AT_ONCE, FlowClusters
+from clusterwise.nn.flow_clusters import ROWS_AT_ONCE, FlowClusters, to_numpy
 
 SIZES = [10, 20, 30]
 LABELS = np.repeat([0, 1, 2], SIZES)
@@ -94,3 +94,10 @@ def test_they_can_be_pickled() -> None:
     np.testing.assert_array_equal(
         pickle.loads(pickle.dumps(found)).log_joint(points), found.log_joint(points)
     )
+
+
+def test_to_numpy() -> None:
+    tensor = torch.tensor([1.5, 2.5], requires_grad=True)
+    assert to_numpy(tensor).tolist() == [1.5, 2.5]
+    assert to_numpy(tensor).dtype == np.float32
+    assert to_numpy(tensor, np.float64).dtype == np.float64

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from clusterwise.affine import fit_scaling
 from clusterwise.exceptions import FarRowsWarning
-from clusterwise.papers.network_method import MARGIN, MAX_SPREADS, find_far_rows
+from clusterwise.papers.network_method import MARGIN, MAX_SPREADS, find_far_rows, pad_sets
 from clusterwise.priors import make_prior
 
 KNOWN_REACH = 14.0
@@ -84,3 +85,16 @@ def test_few_rows_and_copies_are_left_alone() -> None:
     assert warning_for_points(copies) is None
     copies[0] = 3.0
     assert warning_for_points(copies) is None
+
+
+def test_data_sets_of_several_sizes_in_one_tensor() -> None:
+    points = np.random.default_rng(0).normal(size=(50, 3))
+    sets = [points[:4], points[4:5], points[5:12]]
+    padded, mask = pad_sets(sets)
+    assert padded.shape == (3, 7, 3)
+    assert padded.dtype == torch.float32 and mask.dtype == torch.bool
+    assert mask.sum(1).tolist() == [4, 1, 7]
+    for b, original in enumerate(sets):
+        np.testing.assert_array_equal(padded[b, mask[b]].numpy(), original.astype(np.float32))
+        assert not padded[b, ~mask[b]].any()
+        assert mask[b, : len(original)].all()

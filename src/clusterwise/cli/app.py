@@ -214,9 +214,9 @@ def warm_up(
 ) -> None:
     """Compile the inner loops now, once after installation, so that the first fit does not have to."""
     with one_line_errors():
-        from clusterwise.cli import warming
+        from clusterwise.cli import clustering
 
-        warming.warm_up(everything)
+        clustering.warm_up(everything)
 
 
 @app.command()

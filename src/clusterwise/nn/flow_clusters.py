@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from clusterwise._tensors import to_numpy
 from clusterwise.assigner import ClusterDensity
 from clusterwise.nn.densities import ClusterFlow, MaskedAutoregressiveFlow
 
-__all__ = ["FlowClusters"]
+__all__ = ["FlowClusters", "to_numpy"]
 
 # Beyond this many spreads there is nothing: rows farther out count as lying here, and no square overflows.
 FARTHEST = 1e3
@@ -156,3 +156,9 @@ class FlowClusters(ClusterDensity):
         densities += np.linalg.slogdet(self.maps).logabsdet - 0.5 * d * math.log(2 * math.pi)
         densities -= 0.5 * distances
         return densities[:n], distances[:n]
+
+
+def to_numpy(tensor: Tensor, dtype: Any = None) -> np.ndarray:
+    """A tensor as a numpy array of its own."""
+    array = tensor.detach().cpu().numpy()
+    return array if dtype is None else array.astype(dtype)

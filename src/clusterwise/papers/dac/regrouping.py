@@ -35,8 +35,8 @@ from scipy.spatial.distance import pdist, squareform
 from torch import Tensor
 from torch.nn import functional
 
-from clusterwise._tensors import to_numpy
 from clusterwise.nn.densities import ClusterFlow, diagonal_gaussian_log_density
+from clusterwise.nn.flow_clusters import to_numpy
 
 if TYPE_CHECKING:
     from clusterwise.papers.dac.dac import DACNetwork
