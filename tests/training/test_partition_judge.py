@@ -99,8 +99,9 @@ def test_branches_are_scored_in_numpy_as_in_torch(seed: int) -> None:
     parameters = disturbed(model)
     with torch.inference_mode():
         expected = model(node_task(trees)).overlaps.numpy()
-    found = np.concatenate([score_branches(parameters, one) for one in trees])
-    np.testing.assert_allclose(found, expected, atol=1e-4)
+    np.testing.assert_allclose(score_branches(parameters, trees), expected, atol=1e-4)
+    alone = np.concatenate([score_branches(parameters, [one]) for one in trees])
+    np.testing.assert_allclose(alone, expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("seed", [3, 4])

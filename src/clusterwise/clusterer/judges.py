@@ -104,13 +104,13 @@ class Judges:
 
     def score_trees(self, graph: Graph) -> tuple[ScoredTree, ...]:
         """The linkage trees of a graph's rows with the expected overlap of each branch with a cluster."""
+        measured = [measure_branches(graph, tree) for tree in trees_of(graph)]
+        scores = expit(score_branches(self.nodes, measured)).astype(np.float64)
+        ends = np.cumsum([len(branches.nodes) for branches in measured])[:-1]
         return tuple(
-            self._scored(branches) for branches in (measure_branches(graph, tree) for tree in trees_of(graph))
+            ScoredTree(branches, own, values_below(branches.sizes, branches.children, own))
+            for branches, own in zip(measured, np.split(scores, ends), strict=True)
         )
-
-    def _scored(self, branches: Branches) -> ScoredTree:
-        scores = expit(score_branches(self.nodes, branches)).astype(np.float64)
-        return ScoredTree(branches, scores, values_below(branches.sizes, branches.children, scores))
 
     def score(self, graph: Graph, candidates: Sequence[np.ndarray]) -> PartitionScores:
         """Scores of candidates, labels (m,) each, of a graph whose trees are scored."""
@@ -118,10 +118,10 @@ class Judges:
         return score_partitions(self.partitions, features, agreements(candidates))
 
 
-def score_branches(network: Parameters, branches: Branches) -> np.ndarray:
-    """Logits (v,) of the overlaps of the branches of one tree with true clusters."""
-    states = _perceptron(network, "embed", _standardized(network, "", branches.features))
-    parents, children = branches.parents, branches.children
+def score_branches(network: Parameters, trees: Sequence[Branches]) -> np.ndarray:
+    """Logits (V,) of the overlaps of branches with true clusters, those of one tree after those of another."""
+    features, parents, children, sizes = _joined(trees)
+    states = _perceptron(network, "embed", _standardized(network, "", features))
     of_parent = children[np.maximum(parents, 0)]
     siblings = np.where(of_parent[:, 0] == np.arange(len(parents)), of_parent[:, 1], of_parent[:, 0])
     relatives = parents, np.where(parents >= 0, siblings, -1), children
@@ -129,12 +129,24 @@ def score_branches(network: Parameters, branches: Branches) -> np.ndarray:
     for i in range(n_rounds):
         states = _exchanged(network, f"before.{i}", states, *relatives)
     first = expit(_linear(network, "first_head.1", _normalized(network, "first_head.0", states))[:, 0])
-    below = values_below(branches.sizes, children, first.astype(np.float64)).astype(np.float32)
+    below = values_below(sizes, children, first.astype(np.float64)).astype(np.float32)
     above = np.where(parents >= 0, first[np.maximum(parents, 0)], 0)
     states = states + _linear(network, "first_scores", np.stack([first, below, first - below, above], axis=1))
     for i in range(n_rounds):
         states = _exchanged(network, f"after.{i}", states, *relatives)
     return _linear(network, "head.1", _normalized(network, "head.0", states))[:, 0]
+
+
+def _joined(trees: Sequence[Branches]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Features, parents, children and sizes of the branches of some trees behind each other."""
+    offsets = np.cumsum([0] + [len(one.nodes) for one in trees[:-1]])
+    pairs = list(zip(trees, offsets, strict=True))
+    return (
+        np.concatenate([one.features for one in trees]),
+        np.concatenate([np.where(one.parents >= 0, one.parents + offset, -1) for one, offset in pairs]),
+        np.concatenate([np.where(one.children >= 0, one.children + offset, -1) for one, offset in pairs]),
+        np.concatenate([one.sizes for one in trees]),
+    )
 
 
 def _exchanged(
