@@ -119,7 +119,7 @@ class Judges:
 
 
 def score_branches(network: Parameters, trees: Sequence[Branches]) -> np.ndarray:
-    """Logits (V,) of the overlaps of branches with true clusters, those of one tree after those of another."""
+    """Logits (V,) of the overlaps with true clusters of the branches of some trees, tree after tree."""
     features, parents, children, sizes = _joined(trees)
     states = _perceptron(network, "embed", _standardized(network, "", features))
     of_parent = children[np.maximum(parents, 0)]
