@@ -11,6 +11,7 @@ import numpy as np
 from clusterwise.assigner import AssignedRows, Assigner
 from clusterwise.clusterer.graph import Graph
 from clusterwise.fitting.mixture_fit import choose_covariance_type, clusters_of_labels
+from clusterwise.fitting.protocol import exchange_largest
 from clusterwise.gaussian.clusters import Clusters
 from clusterwise.neighbours import CORE_NEIGHBOUR, Projection, nearest
 
@@ -243,7 +244,7 @@ class WithJudgedRows(Assigner):
         """Probability of each cluster for rows of features (n, f), (n, K)."""
         membership = self.others.memberships(points)
         known, labels = self._known(points)
-        membership[known] = with_largest(membership[known], labels)
+        exchange_largest(membership, known, labels)
         return membership
 
     def outlier_scores(self, points: np.ndarray, n_rows: int) -> np.ndarray:
@@ -281,18 +282,6 @@ def _keys(points: np.ndarray) -> np.ndarray:
     """A number (n,) for each of points (n, f), which equal points share; each row on its own."""
     direction = np.random.default_rng(0).standard_normal(points.shape[1])
     return np.asarray((points * direction).sum(axis=1))
-
-
-def with_largest(memberships: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Memberships (n, K) with entries exchanged so that the largest of a row is that of its label, (n,)."""
-    rows, largest = np.arange(len(labels)), memberships.argmax(axis=1)
-    result = memberships.copy()
-    result[rows, largest], result[rows, labels] = memberships[rows, labels], memberships[rows, largest]
-    # A little more where both are equal: the first of equals would count as the largest.
-    rivals = np.where(np.arange(result.shape[1]) == labels[:, None], -np.inf, result).max(axis=1)
-    own = result[rows, labels]
-    result[rows, labels] = np.where(own <= rivals, np.nextafter(rivals, np.inf), own)
-    return result
 
 
 def _renormalized(memberships: np.ndarray, some_are_gone: bool) -> np.ndarray:

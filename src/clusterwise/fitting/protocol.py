@@ -25,7 +25,7 @@ from clusterwise.exceptions import ClusterwiseWarning
 from clusterwise.fitting.uncertainty import ClusteringPosterior
 from clusterwise.rows.sorted_rows import SortedRows, by_first_appearance
 
-__all__ = ["MAX_ROWS", "Clustering", "Method", "Progress", "assign_rows", "score_rows"]
+__all__ = ["MAX_ROWS", "Clustering", "Method", "Progress", "assign_rows", "exchange_largest", "score_rows"]
 
 # Rows that clusters are fitted to where nothing else is said; of more a random part, and all are assigned.
 MAX_ROWS = 10_000
@@ -119,7 +119,7 @@ def assign_rows(rows: SortedRows, found: Clustering) -> tuple[SortedRows, Cluste
             membership[part] = found.assigner.memberships(features)
         if found.labels is not None:
             own = np.flatnonzero(found.labels >= 0)
-            _exchange_largest(membership, own, found.labels[own])
+            exchange_largest(membership, own, found.labels[own])
         in_use = by_first_appearance(membership.argmax(axis=1), found.n_clusters, rows.order)
         if np.array_equal(in_use, np.arange(found.n_clusters)):
             return rows, found, membership
@@ -135,7 +135,7 @@ def score_rows(rows: SortedRows, found: Clustering) -> np.ndarray:
     return scores
 
 
-def _exchange_largest(membership: np.ndarray, rows: np.ndarray, labels: np.ndarray) -> None:
+def exchange_largest(membership: np.ndarray, rows: np.ndarray, labels: np.ndarray) -> None:
     """Exchange the entry of a row's label with the largest one, so that it is the largest."""
     lost = membership[rows].argmax(axis=1) != labels
     rows, labels = rows[lost], labels[lost]
