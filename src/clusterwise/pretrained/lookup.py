@@ -127,7 +127,8 @@ def read_arrays(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]
         raise WeightsFileError(
             f"{path} is damaged: its numbers are not those that were written; copy it again."
         )
-    return header, arrays
+    # Half precision is how numbers are stored, never how a network computes.
+    return header, {k: a.astype(np.float32) if a.dtype == np.float16 else a for k, a in arrays.items()}
 
 
 def read_parameters(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

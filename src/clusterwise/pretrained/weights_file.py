@@ -27,7 +27,7 @@ from clusterwise.pretrained.lookup import (
     read_parameters,
 )
 
-__all__ = ["load_weights", "read_tensors", "save_weights", "write_tensors"]
+__all__ = ["in_half_precision", "load_weights", "read_tensors", "save_weights", "write_tensors"]
 
 
 def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
@@ -45,10 +45,20 @@ def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return {name: torch.from_numpy(array) for name, array in arrays.items()}, header
 
 
+def in_half_precision(tensor: Tensor) -> Tensor:
+    """A float32 tensor rounded to numbers that half precision holds; as it is if one is too large for that."""
+    rounded = tensor.half().float()
+    return rounded if tensor.dtype == torch.float32 and rounded.isfinite().all() else tensor
+
+
 def save_weights(path: str | Path, weights: Weights) -> None:
-    """Write a network with its recipe and facts."""
+    """Write a network with its recipe and facts; tensors take half the space where that loses nothing."""
     header = {"format": FORMAT, "name": weights.name, "recipe": weights.recipe, "facts": weights.facts}
-    write_tensors(path, weights.model.state_dict(), header)
+    tensors = {
+        name: tensor.half() if torch.equal(in_half_precision(tensor), tensor) else tensor
+        for name, tensor in weights.model.state_dict().items()
+    }
+    write_tensors(path, tensors, header)
 
 
 class _Bounded(TorchFunctionMode):

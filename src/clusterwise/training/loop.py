@@ -18,7 +18,7 @@ from clusterwise.exceptions import RecipeError
 from clusterwise.papers.methods import make_model
 from clusterwise.papers.model import AmortizedModel, TrainedModel
 from clusterwise.pretrained import Weights, weights_path
-from clusterwise.pretrained.weights_file import read_tensors, save_weights
+from clusterwise.pretrained.weights_file import in_half_precision, read_tensors, save_weights
 from clusterwise.training.callbacks import (
     Callback,
     Checkpoint,
@@ -156,6 +156,9 @@ def train_weights(
         _keep(state, phase.optimizer.kept)
         before = state.averaged.state_dict()
         finished = [*finished, {"steps": state.step, "seconds": round(state.seconds, 1)}]
+    # Before anything is measured: weights are stored in half precision, and figures are those of the file.
+    for parameter in state.averaged.parameters():
+        parameter.copy_(in_half_precision(parameter))
     facts = {
         "steps": sum(one["steps"] for one in finished),
         "seconds": round(sum(one["seconds"] for one in finished), 1),
