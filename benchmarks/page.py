@@ -167,7 +167,7 @@ def write_page(page: Path, name: str, suite: Suite, rows: Rows) -> Path:
     others = ", ".join(f"{package} {importlib.metadata.version(package)}" for package in packages)
     parts += ["## Versions and raw rows", "Methods were measured with:", "\n".join(versions)]
     parts.append(f"Page written at commit {commit()}; python {platform.python_version()}, {others}.")
-    parts.append(f"Raw rows: [{page.stem}.csv]({page.stem}.csv).")
+    parts.append(f"Raw rows: [{page.stem}.csv.gz]({page.stem}.csv.gz).")
     with whole_or_nothing(page) as temporary:
         temporary.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     return page

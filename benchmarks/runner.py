@@ -148,7 +148,7 @@ def run_suite(
     here: bool = False,
     suite: Suite | None = None,
 ) -> Path:
-    """Measure a suite; write its rows to ``NAME.csv`` in ``out`` and return its page, ``NAME.md``.
+    """Measure a suite; write its rows to ``NAME.csv.gz`` in ``out`` and return its page, ``NAME.md``.
 
     Rows that are there already are kept, so that a killed run goes on where it stopped; errors are tried
     again. Options are those of the command; ``suite`` stands in for the one called ``name``.
@@ -157,7 +157,7 @@ def run_suite(
     chosen = _narrowed(whole, methods, sets)
     page = Path(out) / f"{name}{'.quick' if quick else ''}.md"
     page.parent.mkdir(parents=True, exist_ok=True)
-    store = Store(page.with_suffix(".csv"), (*whole.metrics, *whole.columns))
+    store = Store(page.with_suffix(".csv.gz"), (*whole.metrics, *whole.columns))
     if redo:
         store.drop({method.name for method in chosen.methods})
     store.start()

@@ -13,7 +13,7 @@ from benchmarks.summary import describe
 def _line(name: str, out: Path) -> tuple[list[str], float]:
     """The cells of a suite, and the minutes that measuring the rest would take."""
     suite = find_suite(name)
-    stored = Store(out / f"{name}.csv", (*suite.metrics, *suite.columns)).rows
+    stored = Store(out / f"{name}.csv.gz", (*suite.metrics, *suite.columns)).rows
     versions = {method.name: version_of(method) for method in suite.methods}
     minutes, missing, old, unknown = 0.0, 0, 0, False
     for method, data in ((method, data) for method in suite.methods for data in suite.data):

@@ -1,10 +1,12 @@
 """Raw rows of a suite: one CSV, one row for each method, kind of data and data set.
 
-While a run goes on its rows are added to ``NAME.partial.csv``, which may be torn at any byte; ``NAME.csv`` is
-only ever written whole.
+While a run goes on its rows are added to ``NAME.partial.csv``, which may be torn at any byte; ``NAME.csv.gz``
+is only ever written whole, and is the same for the same rows.
 """
 
 import csv
+import gzip
+import io
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -20,17 +22,25 @@ def _key(row: Row) -> Key:
     return row["data"], row["method"], int(row["index"])
 
 
+def csv_text(path: Path) -> str:
+    """The text of a file of rows, compressed or not; empty if there is none."""
+    content = path.read_bytes() if path.exists() else b""
+    return (gzip.decompress(content) if path.suffix == ".gz" and content else content).decode(
+        errors="replace"
+    )
+
+
 class Store:
     """The rows of a suite in one directory, kept across runs; a later row replaces an earlier one."""
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
         self.path, self._columns = path, (*COLUMNS, *columns)
-        self._partial = path.with_suffix(".partial.csv")
+        self._partial = path.with_name(f"{path.name.removesuffix('.csv.gz')}.partial.csv")
         # In the order in which they came.
         self.rows = {_key(row): row for row in (*self._read(path), *self._read(self._partial))}
 
     def _read(self, path: Path) -> list[Row]:
-        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        text = csv_text(path)
         lines = csv.reader(text[: text.rfind("\n") + 1].splitlines())  # no cell holds a line break
         header, rest = next(lines, list(COLUMNS)), list(lines)
         known = tuple(header[: len(COLUMNS)]) == COLUMNS and set(header) <= set(self._columns)
@@ -42,10 +52,13 @@ class Store:
         return [missing | dict(zip(header, line, strict=True)) for line in rest]
 
     def _write(self, path: Path) -> None:
-        with whole_or_nothing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, self._columns, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(self.rows.values())
+        text = io.StringIO()
+        writer = csv.DictWriter(text, self._columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.rows.values())
+        content = text.getvalue().encode()
+        with whole_or_nothing(path) as temporary:
+            temporary.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
 
     def drop(self, methods: Collection[str]) -> None:
         """Forget rows of some methods, on disk too: a killed run must not find old and new rows mixed."""

@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))  # the benchmarks are not installed
 
 from benchmarks.page import markdown_table, plus_minus, significant  # noqa: E402
 from benchmarks.peers import GIVEN_K  # noqa: E402
-from benchmarks.store import Row  # noqa: E402
+from benchmarks.store import Row, csv_text  # noqa: E402
 from benchmarks.suite import suite_names  # noqa: E402
 from benchmarks.suites.tables import BATTERIES, battery_of  # noqa: E402
 from benchmarks.summary import Rows, Statistic, describe  # noqa: E402
@@ -103,8 +103,7 @@ class Tables:
     """Rows of the suite ``tables``; failures and time-outs count as an ARI of 0 and a wrong k."""
 
     def __init__(self, path: Path) -> None:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = [row for row in csv.DictReader(file) if not row["status"].startswith("skipped")]
+        rows = [row for row in _rows(path) if not row["status"].startswith("skipped")]
         self.rows: Sequence[Row] = [row for row in rows if row["method"] not in GIVEN_K]
         self.methods = list(dict.fromkeys(row["method"] for row in self.rows))
         present = {battery_of(row["data"]) for row in self.rows}
@@ -236,7 +235,7 @@ def extremes(tables: Tables) -> str:
 
 def write_tables() -> None:
     """The parts about data sets with k hidden."""
-    path = RESULTS / "tables.csv"
+    path = RESULTS / "tables.csv.gz"
     parts: dict[str, Callable[[Tables], str]] = {
         "_tables.md": table_of_batteries,
         "_won.md": partial(batteries_by_outcome, won=True),
@@ -353,19 +352,18 @@ def write_labelled() -> None:
         ("_labelled.md", LABELLED, LABELLED_METHODS),
         ("_papers.md", PAPERS, PAPER_METHODS),
     ):
-        suites = {name: _rows(path) for name in names if (path := RESULTS / f"{name}.csv").exists()}
+        suites = {name: _rows(path) for name in names if (path := RESULTS / f"{name}.csv.gz").exists()}
         missing = NOT_MEASURED.format(name=next(iter(names)))
         _write(page, (labelled_table(suites, methods) if suites else missing) + "\n")
 
 
 def _rows(path: Path) -> Rows:
-    with path.open(encoding="utf-8", newline="") as file:
-        return Rows(csv.DictReader(file))
+    return Rows(csv.DictReader(csv_text(path).splitlines()))
 
 
 def write_large() -> None:
     """The table of the page about large data."""
-    path = RESULTS / "large.csv"
+    path = RESULTS / "large.csv.gz"
     if not path.exists():
         _write("_large.md", NOT_MEASURED.format(name="large"))
         return

@@ -16,6 +16,7 @@ import pytest
 from benchmarks import runner
 from benchmarks.processes import Reply
 from benchmarks.runner import run_suite
+from benchmarks.store import csv_text
 from benchmarks.suite import BenchmarkError, Case, Data, MissingDataError, Suite, suite_names
 
 Rows = list[dict[str, str]]
@@ -24,8 +25,7 @@ Rows = list[dict[str, str]]
 def run(suite: Suite, out: Path, **options: Any) -> Rows:
     options = {"write": lambda line: None, "here": True} | options
     page = run_suite("planted", out, suite=suite, **options)
-    with page.with_suffix(".csv").open(newline="") as file:
-        return list(csv.DictReader(file))
+    return list(csv.DictReader(csv_text(page.with_suffix(".csv.gz")).splitlines()))
 
 
 def without_costs(rows: Iterable[dict[str, str]]) -> Rows:
@@ -50,14 +50,14 @@ def test_a_planted_difference_is_seen(planted: ModuleType, tmp_path: Path) -> No
     assert set(values(rows, "renamed", "log-likelihood")) == {-1.5}
     assert all(map(math.isnan, values(rows, "halves", "log-likelihood")))
     assert {row["status"] for row in rows} == {"ok"}
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["planted.quick.csv", "planted.quick.md"]
-    assert "[planted.quick.csv](planted.quick.csv)" in (tmp_path / "planted.quick.md").read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["planted.quick.csv.gz", "planted.quick.md"]
+    assert "[planted.quick.csv.gz](planted.quick.csv.gz)" in (tmp_path / "planted.quick.md").read_text()
 
 
 def test_a_killed_run_goes_on_to_the_same_rows(planted: ModuleType, tmp_path: Path) -> None:
     suite = planted.suite("truthful", "halves")
     expected = without_costs(run(suite, tmp_path / "whole"))
-    written = (tmp_path / "whole" / "planted.csv").read_bytes()
+    written = csv_text(tmp_path / "whole" / "planted.csv.gz").encode()
     for share in (0.0, 0.62, 0.999):
         directory = tmp_path / str(share)
         directory.mkdir()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
 
-from benchmarks.store import COLUMNS, Store
+from benchmarks.store import COLUMNS, Store, csv_text
 from benchmarks.suite import BenchmarkError
 
 METHOD = 'x, "y"'
@@ -25,11 +26,11 @@ def filled(path: Path) -> Store:
 
 
 def test_a_run_torn_at_any_byte_loses_no_whole_row(tmp_path: Path) -> None:
-    store = filled(tmp_path / "whole.csv")
+    store = filled(tmp_path / "whole.csv.gz")
     store.finish([], [])
-    expected, written = list(store.rows.values()), (tmp_path / "whole.csv").read_bytes()
+    expected, written = list(store.rows.values()), csv_text(tmp_path / "whole.csv.gz").encode()
     for cut in range(len(written) + 1):
-        path, partial = tmp_path / "torn.csv", tmp_path / "torn.partial.csv"
+        path, partial = tmp_path / "torn.csv.gz", tmp_path / "torn.partial.csv"
         path.unlink(missing_ok=True)
         partial.write_bytes(written[:cut])
         torn = Store(path, ["ARI"])
@@ -40,12 +41,12 @@ def test_a_run_torn_at_any_byte_loses_no_whole_row(tmp_path: Path) -> None:
             torn.add(missing)
         assert not path.exists()
         torn.finish([], [])
-        assert path.read_bytes() == written
+        assert path.read_bytes() == (tmp_path / "whole.csv.gz").read_bytes()
         assert not partial.exists()
 
 
 def test_later_rows_win_and_dropped_ones_are_gone(tmp_path: Path) -> None:
-    path = tmp_path / "rows.csv"
+    path = tmp_path / "rows.csv.gz"
     store = filled(path)
     store.add(row(3, ARI="again"))
     store.add(row(0, method="other"))
@@ -59,10 +60,10 @@ def test_later_rows_win_and_dropped_ones_are_gone(tmp_path: Path) -> None:
 
 
 def test_a_foreign_file_is_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "rows.csv"
+    path = tmp_path / "rows.csv.gz"
     header = ",".join([*COLUMNS, "ARI"])
     for text in ("something,else\n1,2\n", f"{header}\n1,2\n", f"{header},more\n"):
-        path.write_text(text)
+        path.write_bytes(gzip.compress(text.encode()))
         with pytest.raises(BenchmarkError, match="holds other rows"):
             Store(path, ["ARI"])
-        assert path.read_text() == text
+        assert csv_text(path) == text

@@ -14,8 +14,14 @@ from safetensors.torch import save_file
 from clusterwise.exceptions import WeightsFileError
 from clusterwise.papers.methods import make_model
 from clusterwise.pretrained import list_weights, weights_file, weights_path
-from clusterwise.pretrained.lookup import Weights
-from clusterwise.pretrained.weights_file import load_weights, read_tensors, save_weights, write_tensors
+from clusterwise.pretrained.lookup import Weights, read_header
+from clusterwise.pretrained.weights_file import (
+    in_half_precision,
+    load_weights,
+    read_tensors,
+    save_weights,
+    write_tensors,
+)
 from clusterwise.training.callbacks import TrainingState, save_checkpoint
 from clusterwise.training.recipe import recipe_from_dict
 
@@ -101,12 +107,28 @@ def test_weights_that_are_no_numbers(path: Path) -> None:
         load_weights(path)
 
 
-def test_shipped_files_have_a_digest() -> None:
+def test_shipped_files_have_a_digest_and_half_precision() -> None:
     from safetensors import safe_open
 
     for name in list_weights():
         with safe_open(weights_path(name), framework="np") as file:
             assert "digest" in file.metadata(), name
+        n_parameters = read_header(weights_path(name))[1]
+        assert weights_path(name).stat().st_size < 3 * n_parameters, f"{name} was not rounded; train it again"
+
+
+def test_half_precision_is_used_only_where_it_loses_nothing(tmp_path: Path) -> None:
+    model = make_model("dac", MODEL)
+    exact, large, fine = list(model.parameters())[:3]
+    with torch.no_grad():
+        exact.copy_(in_half_precision(exact))
+        large.fill_(1e5)
+        fine.fill_(1 / 3)
+    assert torch.equal(in_half_precision(large), large)
+    save_weights(tmp_path / "w.safetensors", Weights("w", model, RECIPE, {"steps": 0}))
+    found = load_weights(tmp_path / "w.safetensors").model.state_dict()
+    assert all(torch.equal(tensor, found[name]) for name, tensor in model.state_dict().items())
+    assert {tensor.dtype for tensor in found.values()} == {torch.float32}
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ import torch
 
 from clusterwise.exceptions import RecipeError
 from clusterwise.papers.methods import make_model
-from clusterwise.pretrained.weights_file import load_weights, read_tensors
+from clusterwise.pretrained.weights_file import in_half_precision, load_weights, read_tensors
 from clusterwise.priors import make_prior
 from clusterwise.training import sources, train
 from clusterwise.training.callbacks import TrainingState
@@ -184,7 +184,8 @@ def test_train_writes_weights(tiny_recipe: TinyRecipe, tmp_path: Path) -> None:
     assert 1.0 < weights.facts["largest_coordinate"] < 20.0
     state = read_tensors(tmp_path / "new" / "directory" / "tiny.checkpoint.safetensors")[0]
     for name, stored in weights.model.named_parameters():  # the average, not the last
-        assert torch.equal(stored, state[f"averaged/{name}"])
+        assert torch.equal(stored, in_half_precision(state[f"averaged/{name}"]))
+    assert path.stat().st_size < 3 * weights.facts["n_parameters"] + 10_000  # two bytes each, and a header
     assert any(not torch.equal(p, state[f"model/{name}"]) for name, p in weights.model.named_parameters())
 
 

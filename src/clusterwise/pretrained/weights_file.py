@@ -46,7 +46,7 @@ def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def in_half_precision(tensor: Tensor) -> Tensor:
-    """A float32 tensor rounded to numbers that half precision holds; as it is if one is too large for that."""
+    """A float32 tensor rounded to half precision; as it is if one of its numbers is too large for that."""
     rounded = tensor.half().float()
     return rounded if tensor.dtype == torch.float32 and rounded.isfinite().all() else tensor
 

@@ -12,6 +12,7 @@ import pytest
 
 import clusterwise as cw
 from benchmarks.runner import run_suite
+from benchmarks.store import csv_text
 from benchmarks.suite import Case, find_suite
 from benchmarks.suites.calibration import k_error, scored
 from benchmarks.summary import Rows
@@ -55,8 +56,7 @@ def test_rows_are_the_estimators_probabilities(tmp_path: Path) -> None:
     data = [replace(one, n_sets=2) for one in whole.data if one.name == "crp (200, 4) at NCP's scale"]
     suite = replace(whole, data=data, methods=chosen)
     page = run_suite("calibration", tmp_path, suite=suite, here=True, write=lambda line: None)
-    with page.with_suffix(".csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = list(csv.DictReader(csv_text(page.with_suffix(".csv.gz")).splitlines()))
     assert [row["status"] for row in rows] == ["ok"] * 4
     for row in rows:
         case = data[0].draw(int(row["index"]))
