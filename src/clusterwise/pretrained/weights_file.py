@@ -54,11 +54,10 @@ def in_half_precision(tensor: Tensor) -> Tensor:
 def save_weights(path: str | Path, weights: Weights) -> None:
     """Write a network with its recipe and facts; tensors take half the space where that loses nothing."""
     header = {"format": FORMAT, "name": weights.name, "recipe": weights.recipe, "facts": weights.facts}
-    tensors = {
-        name: tensor.half() if torch.equal(in_half_precision(tensor), tensor) else tensor
-        for name, tensor in weights.model.state_dict().items()
-    }
-    write_tensors(path, tensors, header)
+    tensors = weights.model.state_dict()
+    halves = {name: tensor.half() for name, tensor in tensors.items() if tensor.dtype == torch.float32}
+    exact = {name: half for name, half in halves.items() if torch.equal(half.float(), tensors[name])}
+    write_tensors(path, tensors | exact, header)
 
 
 class _Bounded(TorchFunctionMode):
