@@ -25,9 +25,8 @@ def _key(row: Row) -> Key:
 def csv_text(path: Path) -> str:
     """The text of a file of rows, compressed or not; empty if there is none."""
     content = path.read_bytes() if path.exists() else b""
-    return (gzip.decompress(content) if path.suffix == ".gz" and content else content).decode(
-        errors="replace"
-    )
+    whole = gzip.decompress(content) if path.suffix == ".gz" and content else content
+    return whole.decode(errors="replace")
 
 
 class Store:

@@ -154,11 +154,11 @@ def train_weights(
         if state.step < phase.optimizer.steps:
             return None
         _keep(state, phase.optimizer.kept)
+        # As they will be stored, so that figures, and a next phase, are those of the file.
+        for parameter in state.averaged.parameters():
+            parameter.copy_(in_half_precision(parameter))
         before = state.averaged.state_dict()
         finished = [*finished, {"steps": state.step, "seconds": round(state.seconds, 1)}]
-    # Before anything is measured: weights are stored in half precision, and figures are those of the file.
-    for parameter in state.averaged.parameters():
-        parameter.copy_(in_half_precision(parameter))
     facts = {
         "steps": sum(one["steps"] for one in finished),
         "seconds": round(sum(one["seconds"] for one in finished), 1),
