@@ -361,7 +361,7 @@ def test_a_share_of_the_first_weights_is_kept(tiny_recipe: TinyRecipe, tmp_path:
         found.append(dict(load_weights(path).model.named_parameters()))
     for name, before in load_weights(first).model.named_parameters():
         new, mixed = found[0][name], found[1][name]
-        torch.testing.assert_close(mixed, 0.75 * new + 0.25 * before)
+        torch.testing.assert_close(mixed, 0.75 * new + 0.25 * before, rtol=1e-3, atol=1e-6)  # rounded
     assert any(not torch.equal(found[0][name], found[1][name]) for name in found[0])
 
 
