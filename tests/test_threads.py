@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -14,7 +15,7 @@ import pytest
 import torch
 from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
-from clusterwise._threads import one_thread
+from clusterwise._threads import in_threads, n_threads, one_thread, use_threads
 
 
 def threads() -> list[int]:
@@ -108,7 +109,7 @@ WITHOUT_TORCH = """
 import sys
 from threadpoolctl import threadpool_info, threadpool_limits
 import numpy as np
-from clusterwise._threads import one_thread
+from clusterwise._threads import in_threads, n_threads, one_thread, use_threads
 
 def threads():
     return {library["num_threads"] for library in threadpool_info()}
@@ -131,3 +132,29 @@ assert torch.get_num_threads() == 2
 
 def test_without_torch_and_with_torch_later() -> None:
     subprocess.run([sys.executable, "-c", WITHOUT_TORCH], check=True)
+
+
+def test_pieces_are_shared_out_and_come_back_in_order() -> None:
+    both = threading.Barrier(2, timeout=60)  # passed only by two threads at a time
+
+    def piece(number: int) -> tuple[int, int]:
+        both.wait()
+        return number, n_threads()
+
+    with use_threads(2):
+        assert n_threads() == 2
+        found = in_threads(piece, range(6))
+    assert found == [(number, 1) for number in range(6)]  # a piece is not shared out again
+    assert n_threads() == 1
+
+
+def test_n_jobs_counts_as_in_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    for n_jobs, expected in ((None, 1), (3, 3), (-1, 4), (-2, 3), (-9, 1)):
+        with use_threads(n_jobs):
+            assert n_threads() == expected
+
+
+def test_an_error_in_a_piece_is_raised() -> None:
+    with use_threads(2), pytest.raises(ZeroDivisionError):
+        in_threads(lambda number: 1 / number, (1, 0, 2))

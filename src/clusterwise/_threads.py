@@ -1,15 +1,20 @@
-"""One thread for work in small pieces, which take longer to share out than to do."""
+"""Threads: one for libraries, whose pieces of work are small; as many as a user wants for larger ones."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import NamedTuple
+from contextvars import ContextVar
+from typing import NamedTuple, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["one_thread"]
+__all__ = ["in_threads", "n_threads", "one_thread", "use_threads"]
+
+Item, Result = TypeVar("Item"), TypeVar("Result")
 
 
 class Pool(NamedTuple):
@@ -58,3 +63,35 @@ def _found_pools() -> list[Pool]:
         _kept.clear()
         _kept[n_modules] = pools
     return pools
+
+
+# -- pieces of our own work ------------------------------------------------------------------------
+
+# Threads do not inherit it: what a piece of work shares out in turn is done in its own thread.
+_n_threads: ContextVar[int] = ContextVar("n_threads", default=1)
+
+
+@contextmanager
+def use_threads(n_jobs: int | None) -> Iterator[None]:
+    """Let ``in_threads`` use this many threads inside: None is one, -1 one for each core, as everywhere."""
+    n = 1 if n_jobs is None else n_jobs
+    token = _n_threads.set(n if n > 0 else max(1, (os.cpu_count() or 1) + 1 + n))
+    try:
+        yield
+    finally:
+        _n_threads.reset(token)
+
+
+def n_threads() -> int:
+    """Threads that there are for pieces of work."""
+    return _n_threads.get()
+
+
+def in_threads(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """The function's results for all items, in their order: the same however many threads share the work."""
+    items = list(items)
+    n = min(n_threads(), len(items))
+    if n <= 1:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(n) as pool:
+        return list(pool.map(function, items))

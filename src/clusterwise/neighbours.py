@@ -9,6 +9,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from clusterwise._compiled import compiled
+from clusterwise._threads import in_threads, n_threads
 from clusterwise.affine import fit_scaling
 
 __all__ = [
@@ -28,6 +29,8 @@ CORE_NEIGHBOUR = 5
 # pixels, counts, coordinates of an embedding. Small ones are then small for a reason.
 MANY_COLUMNS = 16
 MAX_RATIO_OF_SPREADS = 10.0
+# Rows that spreads are compared by.
+MAX_ROWS_OF_SPREADS = 10_000
 # Distances are taken between at most this many leading principal components.
 MAX_COMPONENTS = 50
 # Up to this many features a k-d tree finds neighbours faster than comparing all rows.
@@ -39,20 +42,22 @@ BLOCK = 1_000_000
 def nearest(points: np.ndarray, among: np.ndarray, n_neighbours: int) -> tuple[np.ndarray, np.ndarray]:
     """Indices and distances (n, n_neighbours) of the rows of ``among`` (m, f) nearest to points (n, f)."""
     if points.shape[1] <= MAX_FEATURES_OF_KD_TREE:
-        distances, indices = cKDTree(among).query(points, k=n_neighbours)
+        distances, indices = cKDTree(among).query(points, k=n_neighbours, workers=n_threads())
         return indices.reshape(len(points), -1), distances.reshape(len(points), -1)
     indices = np.empty((len(points), n_neighbours), dtype=np.int64)
     squares = np.empty((len(points), n_neighbours))
     norms = np.square(among).sum(axis=1)
     step = max(1, BLOCK // len(among))
-    for start in range(0, len(points), step):
-        some = points[start : start + step]
+
+    def compare(start: int) -> None:
+        some, part = points[start : start + step], slice(start, start + step)
         block = some @ among.T
         block *= -2.0
         block += norms
-        part = slice(start, start + step)
         indices[part], squares[part] = nearest_in(block, n_neighbours)
         squares[part] += np.square(some).sum(axis=1, keepdims=True)
+
+    in_threads(compare, range(0, len(points), step))
     return indices, np.sqrt(np.maximum(squares, 0))
 
 
@@ -88,7 +93,7 @@ def in_one_unit(points: np.ndarray) -> bool:
     if points.shape[1] < MANY_COLUMNS:
         return False
     with np.errstate(over="ignore", invalid="ignore"):
-        spreads = points.std(axis=0)
+        spreads = points[:: -(-len(points) // MAX_ROWS_OF_SPREADS)].std(axis=0)
     spreads = spreads[spreads > 0]
     if len(spreads) == 0 or not np.isfinite(spreads).all():
         return False

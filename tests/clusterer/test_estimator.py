@@ -186,3 +186,30 @@ def test_a_small_cluster_among_many_rows() -> None:
     found = est.labels_[labels == 3]
     assert len(set(found)) == 1
     assert (est.labels_ == found[0]).sum() < 100
+
+
+@pytest.mark.parametrize("n, d", [(12_000, 3), (3_000, 20)])
+def test_labels_do_not_depend_on_the_number_of_threads(n: int, d: int) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((6, d))[rng.integers(0, 6, n)] * 3 + rng.standard_normal((n, d))
+    one, two = (cw.Clusterer(n_jobs=n_jobs, random_state=0).fit(X) for n_jobs in (None, 2))
+    np.testing.assert_array_equal(one.membership_, two.membership_)
+    np.testing.assert_array_equal(one.outlier_scores_, two.outlier_scores_)
+    assert one.k_posterior_ == two.k_posterior_
+
+
+def test_processes_share_data_sets_and_say_which_one_they_warn_of() -> None:
+    rng = np.random.default_rng(0)
+    sets = [rng.standard_normal((60, 2)) + 9 * rng.integers(0, 2, (60, 1)) for _ in range(3)]
+    est = cw.GaussianSearch(random_state=0, max_clusters=1)
+    for n_jobs in (1, 2):
+        with pytest.warns(CapReachedWarning) as warned:
+            found = est.fit_predict_many(sets, n_jobs=n_jobs)
+        assert list(dict.fromkeys(one.message.name for one in warned)) == ["Xs[0]", "Xs[1]", "Xs[2]"]
+        assert {one.filename for one in warned} == {__file__}
+        assert [len(labels) for labels in found] == [60, 60, 60]
+    expected = cw.Clusterer(random_state=0).fit_predict_many(sets)
+    for labels, same in zip(
+        cw.Clusterer(random_state=0).fit_predict_many(sets, n_jobs=2), expected, strict=True
+    ):
+        np.testing.assert_array_equal(labels, same)

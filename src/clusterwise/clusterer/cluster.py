@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from clusterwise._threads import in_threads
 from clusterwise.clusterer.assign import assigner_of, average_memberships
 from clusterwise.clusterer.context import Context, context_of
 from clusterwise.clusterer.graph import Graph, neighbour_graph
@@ -73,8 +75,8 @@ def cluster(
     progress("judging branches", 1, N_STEPS)
     graph = replace(graph, trees=judges.score_trees(graph))  # trees.py, branches.py, judges.py
     progress("proposing partitions", 2, N_STEPS)
-    proposed = (labels for propose in proposers for labels in propose(graph))  # proposers.py
-    candidates = distinct(context.points, proposed)
+    proposed = in_threads(lambda propose: list(propose(graph)), proposers)  # proposers.py
+    candidates = distinct(context.points, itertools.chain.from_iterable(proposed))
     progress("judging partitions", 3, N_STEPS)
     scores = judges.score(graph, candidates)  # features.py, judges.py: expected ARI, P(best), P(K)
     chosen = _chosen(context, graph, candidates, scores, judges.spread_of_k, max_clusters)

@@ -137,6 +137,9 @@ class Clusterer(BaseClusterer):
     judges : pair of str, path or Weights, optional
         Weights of the two networks, for branches of trees and for partitions; None: those that come with
         the package.
+    n_jobs : int, optional
+        Threads that share the work of ``fit``; None: one, -1: one for each core. Labels are the same for
+        every number.
     random_state : int, RandomState or None
         Seed of the choice of rows where there are more than ``max_context``, of ``sample`` and
         ``sample_partitions``.
@@ -185,6 +188,11 @@ class Clusterer(BaseClusterer):
         "max_context": [Interval(Integral, 8, None, closed="left"), None],
         "proposers": [tuple, list, None],
         "judges": [tuple, list, None],
+        "n_jobs": [
+            Interval(Integral, None, -1, closed="right"),
+            Interval(Integral, 1, None, closed="left"),
+            None,
+        ],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -197,6 +205,7 @@ class Clusterer(BaseClusterer):
         max_context: int | None = None,
         proposers: Sequence[str | Proposer] | None = None,
         judges: tuple[str | Path | Weights, str | Path | Weights] | None = None,
+        n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -205,6 +214,7 @@ class Clusterer(BaseClusterer):
         self.max_context = max_context
         self.proposers = proposers
         self.judges = judges
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
@@ -271,10 +281,10 @@ class Clusterer(BaseClusterer):
             return None
         return TablePreparation()
 
-    def _fit_many(self, Xs: Sequence[Any]) -> list[tuple[np.ndarray, np.ndarray]]:
+    def _fit_many(self, Xs: Sequence[Any], first: int = 0) -> list[tuple[np.ndarray, np.ndarray]]:
         """Labels (n,) and memberships (n, K) of many tables, clustered one after the other."""
         twin = type(self)(**self.get_params())
-        for index, X in enumerate(Xs):  # all of them before the first is clustered
+        for index, X in enumerate(Xs, start=first):  # all of them before the first is clustered
             if twin._preparation_for(X) is None:
                 as_points(X, self, f"Xs[{index}]")
         return [(twin.fit(X).labels_, twin.membership_) for X in Xs]

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from clusterwise._compiled import compiled
+from clusterwise._threads import in_threads
 from clusterwise.gaussian.families import full_terms
 from clusterwise.neighbours import CORE_NEIGHBOUR, nearest, nearest_in
 
@@ -116,14 +117,14 @@ def neighbour_graph(
     neighbours[:, : indices.shape[1]] = indices
     logs = np.zeros((m, N_NEIGHBOURS))
     logs[:, : near.shape[1]] = np.log(np.maximum(near, floor))
+    spanning = in_threads(lambda core: _spanning_tree(distances, core, floor), (np.zeros(m), core))
     return Graph(
         points,
         neighbours,
         logs,
         core,
         np.log(np.maximum(core, floor)),
-        _spanning_tree(distances, np.zeros(m), floor),
-        _spanning_tree(distances, core, floor),
+        *spanning,
         more_points=more_points,
         places=places,
     )

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import erf, expit, log_softmax, softmax
 
+from clusterwise._threads import in_threads
 from clusterwise.clusterer.branches import (
     N_RANGE_FEATURES,
     N_SPLIT_FEATURES,
@@ -34,7 +35,7 @@ from clusterwise.clusterer.features import (
     features_of_partition,
 )
 from clusterwise.clusterer.graph import Graph
-from clusterwise.clusterer.trees import trees_of
+from clusterwise.clusterer.trees import LINKAGES, trees_of
 from clusterwise.exceptions import WeightsFileError
 
 __all__ = [
@@ -104,7 +105,8 @@ class Judges:
 
     def score_trees(self, graph: Graph) -> tuple[ScoredTree, ...]:
         """The linkage trees of a graph's rows with the expected overlap of each branch with a cluster."""
-        measured = [measure_branches(graph, tree) for tree in trees_of(graph)]
+        graph.directions  # noqa: B018  what several threads need
+        measured = in_threads(lambda kind: measure_branches(graph, *trees_of(graph, (kind,))), LINKAGES)
         scores = expit(score_branches(self.nodes, measured)).astype(np.float64)
         ends = np.cumsum([len(branches.nodes) for branches in measured])[:-1]
         return tuple(
@@ -114,7 +116,8 @@ class Judges:
 
     def score(self, graph: Graph, candidates: Sequence[np.ndarray]) -> PartitionScores:
         """Scores of candidates, labels (m,) each, of a graph whose trees are scored."""
-        features = [features_of_partition(graph, labels) for labels in candidates]
+        graph.moments, graph.adjacency  # noqa: B018
+        features = in_threads(lambda labels: features_of_partition(graph, labels), candidates)
         return score_partitions(self.partitions, features, agreements(candidates))
 
 

@@ -87,8 +87,9 @@ def distinct(points: np.ndarray, proposed: Iterable[np.ndarray]) -> tuple[np.nda
     A single cluster is always among them, as the first one.
     """
     m = len(points)
-    _, first, inverse = np.unique(points, axis=0, return_index=True, return_inverse=True)
-    twin = first[inverse.reshape(-1)]  # the first row that is equal to each one
+    known: dict[bytes, int] = {}
+    equal = [known.setdefault(row.tobytes(), place) for place, row in enumerate(points + 0.0)]  # no -0.0
+    twin = np.array(equal)  # the first row that is equal to each one
     one = np.zeros(m, dtype=np.int64)
     found: dict[bytes, np.ndarray] = {one.tobytes(): one}
     for labels in proposed:

@@ -26,7 +26,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import _get_feature_names, check_is_fitted, validate_data
 
-from clusterwise._threads import one_thread
+from clusterwise._threads import one_thread, use_threads
 from clusterwise.affine import FeatureSpace
 from clusterwise.assigner import AssignedRows
 from clusterwise.exceptions import (
@@ -111,7 +111,8 @@ class BaseClusterer(
         """
         started = time.perf_counter()
         seed, source = self._draw_seed(), self._source_of(X)
-        with one_thread(), progress_of(type(self).__name__, self.verbose) as progress:
+        name, n_jobs = type(self).__name__, getattr(self, "n_jobs", None)
+        with one_thread(), use_threads(n_jobs), progress_of(name, self.verbose) as progress:
             if source is None:
                 points, reader = self._points(X)
                 self._remember_columns(X)
@@ -139,27 +140,30 @@ class BaseClusterer(
             print(f"{type(self).__name__}: {result}, {time.perf_counter() - started:.2f} s")
         return self
 
-    def fit_predict_many(self, Xs: Iterable[Any]) -> list[np.ndarray]:
+    def fit_predict_many(self, Xs: Iterable[Any], n_jobs: int | None = None) -> list[np.ndarray]:
         """Cluster many data sets; return the labels of each. Nothing is stored.
 
-        Of a ``dask.bag.Bag`` of data sets it is a bag of labels, computed where the data sets are.
+        ``n_jobs`` processes share the data sets, as in scikit-learn; labels are the same for every number
+        with a ``random_state``. Of a ``dask.bag.Bag`` it is a bag of labels, computed where the sets are.
         """
-        labels: list[np.ndarray] = map_sets(Xs, partial(_labels_of_sets, self))
+        plain = type(self)(**self.get_params(deep=False))  # without what was fitted before
+        labels: list[np.ndarray] = map_sets(Xs, partial(_labels_of_sets, plain), n_jobs)
         return labels
 
     def fit_partition_many(self, Xs: Iterable[Any]) -> list[Partition]:
         """Cluster many data sets; return labels, memberships and k of each. Nothing is stored."""
         return [Partition(labels, membership) for labels, membership in self._fit_many(list(Xs))]
 
-    def _fit_many(self, Xs: Sequence[Any]) -> list[tuple[np.ndarray, np.ndarray]]:
+    def _fit_many(self, Xs: Sequence[Any], first: int = 0) -> list[tuple[np.ndarray, np.ndarray]]:
         """Labels (n,) and memberships (n, K) of many data sets, which may differ in rows and clusters.
 
-        Each comes out as ``fit_predict`` with the same ``random_state`` would label it.
+        Each comes out as ``fit_predict`` with the same ``random_state`` would label it. Errors and warnings
+        count them from ``first`` on.
         """
         self._validate_params()
         seed, twin = self._draw_seed(), copy(self)
         twin.__dict__.pop("_found", None)  # nothing goes on from another fit
-        names = [f"Xs[{index}]" for index in range(len(Xs))]
+        names = [f"Xs[{index}]" for index in range(first, first + len(Xs))]
         points = [twin._points(X, name)[0] for X, name in zip(Xs, names, strict=True)]
         method, result = twin._make_method(), []
         with one_thread():
@@ -494,8 +498,8 @@ class BaseClusterer(
         return self._space.inverse(features), labels
 
 
-def _labels_of_sets(estimator: BaseClusterer, Xs: Sequence[Any]) -> list[np.ndarray]:
-    return [labels for labels, _ in estimator._fit_many(Xs)]
+def _labels_of_sets(estimator: BaseClusterer, Xs: Sequence[Any], first: int = 0) -> list[np.ndarray]:
+    return [labels for labels, _ in estimator._fit_many(Xs, first)]
 
 
 def _one_column(assign: AssignFeatures, name: str, features: np.ndarray) -> np.ndarray:

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from clusterwise._threads import in_threads
 from clusterwise.affine import FeatureSpace
 from clusterwise.assigner import Assigner, ClusterDensity
 from clusterwise.exceptions import ClusterwiseWarning
@@ -115,8 +116,7 @@ def assign_rows(rows: SortedRows, found: Clustering) -> tuple[SortedRows, Cluste
         rows, found = found.learned, replace(found, learned=None)
     while True:
         membership = np.empty((len(rows), found.n_clusters))
-        for part, features in rows.rows.chunks(rows.rows.n_features + found.n_clusters):
-            membership[part] = found.assigner.memberships(features)
+        _by_chunks(rows, found, found.assigner.memberships, membership)
         if found.labels is not None:
             own = np.flatnonzero(found.labels >= 0)
             exchange_largest(membership, own, found.labels[own])
@@ -130,9 +130,19 @@ def assign_rows(rows: SortedRows, found: Clustering) -> tuple[SortedRows, Cluste
 def score_rows(rows: SortedRows, found: Clustering) -> np.ndarray:
     """Outlier scores (n,) of the sorted rows."""
     scores = np.empty(len(rows))
-    for part, features in rows.rows.chunks(rows.rows.n_features + found.n_clusters):
-        scores[part] = found.assigner.outlier_scores(features, len(rows))
+    _by_chunks(rows, found, lambda features: found.assigner.outlier_scores(features, len(rows)), scores)
     return scores
+
+
+def _by_chunks(
+    rows: SortedRows, found: Clustering, function: Callable[[np.ndarray], np.ndarray], result: np.ndarray
+) -> None:
+    """Write what a function gives for the features of all rows, chunk by chunk."""
+
+    def write(part: slice) -> None:
+        result[part] = function(rows.rows.take(part))
+
+    in_threads(write, rows.rows.parts(rows.rows.n_features + found.n_clusters))
 
 
 def exchange_largest(membership: np.ndarray, rows: np.ndarray, labels: np.ndarray) -> None:

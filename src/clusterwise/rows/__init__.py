@@ -6,12 +6,15 @@ kinds that need a package, and ``batches`` turns batches into numbers and choose
 
 from __future__ import annotations
 
+import itertools
+import warnings
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
 
 from clusterwise._extras import import_extra
 from clusterwise.rows.arrow import ArrowSource, open_parquet
@@ -50,9 +53,28 @@ def as_source(X: Any, always: bool = False) -> RowSource | None:
     return None
 
 
-def map_sets(Xs: Any, function: Callable[[list[Any]], list[Any]]) -> Any:
-    """What ``function`` makes of a list of data sets; of a collection of them, where they are."""
+def map_sets(Xs: Any, function: Callable[..., list[Any]], n_jobs: int | None = None) -> Any:
+    """What ``function`` makes of a list of data sets; of a collection of them, where they are.
+
+    With ``n_jobs`` processes each gets a part of the list, and the number of its first data set.
+    """
     package = type(Xs).__module__.partition(".")[0]
     if package in COLLECTIONS:
         return import_module(COLLECTIONS[package]).map_sets(Xs, function)
-    return function(list(Xs))
+    sets = list(Xs)
+    edges = np.linspace(0, len(sets), min(effective_n_jobs(n_jobs), max(1, len(sets))) + 1).astype(int)
+    if len(edges) == 2:
+        return function(sets)
+    tasks = (delayed(_with_warnings)(function, sets[i:j], i) for i, j in itertools.pairwise(edges.tolist()))
+    found = Parallel(len(edges) - 1)(tasks)
+    for warning in (warning for _, warned in found for warning in warned):
+        warnings.warn(warning, stacklevel=3)
+    return [one for results, _ in found for one in results]
+
+
+def _with_warnings(function: Callable[..., list[Any]], sets: list[Any], first: int) -> tuple[Any, list[Any]]:
+    """Results and warnings of a process, which has nowhere else to warn."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        results = function(sets, first)
+    return results, [one.message for one in caught]

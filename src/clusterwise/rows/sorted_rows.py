@@ -56,10 +56,14 @@ class Rows:
 
     def chunks(self, width: int) -> Iterator[tuple[slice, np.ndarray]]:
         """All rows in turn, as many at a time as ``width`` numbers for each allow."""
+        for rows in self.parts(width):
+            yield rows, self.take(rows)
+
+    def parts(self, width: int) -> Iterator[slice]:
+        """Where the chunks are that ``width`` numbers for each row allow."""
         size = max(16, CHUNK // width)
         for start in range(0, len(self), size):
-            rows = slice(start, min(start + size, len(self)))
-            yield rows, self.take(rows)
+            yield slice(start, min(start + size, len(self)))
 
     def chunks_of(self, index: np.ndarray, width: int) -> Iterator[tuple[slice, np.ndarray]]:
         """The rows at ``index`` (m,) in turn; the slices are positions in ``index``."""
