@@ -12,7 +12,7 @@ TEST_ENV := OMP_NUM_THREADS=1 MPLBACKEND=Agg
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test unit mutants test-slow lint types bench bench-again docs pictures train clean
+.PHONY: help demo test unit mutants test-slow test-lowest test-without-torch dist lint types bench bench-again docs pictures train clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -50,6 +50,36 @@ unit: $(VENV)/.compiled
 
 test-slow: $(VENV)/.installed  ## the tests that `make test` leaves out
 	$(TEST_ENV) $(BIN)/python -m pytest -q -m slow
+
+# Each in an environment of its own. TESTS="tests/clusterer tests/dp" runs some of them; TORCH=2.13.0 is another torch.
+TORCH ?= 2.4.0
+TESTS ?= tests
+
+test-lowest:  ## the tests with the lowest versions that pyproject.toml names
+	$(PYTHON) -m venv --clear $(VENV)-lowest
+	$(PYTHON) .ci/lowest.py torch > $(VENV)-lowest/constraints.txt
+	$(VENV)-lowest/bin/python -m pip install --quiet torch==$(TORCH) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
+	$(VENV)-lowest/bin/python -m pip install --quiet -c $(VENV)-lowest/constraints.txt -e '.[all,test]'
+	$(TEST_ENV) $(VENV)-lowest/bin/python -m pytest -q -m "not slow" $(TESTS)
+
+test-without-torch:  ## the tests that can do without torch
+	$(PYTHON) -m venv --clear $(VENV)-without-torch
+	$(VENV)-without-torch/bin/python -m pip install --quiet -c constraints.txt -e '.[cli,report,excel,h5ad,dask,test]'
+	! $(VENV)-without-torch/bin/python -c "import torch" 2>/dev/null
+	$(TEST_ENV) $(VENV)-without-torch/bin/python -m pytest -q -m "not slow" $(TESTS)
+
+# The wheel is made from the sdist, and tried outside the checkout, where nothing but the wheel can be imported.
+dist:  ## build wheel and sdist, check them, and run the demo with the wheel in a new environment
+	rm -rf dist
+	$(PYTHON) -m venv --clear $(VENV)-dist
+	$(VENV)-dist/bin/python -m pip install --quiet build twine
+	$(VENV)-dist/bin/python -m build
+	$(VENV)-dist/bin/python -m twine check --strict dist/*
+	@find dist -name '*.whl' -size +9000k -o -size +12000k | grep . && echo "too large: see above" && exit 1 || true
+	$(PYTHON) -m venv --clear $(VENV)-dist
+	$(VENV)-dist/bin/python -m pip install --quiet "$$(echo dist/*.whl)[cli,report]"
+	rm -rf build && mkdir -p build/examples && cp examples/demo.py tests/smoke.py build/examples
+	cd build && MPLBACKEND=Agg ../$(VENV)-dist/bin/python examples/smoke.py && ../$(VENV)-dist/bin/python examples/demo.py
 
 mutants: $(VENV)/.compiled  ## changes of core files that no test notices; FILES=src/clusterwise/dp N=50 MINUTES=60
 	$(TEST_ENV) $(BIN)/python -m benchmarks.mutants $(FILES) --minutes $(or $(MINUTES),60) $(if $(N),--sample $(N))

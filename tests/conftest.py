@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Generator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,21 @@ TINY_NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
     "tiny-chigac": ("chigac", {"n_coordinates": 16, "n_hidden": 8, "n_summaries": 2, "n_inner_steps": 2}),
     "tiny-ncp": ("ncp", {"width": 32, "h_size": 16, "u_size": 16, "g_size": 16, "points_per_position": 2}),
 }
+
+if find_spec("torch") is None:  # `make test-without-torch`: what lacks torch, and nothing else, is skipped
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        report = yield
+        if report.failed and any(
+            words in report.longreprtext
+            for words in ("No module named 'torch'", "torch, which is not installed")
+        ):
+            report.outcome = "skipped"
+            report.longrepr = (__file__, 0, "needs torch")
+        return report
+
+    pytest_runtest_makereport = pytest_make_collect_report
 
 
 @pytest.fixture(scope="session")

@@ -64,6 +64,7 @@ def test_nothing_heavy_is_loaded_before_it_is_needed() -> None:
 @pytest.fixture(scope="module")
 def loaded_by_each() -> dict[str, set[str]]:
     """Our modules that each estimator loads, when nothing of ours was there before: torch stays."""
+    pytest.importorskip("torch")
     return loaded_by(EACH_ALONE, *(f"cw.{name}()" for name in ESTIMATORS), OF_WEIGHTS)
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # what editors and mypy know of the names that are loaded on 
     from clusterwise.training import train as train
     from clusterwise.training import train_from_labels as train_from_labels
 
-__version__ = "0.1.0"  # the only place; pyproject.toml reads it from here
+__version__ = "0.2.0"  # the only place; pyproject.toml reads it from here
 
 # The one list of estimators: the class and the module that holds it. The package and the command line
 # read it; those that need no network must do without torch, which takes seconds to import.

@@ -95,14 +95,15 @@ def shared() -> dict[str, BaseClusterer]:
 
 
 @pytest.fixture
-def make_variant(tiny_networks: Path) -> Callable[..., BaseClusterer]:
+def make_variant(request: pytest.FixtureRequest) -> Callable[..., BaseClusterer]:
     """Return a maker of estimators by the name of their variant; options change the defaults."""
 
     def make(name: str, **options: Any) -> BaseClusterer:
         variant = VARIANTS[name]
         defaults = {"random_state": 0, **variant.options}
         if variant.network is not None:
-            defaults["weights"] = tiny_networks / f"{variant.network}.safetensors"
+            networks: Path = request.getfixturevalue("tiny_networks")  # only for those that have one
+            defaults["weights"] = networks / f"{variant.network}.safetensors"
         return getattr(cw, variant.estimator)(**{**defaults, **options})
 
     return make
