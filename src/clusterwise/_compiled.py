@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Callable
@@ -9,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core.caching import FunctionCache as _FunctionCache
+
+FunctionCache: Any = _FunctionCache  # without types
 
 __all__ = ["compiled"]
 
@@ -22,16 +26,34 @@ def compiled(function: Callable[..., Any]) -> Any:
     threads may run meanwhile.
     """
     compiler: Any = numba.njit  # its types do not know all options
-    options = {"error_model": "numpy", "nogil": True}
+    dispatcher = compiler(error_model="numpy", nogil=True)(function)
     try:
-        return compiler(cache=True, **options)(function)
+        dispatcher._cache = _Kept(function)
     except RuntimeError:  # no folder to write to
         folder = _temporary_folder()
-        if folder is None:
-            return compiler(**options)(function)
-        config: Any = numba.config
-        config.CACHE_DIR = str(folder)
-        return compiler(cache=True, **options)(function)
+        if folder is not None:
+            config: Any = numba.config
+            config.CACHE_DIR = str(folder)
+            dispatcher._cache = _Kept(function)
+    return dispatcher
+
+
+class _Kept(FunctionCache):  # type: ignore[misc]
+    """What is kept on disk of one function; where that is damaged, or there is no room, it is compiled."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The machine code for a signature, or None."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:
+            with contextlib.suppress(OSError):
+                self.flush()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep the machine code for a signature, if there is room for it."""
+        with contextlib.suppress(Exception):
+            super().save_overload(sig, data)
 
 
 def _temporary_folder() -> Path | None:

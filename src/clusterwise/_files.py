@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import errno
+import glob
 import io
 import os
 import tempfile
@@ -15,7 +16,13 @@ from typing import Any
 import numpy as np
 
 from clusterwise._extras import import_extra
+from clusterwise._safety import without_formulas
 from clusterwise.exceptions import InvalidDataError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 __all__ = ["require_table_format", "require_writable", "whole_or_nothing", "write_tables"]
 
@@ -37,16 +44,18 @@ def require_writable(path: Path) -> None:
 
 @contextlib.contextmanager
 def whole_or_nothing(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path next to ``path`` and move it there only if the block succeeds."""
+    """Yield a temporary path next to ``path`` and move it there only if the block succeeds.
+
+    Those that earlier runs left behind, because they were killed, are removed.
+    """
     path = Path(path)
     require_writable(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+        _remove_abandoned(path)
+        handle, temporary = _locked_temporary(path)
     except OSError as error:  # it names a temporary file that the user knows nothing of
         raise type(error)(error.errno, f"cannot be written ({error.strerror})", str(path)) from error
-    os.close(handle)
-    temporary = Path(name)
     try:
         yield temporary
         temporary.chmod(0o644)
@@ -54,6 +63,35 @@ def whole_or_nothing(path: str | Path) -> Iterator[Path]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _locked_temporary(path: Path) -> tuple[int | None, Path]:
+    """A new file next to ``path``, locked by its handle while this process lives; no handle on Windows."""
+    while True:
+        handle, name = tempfile.mkstemp(
+            dir=path.parent, prefix=f".{path.name}.", suffix=f".part{path.suffix}"
+        )
+        if fcntl is None:
+            os.close(handle)
+            return None, Path(name)
+        with contextlib.suppress(OSError):  # file systems without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.path.exists(name):  # nobody took it for abandoned before it was locked
+            return handle, Path(name)
+        os.close(handle)
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove temporary files for ``path`` that no living process has locked."""
+    if fcntl is None:
+        return
+    for other in path.parent.glob(f".{glob.escape(path.name)}.*.part{glob.escape(path.suffix)}"):
+        with contextlib.suppress(OSError), other.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            other.unlink()
 
 
 def require_table_format(path: Path) -> None:
@@ -64,10 +102,11 @@ def require_table_format(path: Path) -> None:
         raise InvalidDataError(f"{path} {ends}; results are written to one of {', '.join(TABLE_FORMATS)}.")
 
 
-def write_tables(path: str | Path, tables: Iterable[Any], n_rows: int) -> None:
+def write_tables(path: str | Path, tables: Iterable[Any], n_rows: int, formulas: bool = False) -> None:
     """Write pyarrow tables of the same columns, ``n_rows`` altogether, below each other; at least one.
 
-    As csv, tsv, parquet, arrow, or their labels alone as npy; the file is there whole or not at all.
+    As csv, tsv, parquet, arrow, or their labels alone as npy; the file is there whole or not at all. In text,
+    which people open with a spreadsheet, cells that would be formulas get an apostrophe, unless ``formulas``.
     """
     path = Path(path)
     require_table_format(path)
@@ -75,8 +114,11 @@ def write_tables(path: str | Path, tables: Iterable[Any], n_rows: int) -> None:
         if path.suffix.lower() == ".npy":
             _write_labels(temporary, tables, n_rows)
             return
-        iterator = iter(tables)
+        is_text = path.suffix.lower() in (".csv", ".tsv")
+        iterator = iter(map(without_formulas, tables) if is_text and not formulas else tables)
         first = next(iterator)
+        if is_text:
+            _require_flat(path, first.schema)
         with _table_writer(temporary, path.suffix.lower(), first.schema) as writer:
             writer.write_table(first)
             for table in iterator:
@@ -93,12 +135,24 @@ def _table_writer(path: Path, ending: str, schema: Any) -> Iterator[Any]:
         return
     text, header = import_extra("pyarrow.csv", "csv files"), io.StringIO()
     delimiter = "\t" if ending == ".tsv" else ","
-    csv.writer(header, delimiter=delimiter, lineterminator="\n").writerow(schema.names)
+    # Every name that holds a sign of the format is quoted; Python leaves a carriage return as it is.
+    dialect = "unix" if any("\r" in name for name in schema.names) else "excel"
+    csv.writer(header, dialect, delimiter=delimiter, lineterminator="\n").writerow(schema.names)
     options = text.WriteOptions(include_header=False, delimiter=delimiter)  # it would quote every name
     with open(path, "wb") as file:
         file.write(header.getvalue().encode("utf-8"))
         with text.CSVWriter(file, schema, write_options=options) as writer:
             yield writer
+
+
+def _require_flat(path: Path, schema: Any) -> None:
+    """Raise an error if a column holds lists or bytes, which text has no way to write."""
+    kinds = import_extra("pyarrow.types", "files")
+    for field in schema:
+        if kinds.is_nested(field.type) or kinds.is_binary(field.type) or kinds.is_large_binary(field.type):
+            raise InvalidDataError(
+                f"{path} cannot hold column {field.name!r}, which is of type {field.type}; write .parquet."
+            )
 
 
 def _write_labels(path: Path, tables: Iterable[Any], n_rows: int) -> None:

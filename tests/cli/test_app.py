@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import runpy
 import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -155,14 +157,21 @@ def test_signals_end_after_the_step_and_the_run_goes_on(run, recipe, folder, mon
     assert all(torch.equal(resumed[name], straight[name]) for name in straight)
 
 
-def test_unexpected_errors_keep_their_traceback(run, recipe, monkeypatch):
+def test_unexpected_errors_are_one_line_and_a_log(run, recipe, monkeypatch):
     from clusterwise import training
 
     def fail(*_, **__):
         raise ZeroDivisionError("a bug")
 
     monkeypatch.setattr(training, "train", fail)
-    assert isinstance(run("train", recipe).exception, ZeroDivisionError)
+    failed = run("train", recipe)
+    assert failed.exit_code == 70
+    (line,) = failed.stderr.splitlines()
+    found = re.fullmatch(r"error: .*ZeroDivisionError: a bug\); please report it with (.*)\.", line)
+    log = Path(found[1])
+    assert "Traceback" in log.read_text()
+    log.unlink()
+    assert isinstance(run("--debug", "train", recipe).exception, ZeroDivisionError)
 
 
 def test_without_typer_the_extra_is_named(monkeypatch):

@@ -257,7 +257,7 @@ def test_warnings_are_one_line_each_and_in_the_report(run, folder, make_weights)
         (["data.csv", "--out", "labels.npy", "--append"], "choose another ending for --append"),
         (["data.csv", "--report", "report.pdf"], "must end in .html"),
         (["data.csv", "--columns", "x,y", "--weights", "nonesuch"], "There are no weights 'nonesuch'"),
-        (["data.csv", "--columns", "x,y", "--weights", "data.csv"], "not a safetensors file"),
+        (["data.csv", "--columns", "x,y", "--weights", "data.csv"], "no safetensors file"),
         (["data.csv", "--columns", "x,y", "--weights", "node-judge"], "choose other weights"),
         (
             ["data.csv", "--method", "kmeans"],
@@ -298,7 +298,7 @@ def test_failed_write_leaves_nothing(run, data, folder, make_weights):
     result = run("cluster", data, "--columns", "x,y", *dac(make_weights), "--out", "file/labels.csv")
     assert result.exit_code == 2
     (line,) = result.stderr.splitlines()
-    assert line == "error: file/labels.csv: file is not a folder; choose another place"
+    assert line == "error: file/labels.csv: file is not a folder; choose another place."
     assert sorted(os.listdir(folder)) == ["data.csv", "file"]
 
 

@@ -124,7 +124,7 @@ BAD = {
     "infinite.csv": (("a,b\n" + LINES + "inf,2\n").encode(), "infinity at row 30 column 'a'"),
     "page.html": (b"<html></html>", "ends in '.html'; use one of .csv"),
     "image.csv": (bytes(range(256)) * 20, "is not text"),
-    "broken.parquet": (b"PAR1 and nothing else", "is truncated or not a parquet file"),
+    "broken.parquet": (b"PAR1 and nothing else", "is truncated, damaged or no parquet file"),
     "broken.npy": (b"\x93NUMPY\x01\x00", "is truncated"),
     "text.json": (json.dumps({"a": [1, 2]}).encode(), "ends in '.json'; use one of .csv"),
 }

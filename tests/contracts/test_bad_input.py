@@ -237,7 +237,9 @@ def test_truncated_weights(make_network: Make, heaps: np.ndarray, tmp_path: Path
     whole = make_network().weights.read_bytes()
     torn = tmp_path / "torn.safetensors"
     torn.write_bytes(whole[: len(whole) // 3])
-    with pytest.raises(WeightsFileError, match=r"torn\.safetensors is truncated or not .*train it again"):
+    with pytest.raises(
+        WeightsFileError, match=r"torn\.safetensors is truncated, damaged or no .*train it again"
+    ):
         make_network(weights=torn).fit(heaps)
 
 

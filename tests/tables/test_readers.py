@@ -21,7 +21,8 @@ from hypothesis.extra import numpy as hnp
 
 from clusterwise._files import require_table_format, write_tables
 from clusterwise.exceptions import FileFormatWarning, InvalidDataError, MissingDependencyError
-from clusterwise.tables.readers import find_layout, format_of, read_table, read_text
+from clusterwise.tables.delimited import find_layout, read_text
+from clusterwise.tables.readers import format_of, read_table
 
 # -- text -------------------------------------------------------------------------------------------
 
@@ -216,7 +217,7 @@ def test_compressed_text(tmp_path, ending):
     path.write_bytes(packed(b"a;b\n1,5;2\n2,5;3\n", ending))
     assert read_table(path).to_pydict() == {"a": [1.5, 2.5], "b": [2, 3]}
     path.write_bytes(b"a;b\n1,5;2\n")
-    with pytest.raises(InvalidDataError, match="truncated or not"):
+    with pytest.raises(InvalidDataError, match="truncated, damaged or no"):
         read_table(path)
     with pytest.raises(InvalidDataError, match="compressed; unpack it first"):
         format_of(f"data.npy{ending}")

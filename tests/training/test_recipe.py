@@ -103,16 +103,16 @@ def test_a_whole_number_will_do_for_a_number(tiny: dict[str, Any]) -> None:
 
 
 def test_unreadable_files(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match=r"Cannot read the recipe .*absent\.toml: No such file"):
+    with pytest.raises(RecipeError, match=r"absent\.toml cannot be read \(No such file"):
         read_recipe(tmp_path / "absent.toml")
-    with pytest.raises(RecipeError, match="Cannot read"):
+    with pytest.raises(RecipeError, match="cannot be read"):
         read_recipe(tmp_path)
     bad = tmp_path / "bad.toml"
     bad.write_text("name = \n")
-    with pytest.raises(RecipeError, match=r"bad\.toml is not valid TOML"):
+    with pytest.raises(RecipeError, match=r"bad\.toml is truncated, damaged or no recipe in TOML"):
         read_recipe(bad)
     bad.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(RecipeError, match=r"bad\.toml is not valid TOML"):
+    with pytest.raises(RecipeError, match=r"bad\.toml is truncated, damaged or no recipe in TOML"):
         read_recipe(bad)
 
 

@@ -18,7 +18,13 @@ from clusterwise.cli.choices import (
     Refine,
     Scaling,
 )
-from clusterwise.cli.messages import one_line_errors, one_line_warnings, terminated_like_interrupted
+from clusterwise.cli.messages import (
+    one_line_errors,
+    one_line_warnings,
+    say,
+    settings,
+    terminated_like_interrupted,
+)
 
 __all__ = ["app"]
 
@@ -36,7 +42,7 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         from clusterwise import __version__
 
-        typer.echo(f"clusterwise {__version__}")
+        say(f"clusterwise {__version__}")
         raise typer.Exit
 
 
@@ -53,8 +59,11 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error that nobody expected.")
+    ] = False,
 ) -> None:
-    pass
+    settings["debug"] = debug
 
 
 # The options of ``cluster``.
@@ -73,6 +82,14 @@ Out = Annotated[
 ]
 Report = Annotated[Path | None, typer.Option(help="Write a report about the clusters, as an HTML page.")]
 Append = Annotated[bool, typer.Option("--append", help="Write all columns of FILE before the labels.")]
+Trusted = Annotated[
+    bool,
+    typer.Option(
+        "--trusted",
+        help="FILE is from a source that you trust: read it however large it becomes when it is unpacked, "
+        "and write cells that a spreadsheet takes for formulas as they are.",
+    ),
+]
 Only = Annotated[
     str | None, typer.Option(metavar="A,B", help="Use only these columns, by name or counted from 0.")
 ]
@@ -121,6 +138,7 @@ def cluster(
     out: Out = None,
     report: Report = None,
     append: Append = False,
+    trusted: Trusted = False,
     columns: Only = None,
     drop: Drop = None,
     include: Include = None,
@@ -148,7 +166,7 @@ def cluster(
 
         asked = Columns(_names(columns), _names(drop) or (), _names(include) or (), id, str(dates), raw)
         out = default_output(file) if out is None else out
-        cluster_file(Task(file, out, report, asked, append, method, options, seed))
+        cluster_file(Task(file, out, report, asked, append, method, options, seed, trusted))
 
 
 @app.command()
@@ -227,12 +245,12 @@ def models() -> None:
 
         known = [describe(name) for name in list_weights()]
         if not known:
-            typer.echo("no weights are shipped with this build; `clusterwise train` makes them")
+            say("no weights are shipped with this build; `clusterwise train` makes them")
             return
         width = max(len(facts["name"]) for facts in known) + 2
-        typer.echo(f"{'name':<{width}}{'method':<17}{'features':>8}{'parameters':>12}  summary")
+        say(f"{'name':<{width}}{'method':<17}{'features':>8}{'parameters':>12}  summary")
         for facts in known:
-            typer.echo(
+            say(
                 f"{facts['name']:<{width}}{facts['method']:<17}{facts['n_features'] or 'any':>8}"
                 f"{facts['n_parameters']:>12,}  {facts['summary']}"
             )

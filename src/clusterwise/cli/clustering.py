@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-import typer
 
 from clusterwise._files import require_table_format, require_writable, write_tables
 from clusterwise.cli.choices import (
@@ -29,7 +28,7 @@ from clusterwise.cli.choices import (
     require_method,
     weights_facts,
 )
-from clusterwise.cli.messages import one_line_warnings, progress_bar
+from clusterwise.cli.messages import one_line_warnings, progress_bar, say
 from clusterwise.exceptions import ClusterwiseError, ClusterwiseWarning
 from clusterwise.fitting.progress import redirected
 from clusterwise.fitting.protocol import Progress
@@ -74,6 +73,7 @@ class Task:
     method: str | None
     options: Mapping[str, str | None]
     seed: int
+    trusted: bool = False  # the source of the file
 
 
 @dataclass(frozen=True)
@@ -90,20 +90,21 @@ class Fitted:
 def cluster_file(task: Task) -> None:
     """Read, prepare, cluster, print, write."""
     _require_possible(task)
-    source = _open_in_parts(task.file)
+    source = _open_in_parts(task.file, task.trusted)
     if source is not None and task.report is not None:
         raise ClusterwiseError(f"{task.file} has too many rows for a report; leave out --report.")
     with one_line_warnings(task.columns.raw) as warned:
         if source is not None:
             _label_in_parts(task, source)
             return
-        table = read_table(task.file)
+        table = read_table(task.file, task.trusted)
         fitted = _fit(task, lambda: table, table)
         estimator = fitted.estimator
         found = (estimator.labels_, estimator.probabilities_, estimator.outlier_scores_)
         if task.append and scipy.sparse.issparse(table):
             raise ClusterwiseError("--append needs a table; leave it out for a sparse matrix.")
-        write_tables(task.out, [_with_results(table, task, fitted.id_name, 0, *found)], len(found[0]))
+        results = [_with_results(table, task, fitted.id_name, 0, *found)]
+        write_tables(task.out, results, len(found[0]), formulas=task.trusted)
         rows = np.bincount(found[0], minlength=estimator.n_clusters_)
         confidence = np.bincount(found[0], found[1], minlength=estimator.n_clusters_)
         _print_summary(task, fitted, rows, confidence)
@@ -160,7 +161,7 @@ def _fit(task: Task, sample: Callable[[], Any], rows: Any) -> Fitted:
         width = features.values.shape[1]
         estimator.fit(PreparedSource(rows, features.transform, width) if in_parts else features.values)
     for note in notes:
-        typer.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     return Fitted(estimator, features, id_name, notes, time.perf_counter() - started)
 
 
@@ -197,8 +198,8 @@ def _with_results(
 
 def _print_summary(task: Task, fitted: Fitted, rows: np.ndarray, confidence: np.ndarray) -> None:
     for line in summary_lines(fitted.estimator, rows, confidence, fitted.seconds):
-        typer.echo(line)
-    typer.echo(f"labels: {task.out}")
+        say(line)
+    say(f"labels: {task.out}")
 
 
 def summary_lines(estimator: Any, rows: np.ndarray, confidence: np.ndarray, seconds: float) -> Iterator[str]:
@@ -249,17 +250,17 @@ def _report(task: Task, table: Any, fitted: Fitted, warned: list[ClusterwiseWarn
         row_heading=fitted.id_name or "row",
         **data,
     )
-    typer.echo(f"report: {task.report}")
+    say(f"report: {task.report}")
 
 
 # -- files in parts ---------------------------------------------------------------------------------
 
 
-def _open_in_parts(file: Path) -> RowSource | None:
+def _open_in_parts(file: Path, trusted: bool = False) -> RowSource | None:
     """The rows of a Parquet file or directory if they are very many; None for all else."""
     if not file.is_dir() and not (file.is_file() and file.suffix.lower() in (".parquet", ".pq")):
         return None
-    source = open_parquet(file)
+    source = open_parquet(file, trusted)
     many = source.n_rows * source.n_features >= MIN_NUMBERS_IN_PARTS
     return source if file.is_dir() or many else None
 
@@ -294,6 +295,7 @@ def _label_in_parts(task: Task, source: RowSource) -> None:
             task.out,
             _counted(source, LabelBatch(labeller, task, fitted.id_name), rows, confidence, progress),
             source.n_rows,
+            formulas=task.trusted,
         )
     _print_summary(task, fitted, rows, confidence)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import signal
+import tempfile
 import threading
+import traceback
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,6 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bars
 
 from clusterwise import exceptions
+from clusterwise._safety import printable
 from clusterwise.exceptions import ClusterwiseError, ClusterwiseWarning
 
 if TYPE_CHECKING:
@@ -30,12 +34,17 @@ __all__ = [
     "one_line_errors",
     "one_line_warnings",
     "progress_bar",
+    "say",
+    "settings",
     "terminated_like_interrupted",
     "warning_line",
 ]
 
 BAD_INPUT = 2
+UNEXPECTED = 70  # EX_SOFTWARE of sysexits.h
 INTERRUPTED = 130  # what shells report for Ctrl-C
+
+settings = {"debug": False}  # whether unexpected errors keep their traceback; set by the option
 
 # Of no use to somebody who did not write the code that they are about.
 FOR_DEVELOPERS = (
@@ -51,6 +60,11 @@ def include_option(name: str) -> str:
     """The option that uses a column of that name."""
     in_list = '"' + name.replace('"', '""') + '"' if "," in name else name
     return f"--include {shlex.quote(in_list)}"
+
+
+def say(line: str, err: bool = False) -> None:
+    """Print a line; signs from files that would give orders to the terminal are printed as \\x1b."""
+    typer.echo(printable(line), err=err)
 
 
 def error_line(error: ClusterwiseError) -> str:
@@ -110,21 +124,46 @@ def _remedy(warning: ClusterwiseWarning, raw: bool) -> str:
 
 @contextlib.contextmanager
 def one_line_errors(when_interrupted: str = "interrupted") -> Iterator[None]:
-    """Turn errors that we expect into one line on stderr and an exit code; others keep their traceback."""
+    """Turn errors into one line on stderr and an exit code; the trace of what nobody expected is in a file.
+
+    With ``--debug`` it is shown.
+    """
     try:
         yield
     except ClusterwiseError as error:
-        typer.echo(f"error: {error_line(error)}", err=True)
+        say(f"error: {error_line(error)}", err=True)
         raise typer.Exit(BAD_INPUT) from error
     except BrokenPipeError:
         raise  # the reader of our output has gone; typer ends quietly
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        typer.echo(f"error: {where}{error.strerror or ' '.join(str(error).split())}", err=True)
+        say(f"error: {where}{error.strerror or ' '.join(str(error).split())}.", err=True)
         raise typer.Exit(BAD_INPUT) from error
     except KeyboardInterrupt as interrupt:
-        typer.echo(when_interrupted, err=True)
+        say(when_interrupted, err=True)
         raise typer.Exit(INTERRUPTED) from interrupt
+    except typer.Exit:
+        raise
+    except MemoryError as error:
+        say("error: this takes more memory than there is; use fewer rows or columns.", err=True)
+        raise typer.Exit(BAD_INPUT) from error
+    except Exception as error:
+        if settings["debug"]:
+            raise
+        about = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        say(f"error: this should not have happened ({about}); {_logged(error)}.", err=True)
+        raise typer.Exit(UNEXPECTED) from error
+
+
+def _logged(error: Exception) -> str:
+    """Write the trace of an error to a file of the user's; where it is, or how to see it otherwise."""
+    try:
+        handle, name = tempfile.mkstemp(prefix="clusterwise-", suffix=".log", text=True)
+        with os.fdopen(handle, "w", errors="backslashreplace") as file:
+            traceback.print_exception(error, file=file)
+    except OSError:
+        return "to see where it comes from, run clusterwise --debug and the same command"
+    return f"please report it with {name}"
 
 
 @contextlib.contextmanager
@@ -154,7 +193,7 @@ def one_line_warnings(raw: bool = False) -> Iterator[list[ClusterwiseWarning]]:
             line = " ".join(str(message).split())
         if line not in printed:
             printed.add(line)
-            typer.echo(f"warning: {line}", err=True)
+            say(f"warning: {line}", err=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("default")

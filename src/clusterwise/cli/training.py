@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
-import typer
-
 from clusterwise import training
+from clusterwise.cli.messages import say
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.training.from_labels import train_on_table
 from clusterwise.training.labelled_data import read_labelled
@@ -64,19 +63,19 @@ def train_labels(
         raise ClusterwiseError(f"--out {out} must end in .safetensors; that is what weights are saved as.")
     table = read_labelled(file, label_column, group_column, drop)
     for note in table.notes:
-        typer.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     n_classes = len({label for label in table.y.tolist() if label is not None and label == label})
     numbers = (len(table.y), "row"), (table.rows.shape[1], "column"), (n_classes, "class")
-    typer.echo(", ".join(f"{n:,} {noun if n == 1 else PLURALS[noun]}" for n, noun in numbers), err=True)
+    say(", ".join(f"{n:,} {noun if n == 1 else PLURALS[noun]}" for n, noun in numbers), err=True)
     weights = train_on_table(table, method=method, minutes=minutes, steps=steps, seed=seed, name=out.stem)
     weights.save(out)
     last = weights.facts["history"][-1]
-    typer.echo(
+    say(
         f"on {weights.facts['held_out']} that were held out: NMI {last['nmi']:.3f}, "
         f"error of k {last['k_mae']:.1f}"
     )
-    typer.echo(f"weights: {out}")
-    typer.echo(f"use them: clusterwise cluster NEW.csv --weights {out}")
+    say(f"weights: {out}")
+    say(f"use them: clusterwise cluster NEW.csv --weights {out}")
 
 
 def train_recipe(recipe: Path | None, out: Path, resume: bool, minutes: float | None) -> None:
@@ -93,8 +92,8 @@ def train_recipe(recipe: Path | None, out: Path, resume: bool, minutes: float | 
     with _stop_on_interrupt() as stop:
         path = training.train(plan, out, resume=resume, minutes=minutes, stop=stop)
     if path is not None:
-        typer.echo(f"weights: {path}")
+        say(f"weights: {path}")
     elif stop():
         raise KeyboardInterrupt
     else:
-        typer.echo(f"stopped after {minutes:g} minutes; resume with --resume")
+        say(f"stopped after {minutes:g} minutes; resume with --resume")

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from clusterwise.affine import AffineMap, FeatureSpace, fit_column_map
 from clusterwise.clusterer.assign import ByGaussians, ByNeighbours, WithJudgedRows, assigner_of
@@ -26,7 +26,7 @@ from clusterwise.fitting.base import BaseClusterer
 from clusterwise.fitting.protocol import Clustering, Method, Progress
 from clusterwise.fitting.source_fit import Reader
 from clusterwise.fitting.uncertainty import ClusteringPosterior
-from clusterwise.fitting.validation import as_points, require_features
+from clusterwise.fitting.validation import as_points, check_columns, require_features
 from clusterwise.neighbours import MANY_COLUMNS, in_one_unit
 from clusterwise.partition import canonical_labels
 from clusterwise.pretrained import Weights, get_parameters
@@ -298,7 +298,7 @@ class Clusterer(BaseClusterer):
             points = self.preparation_.transform(X)
         by_name = self.preparation_ is not None and _has_names(X)  # in any order, as the preparation does
         if not by_name and not scipy.sparse.issparse(X):
-            validate_data(self, X, reset=False, skip_check_array=True)  # names of columns
+            check_columns(self, X)
         return self._space.apply(points)
 
     def __sklearn_tags__(self) -> Any:

@@ -24,7 +24,7 @@ from sklearn.base import (
 )
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import validate_parameter_constraints
-from sklearn.utils.validation import _get_feature_names, check_is_fitted, validate_data
+from sklearn.utils.validation import _get_feature_names, check_is_fitted
 
 from clusterwise._threads import one_thread, use_threads
 from clusterwise.affine import FeatureSpace
@@ -41,7 +41,13 @@ from clusterwise.fitting.progress import progress_of
 from clusterwise.fitting.protocol import Clustering, Method, assign_rows, score_rows
 from clusterwise.fitting.source_fit import AssignFeatures, Reader, fit_source
 from clusterwise.fitting.uncertainty import ClusteringPosterior
-from clusterwise.fitting.validation import as_points, require_features, require_positive
+from clusterwise.fitting.validation import (
+    as_points,
+    check_columns,
+    require_features,
+    require_positive,
+    with_texts_as_names,
+)
 from clusterwise.partition import Partition, PartitionPosterior
 from clusterwise.rows import ArraySource, Batch, RowSource, as_source, map_sets
 from clusterwise.rows.batches import NumberReader, OnFeatures
@@ -181,7 +187,7 @@ class BaseClusterer(
     def _points(self, X: Any, name: str = "X") -> tuple[np.ndarray, Reader]:
         """X as finite numbers (n, d), and what reads more of such rows in batches."""
         points = X if self._is_kept(X) else as_points(X, self, name)
-        columns = _get_feature_names(X)
+        columns = _get_feature_names(with_texts_as_names(X))
         self._require_columns(points.shape[1], columns, name)
         return points, NumberReader(points.shape[1], None if columns is None else tuple(map(str, columns)))
 
@@ -230,13 +236,14 @@ class BaseClusterer(
 
     def _remember_columns(self, X: Any) -> None:
         """Keep how many columns X has, and their names if they have any."""
-        if isinstance(X, RowSource) or type(X) is np.ndarray:  # scikit-learn would take a while for an array
+        is_array = type(X) is np.ndarray and X.ndim == 2
+        if isinstance(X, RowSource) or is_array:  # scikit-learn would take a while for an array
             self.n_features_in_ = X.n_features if isinstance(X, RowSource) else X.shape[1]
             self.__dict__.pop("feature_names_in_", None)
             if isinstance(X, RowSource) and X.names is not None:
                 self.feature_names_in_ = np.array(X.names, dtype=object)
         else:
-            validate_data(self, X, reset=True, skip_check_array=True)
+            check_columns(self, X, reset=True)
 
     def _store(self, rows: SortedRows, found: Clustering, n_rows: int, proportions: np.ndarray) -> None:
         """Keep clusters, all in use."""
@@ -400,7 +407,7 @@ class BaseClusterer(
         points = as_points(X, self)
         name = self.weights_name_
         require_features(points, self, "" if name is None else f" (weights {name!r})")
-        validate_data(self, X, reset=False, skip_check_array=True)  # names of columns
+        check_columns(self, X)
         return self._space.apply(points)
 
     def _new_source_of(self, X: Any) -> RowSource | None:

@@ -10,7 +10,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import check_array, validate_data
 
 from clusterwise.exceptions import (
     ClusterwiseError,
@@ -26,12 +26,14 @@ from clusterwise.tables.columns import require_table, with_plain_names
 __all__ = [
     "as_points",
     "by_feature",
+    "check_columns",
     "require_columns",
     "require_degrees_of_freedom",
     "require_features",
     "require_finite",
     "require_positive",
     "require_width",
+    "with_texts_as_names",
 ]
 
 
@@ -57,6 +59,20 @@ def as_points(X: Any, estimator: BaseEstimator, name: str = "X") -> np.ndarray:
         raise _explained(error, X, name) from error
     require_finite(points, name)
     return points
+
+
+def with_texts_as_names(X: Any) -> Any:
+    """A data frame whose names are of several types with the texts of them; anything else as it is."""
+    if nw.dependencies.is_pandas_dataframe(X) and len({type(label) for label in X.columns}) > 1:
+        return with_plain_names(X)
+    return X
+
+
+def check_columns(estimator: BaseEstimator, X: Any, reset: bool = False) -> None:
+    """Compare the number and names of columns with those of ``fit``; remember them if ``reset``."""
+    if isinstance(X, np.ndarray) and X.dtype.names is not None:  # its names are compared where it is read
+        X = np.broadcast_to(0.0, (len(X), len(X.dtype.names)))
+    validate_data(estimator, with_texts_as_names(X), reset=reset, skip_check_array=True)
 
 
 def require_finite(points: np.ndarray, name: str = "X") -> None:

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 
+from clusterwise._safety import one_sentence
 from clusterwise.exceptions import RecipeError, UnknownWeightsError, WeightsFileError
 from clusterwise.papers.methods import JUDGES, model_class
 
@@ -51,17 +52,9 @@ class Weights:
         return path
 
 
-@contextlib.contextmanager
-def readable(path: str | Path) -> Iterator[None]:
+def readable(path: str | Path) -> contextlib.AbstractContextManager[None]:
     """Turn what safetensors says about a file that is missing or damaged into one clear error."""
-    try:
-        yield
-    except OSError as error:
-        raise WeightsFileError(f"Cannot read {path}: {error.strerror or error}.") from error
-    except SafetensorError as error:
-        raise WeightsFileError(
-            f"{path} is truncated or not a safetensors file ({error}); copy or train it again."
-        ) from error
+    return one_sentence(path, "safetensors file", "copy or train it again", WeightsFileError)
 
 
 @contextlib.contextmanager
@@ -69,9 +62,12 @@ def fits_this_version(path: str | Path) -> Iterator[None]:
     """Turn what goes wrong with the contents of an intact file into one clear error."""
     try:
         yield
-    except (RecipeError, RuntimeError, KeyError, TypeError) as error:
+    except (UnknownWeightsError, WeightsFileError):
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200]
         raise WeightsFileError(
-            f"{path} does not fit this version of clusterwise ({str(error).splitlines()[0]}); train it again."
+            f"{path} does not fit this version of clusterwise ({reason}); train it again."
         ) from error
 
 
@@ -96,6 +92,30 @@ def require_entries(header: Mapping[str, Any], path: str | Path) -> None:
         for key, value in (entries | tables).items():
             if not isinstance(value, str if key in entries else dict):
                 raise RecipeError(f"{key} is {value!r}")
+        _require_facts(recipe["method"], header["facts"])
+
+
+# What is read of the facts, if it is there, and what must be.
+NUMBERS = ("largest_coordinate", "max_out_of_range")
+NEEDED = {"node-judge": None, "partition-judge": "max_out_of_range"}
+
+
+def _require_facts(method: str, facts: Mapping[str, Any]) -> None:
+    """Raise an error if facts that estimators use are missing or of another kind."""
+    needed = NEEDED.get(method, "largest_coordinate")
+    numbers = {name: facts[name] for name in NUMBERS if name in facts or name == needed}
+    for name, value in (numbers | facts.get("cut", {})).items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise RecipeError(f"{name} is {value!r}")
+    columns = facts.get("columns", [])
+    if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
+        raise RecipeError("columns are no list of names")
+    if facts.get("refine", "none") not in ("none", "search", "cut"):
+        raise RecipeError(f"refine is {facts['refine']!r}")
+    if "cut" in facts:
+        from clusterwise.papers.cut import CutRule
+
+        CutRule(**facts["cut"])
 
 
 def read_header(path: str | Path) -> tuple[dict[str, Any], int]:

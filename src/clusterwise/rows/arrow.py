@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from clusterwise._extras import import_extra
+from clusterwise._safety import one_sentence, require_modest_names, require_modest_size
 from clusterwise.exceptions import InvalidDataError
 from clusterwise.rows.source import Batch, LocalSource, rows_at_once
+from clusterwise.tables.readers import data_columns
 
 __all__ = ["ArrowSource", "ParquetPart", "open_parquet", "parquet_parts"]
 
@@ -20,20 +22,24 @@ BYTES_AT_ONCE = 2**14
 CHANGES = ("partitions", "categories", "filters")
 
 
-def open_parquet(path: str | Path) -> ArrowSource:
-    """The rows of a Parquet file, or of all Parquet files below a directory, in the order of their names."""
+def open_parquet(path: str | Path, trusted: bool = False) -> ArrowSource:
+    """The rows of a Parquet file, or of all Parquet files below a directory, in the order of their names.
+
+    A file that says it has very many rows for its size must be ``trusted``.
+    """
     path = Path(path)
     if not path.exists():
         raise InvalidDataError(f"there is no file {path}; check the name and the folder.")
     datasets = import_extra("pyarrow.dataset", "parquet files")
-    arrow = import_extra("pyarrow", "parquet files")
-    try:
+    with one_sentence(path, "parquet file", "write it again"):
         files = sorted(map(str, path.rglob("*.parquet"))) if path.is_dir() else str(path)
         if not files:
             raise InvalidDataError(f"{path} holds no .parquet files; check the folder.")
-        return ArrowSource(datasets.dataset(files, format="parquet"), str(path))
-    except (arrow.ArrowInvalid, OSError) as error:
-        raise InvalidDataError(f"{path} is truncated or not a parquet file; write it again.") from error
+        source = ArrowSource(datasets.dataset(files, format="parquet"), str(path))
+        if not path.is_dir():
+            require_modest_size(path, 8 * source.n_rows * source.n_features, trusted)
+            require_modest_names(path, source.names, trusted)
+        return source
 
 
 class ArrowSource(LocalSource):
@@ -45,11 +51,7 @@ class ArrowSource(LocalSource):
         self.dataset = dataset
         self.name = name
         schema = dataset.schema
-        index = (schema.pandas_metadata or {}).get("index_columns", ())  # of pandas: no data
-        names = [label for label in schema.names if label not in index] if columns is None else columns
-        if len(set(names)) < len(names):
-            raise InvalidDataError(f"{name} has two columns of the same name; rename one.")
-        self.names = tuple(names)
+        self.names = tuple(data_columns(schema, name) if columns is None else columns)
         self.n_features = len(self.names)
 
     def select(self, columns: Sequence[str]) -> ArrowSource:
@@ -69,14 +71,10 @@ class ArrowSource(LocalSource):
 
     def _checked(self, place: str, read: Any, *arguments: Any) -> Any:
         """What ``read`` returns; Arrow's errors come out as ours, with the name of the file."""
-        arrow = import_extra("pyarrow", "parquet files")
-        try:
+        with one_sentence(
+            place, "file like the others", "it must be whole, with the same columns of the same types"
+        ):
             return read(*arguments)
-        except (arrow.ArrowInvalid, arrow.ArrowTypeError, arrow.ArrowKeyError, OSError) as error:
-            raise InvalidDataError(
-                f"{place} cannot be read as the other rows are ({str(error).splitlines()[0]}); it must be "
-                "whole, with the same columns of the same types."
-            ) from error
 
     @property
     def n_rows(self) -> int:

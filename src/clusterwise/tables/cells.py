@@ -27,6 +27,7 @@ __all__ = [
 MISSING_WORDS = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-", "#n/a", "#na", "<na>"})
 # Words in a column of numbers ("unknown", "> 90") count as missing if they are no more than this share of it.
 MAX_STRAY = 0.05
+MAX_DIGITS = 20  # of numbers of columns
 
 # -- missing values and numbers ---------------------------------------------------------------------
 
@@ -154,12 +155,15 @@ def distinct_names(labels: Iterable[Any]) -> list[str]:
     """Names of columns as strings; "a" becomes "a (2)" where it is taken, and nothing "column 3"."""
     names: list[str] = []
     taken: set[str] = set()
+    counts: dict[str, int] = {}  # of each name, so that many of the same take no longer than others
     for place, label in enumerate(labels):
         parts = label if isinstance(label, tuple) else (label,)  # several lines of header in pandas
         base = ", ".join(str(part) for part in parts) or f"column {place}"
-        name, count = base, 2
+        name, count = base, counts.get(base, 1)
         while name in taken:
-            name, count = f"{base} ({count})", count + 1
+            count += 1
+            name = f"{base} ({count})"
+        counts[base] = count
         taken.add(name)
         names.append(name)
     return names
@@ -210,6 +214,6 @@ def _is_number(cell: Any) -> bool:
 def _counts_on(row: Sequence[Any]) -> bool:
     cells = ["" if cell is None else str(cell).strip() for cell in row]
     cells = cells[1:] if cells and cells[0] == "" else cells  # an index without a name
-    if len(cells) < 2 or not all(cell.isdecimal() for cell in cells):
+    if len(cells) < 2 or not all(cell.isdecimal() and len(cell) < MAX_DIGITS for cell in cells):
         return False
     return all(int(after) - int(before) == 1 for before, after in itertools.pairwise(cells))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ __all__ = [
 
 Kind = Literal["number", "words", "date", "other"]
 
-MICROSECONDS_PER_DAY = 86_400_000_000
+UNITS_PER_DAY = {"D": 1, "s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 # What pandas calls columns without a name: there are many where a title stands above the header.
 UNNAMED = re.compile(r"Unnamed: \d+")
 ROWS_BELOW_TITLES = 20
@@ -196,9 +197,9 @@ def _frame_column(name: str, series: Any, style: str | None, n_above: int) -> Co
         return Column(name, "number", _floats(series))
     if kind in (nw.Date, nw.Datetime):
         if getattr(kind, "time_zone", None) is not None:
-            series = series.dt.replace_time_zone(None)  # hours and weekdays are those of the place
-        days = _floats(series.cast(nw.Datetime("us")).dt.timestamp("us")) / MICROSECONDS_PER_DAY
-        return Column(name, "date", days)
+            with contextlib.suppress(Exception):  # a zone that this machine does not know: hours are of UTC
+                series = series.dt.replace_time_zone(None)  # hours and weekdays are those of the place
+        return Column(name, "date", _days(np.asarray(series.to_numpy(), dtype="datetime64")))
     if kind == nw.Duration:
         return Column(name, "number", _floats(series.dt.total_microseconds()) / 1e6)
     if kind in (nw.Categorical, nw.Enum):
@@ -218,14 +219,23 @@ def _floats(series: Any) -> np.ndarray:
     return values
 
 
+def _days(stamps: np.ndarray) -> np.ndarray:
+    """Days since 1970 (n,) of datetime64 (n,) in any unit, NaN for NaT."""
+    unit = np.datetime_data(stamps.dtype)[0]
+    if unit not in UNITS_PER_DAY:
+        unit = "us"
+        stamps = stamps.astype("datetime64[us]")
+    days = stamps.astype(np.int64) / UNITS_PER_DAY[unit]
+    return np.where(np.isnat(stamps), np.nan, days)
+
+
 def _array_column(name: str, values: np.ndarray, style: str | None) -> Column:
     if values.ndim != 1:
         return Column(name, "other", np.full(len(values), None, dtype=object))
     if values.dtype.kind in "biuf":
         return Column(name, "number", values.astype(np.float64, copy=False))
     if values.dtype.kind == "M":
-        days = values.astype("datetime64[us]").astype(np.float64) / MICROSECONDS_PER_DAY
-        return Column(name, "date", np.where(np.isnat(values), np.nan, days))
+        return Column(name, "date", _days(values))
     if values.dtype.kind == "m":
         seconds = values.astype("timedelta64[us]").astype(np.float64) / 1e6
         return Column(name, "number", np.where(np.isnat(values), np.nan, seconds))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 
 from clusterwise.exceptions import InvalidDataError
 from clusterwise.fitting.validation import require_finite
+from clusterwise.tables.arrays import arrays_in
 from clusterwise.tables.columns import read_columns, select_columns, set_aside_notes
 from clusterwise.tables.readers import read_table
 
@@ -151,13 +151,7 @@ def _labels_of(values: np.ndarray) -> np.ndarray:
 
 
 def _from_archive(path: Path, label_name: str, group_name: str | None) -> LabelledData:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InvalidDataError(
-            f"{path} cannot be read ({error}); save arrays X and {label_name} with numpy.savez."
-        ) from error
+    arrays = arrays_in(path)
     for name in ("X", label_name, *([] if group_name is None else [group_name])):
         if name not in arrays:
             raise InvalidDataError(f"{path} has no array {name!r}; it has {', '.join(arrays)}.")

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from clusterwise._safety import one_sentence
 from clusterwise.exceptions import RecipeError
 from clusterwise.priors.prior import check_options
 
@@ -231,11 +232,5 @@ def recipe_from_dict(values: dict[str, Any]) -> Recipe:
 
 def read_recipe(path: str | Path) -> Recipe:
     """Read a recipe from a TOML file."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-        values = tomllib.loads(text)
-    except OSError as error:
-        raise RecipeError(f"Cannot read the recipe {path}: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise RecipeError(f"{path} is not valid TOML: {error}.") from error
-    return recipe_from_dict(values)
+    with one_sentence(path, "recipe in TOML", "see the files in recipes/ for examples", RecipeError):
+        return recipe_from_dict(tomllib.loads(Path(path).read_text(encoding="utf-8")))
