@@ -28,7 +28,7 @@ def test_projections_keep_distances_of_rows_in_a_subspace(d: int) -> None:
     rng = np.random.default_rng(1)
     features = rng.standard_normal((90, 5)) @ rng.standard_normal((5, d))
     points = fit_projection(features).apply(features)
-    assert points.shape == (90, MAX_COMPONENTS)
+    assert points.shape[1] <= MAX_COMPONENTS
     gaps = [np.linalg.norm(one[0] - one[1:], axis=1) for one in (features, points)]
     np.testing.assert_allclose(gaps[0], gaps[1])
     assert fit_projection(points).apply(points) is points

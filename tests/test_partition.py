@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.metrics import mutual_info_score
 
+from clusterwise import partition as module
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.partition import Partition, PartitionPosterior, canonical_labels, variation_of_information
 
@@ -247,6 +248,27 @@ def test_consensus_finds_the_centre_of_noisy_copies():
     noisy = np.stack([np.where(rng.random(400) < 0.1, rng.integers(0, 6, 400), truth) for _ in range(20)])
     labels = np.vstack([noisy[:10], truth, noisy[10:]])
     np.testing.assert_array_equal(PartitionPosterior(labels).consensus().labels, canonical_labels(truth))
+
+
+def test_consensus_of_many_draws_compares_each_with_a_few(monkeypatch):
+    rng = np.random.default_rng(1)
+    truth = rng.integers(0, 6, 200)
+    compared = []
+
+    def counted(first, second, own):
+        compared.append(1)
+        return information_distance(first, second, own)
+
+    information_distance = module._information_distance
+    monkeypatch.setattr(module, "_information_distance", counted)
+    for n_draws in (200, 400):
+        moved = rng.random((n_draws, 200)) < rng.uniform(0.05, 0.3, (n_draws, 1))
+        labels = np.where(moved, rng.integers(0, 6, (n_draws, 200)), truth)
+        labels[n_draws // 3] = truth
+        compared.clear()
+        found = PartitionPosterior(labels).consensus()
+        np.testing.assert_array_equal(found.labels, canonical_labels(truth))
+        assert len(compared) <= 80 * n_draws
 
 
 @pytest.mark.parametrize("n_names", [10, 100_000])

@@ -14,7 +14,8 @@ from threadpoolctl import ThreadpoolController
 
 __all__ = ["in_threads", "n_threads", "one_thread", "use_threads"]
 
-Item, Result = TypeVar("Item"), TypeVar("Result")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 class Pool(NamedTuple):

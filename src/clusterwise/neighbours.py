@@ -10,7 +10,7 @@ from scipy.spatial import cKDTree
 
 from clusterwise._compiled import compiled
 from clusterwise._threads import in_threads, n_threads
-from clusterwise.affine import fit_scaling
+from clusterwise.affine import fit_scaling, scatter_axes
 
 __all__ = [
     "CORE_NEIGHBOUR",
@@ -111,7 +111,7 @@ class Projection:
     """From features (n, f) to the points that distances are taken between."""
 
     centre: np.ndarray = field(default_factory=lambda: np.zeros(1))  # (f,)
-    axes: np.ndarray | None = None  # (f, MAX_COMPONENTS) leading directions; None: features are few enough
+    axes: np.ndarray | None = None  # (f, q) leading directions; None: features are few enough
 
     def apply(self, features: np.ndarray) -> np.ndarray:
         """Points (n, at most MAX_COMPONENTS), each row on its own."""
@@ -125,14 +125,5 @@ def fit_projection(features: np.ndarray) -> Projection:
     centre = features.mean(axis=0)
     if features.shape[1] <= MAX_COMPONENTS:
         return Projection(centre, None)
-    centred = features - centre
-    if features.shape[1] > len(features):  # the same axes from the smaller matrix
-        values, vectors = np.linalg.eigh(centred @ centred.T)
-        axes = centred.T @ vectors[:, ::-1][:, :MAX_COMPONENTS]
-        squares = values[::-1][:MAX_COMPONENTS]
-        reached = squares > 1e-12 * squares[0]  # no row lies in the direction of another axis
-        return Projection(
-            centre, np.ascontiguousarray(axes * reached / np.sqrt(np.where(reached, squares, 1)))
-        )
-    _, vectors = np.linalg.eigh(centred.T @ centred)
-    return Projection(centre, np.ascontiguousarray(vectors[:, ::-1][:, :MAX_COMPONENTS]))
+    axes = scatter_axes(features - centre)[1][:, ::-1][:, :MAX_COMPONENTS]
+    return Projection(centre, np.ascontiguousarray(axes))

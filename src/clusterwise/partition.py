@@ -18,6 +18,8 @@ __all__ = ["Partition", "PartitionPosterior", "canonical_labels", "variation_of_
 # Rows of memberships that a network wrote in single precision sum to 1 about this closely.
 ROW_SUM_TOLERANCE = 1e-5
 MAX_COCLUSTERING = 20_000  # points; the matrix of this many takes 3.2 GB
+# Samples that all others are compared with to find those which may be the consensus, and how many these are.
+MAX_COMPARED, MAX_FINALISTS = 64, 16
 ROWS_AT_ONCE = 256  # keeps the temporary array of coclustering small compared with its result
 
 
@@ -350,17 +352,29 @@ class PartitionPosterior:
         The one with the least expected Variation of Information to the posterior; the first of
         them when several are equally close. We take this loss rather than Binder's because the
         latter favours additional tiny clusters (Wade & Ghahramani, 2018, Bayesian cluster
-        analysis). Each pair of different samples costs O(n) time; no n x n matrix is built.
+        analysis). Each comparison of two samples costs O(n) time; no n x n matrix is built. Of more than 64
+        different samples only those that are closest to 64 of them, spread evenly, are compared with all.
         """
         distinct, probabilities = self._distinct()
         own = [_sum_of_c_log_c(np.bincount(labels)) for labels in distinct]
-        expected_loss = np.zeros(len(distinct))
-        for i in range(len(distinct)):
-            for j in range(i):
-                loss = _information_distance(distinct[i], distinct[j], (own[i], own[j]))
-                expected_loss[i] += probabilities[j] * loss
-                expected_loss[j] += probabilities[i] * loss
-        return Partition(distinct[int(expected_loss.argmin())])
+
+        def expected_losses(chosen: NDArray, among: NDArray, weights: NDArray) -> NDArray[np.float64]:
+            distances = [
+                [_information_distance(distinct[i], distinct[j], (own[i], own[j])) for j in among]
+                for i in chosen
+            ]
+            return np.asarray(np.array(distances) @ weights)
+
+        everything = chosen = np.arange(len(distinct))
+        if len(distinct) > MAX_COMPARED:
+            evenly = (np.arange(MAX_COMPARED) + 0.5) / MAX_COMPARED
+            some = np.minimum(np.searchsorted(probabilities.cumsum(), evenly), len(distinct) - 1)
+            chosen = np.sort(
+                np.argsort(expected_losses(everything, some, np.ones(MAX_COMPARED)), kind="stable")[
+                    :MAX_FINALISTS
+                ]
+            )
+        return Partition(distinct[chosen[expected_losses(chosen, everything, probabilities).argmin()]])
 
     def _distinct(self) -> tuple[list[NDArray[np.int64]], NDArray[np.float64]]:
         """The different partitions in order of first appearance, and their probabilities."""

@@ -117,14 +117,15 @@ def neighbour_graph(
     neighbours[:, : indices.shape[1]] = indices
     logs = np.zeros((m, N_NEIGHBOURS))
     logs[:, : near.shape[1]] = np.log(np.maximum(near, floor))
-    spanning = in_threads(lambda core: _spanning_tree(distances, core, floor), (np.zeros(m), core))
+    plain, reachability = in_threads(lambda core: _spanning_tree(distances, core, floor), (np.zeros(m), core))
     return Graph(
         points,
         neighbours,
         logs,
         core,
         np.log(np.maximum(core, floor)),
-        *spanning,
+        plain,
+        reachability,
         more_points=more_points,
         places=places,
     )

@@ -26,7 +26,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import _get_feature_names, check_is_fitted
 
-from clusterwise._threads import one_thread, use_threads
+from clusterwise._threads import in_threads, one_thread, use_threads
 from clusterwise.affine import FeatureSpace
 from clusterwise.assigner import AssignedRows
 from clusterwise.exceptions import (
@@ -51,7 +51,7 @@ from clusterwise.fitting.validation import (
 from clusterwise.partition import Partition, PartitionPosterior
 from clusterwise.rows import ArraySource, Batch, RowSource, as_source, map_sets
 from clusterwise.rows.batches import NumberReader, OnFeatures
-from clusterwise.rows.sorted_rows import SortedRows, sort_rows
+from clusterwise.rows.sorted_rows import Rows, SortedRows, sort_rows
 
 __all__ = ["BaseClusterer", "OfAllRows"]
 
@@ -410,6 +410,13 @@ class BaseClusterer(
         check_columns(self, X)
         return self._space.apply(points)
 
+    def _by_parts(self, X: Any, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """What a function of features gives for rows of X in memory, few at a time."""
+        features = self._features(X)
+        parts = Rows(features).parts(features.shape[1] + self.n_clusters_)
+        with use_threads(getattr(self, "n_jobs", None)):
+            return np.concatenate(in_threads(lambda part: function(features[part]), parts))
+
     def _new_source_of(self, X: Any) -> RowSource | None:
         """X as a source of rows with the columns of ``fit``; None for data in memory."""
         source = as_source(X)
@@ -450,8 +457,7 @@ class BaseClusterer(
         source = self._new_source_of(X)
         if source is not None:
             return self._gather(source, self._found.assigner.memberships, np.float64, self.n_clusters_)
-        features = self._features(X)
-        return self._found.assigner.memberships(features)
+        return self._by_parts(X, lambda rows: self._found.assigner.memberships(rows))
 
     @one_thread()
     def predict(self, X: Any) -> np.ndarray:
@@ -459,7 +465,7 @@ class BaseClusterer(
         source = self._new_source_of(X)
         if source is not None:
             return self._gather(source, self._column("labels"), np.int32)
-        return self.predict_proba(X).argmax(axis=1)
+        return self._by_parts(X, lambda rows: self._found.assigner.memberships(rows).argmax(axis=1))
 
     def transform(self, X: Any) -> np.ndarray:
         """Memberships (n, K) of the rows of X, as ``predict_proba``: features for a next step."""
@@ -476,8 +482,7 @@ class BaseClusterer(
         source = self._new_source_of(X)
         if source is not None:
             return self._gather(source, self._column("outlier_scores"), np.float64)
-        features = self._features(X)
-        return self._found.assigner.outlier_scores(features, self._n_rows)
+        return self._by_parts(X, lambda rows: self._found.assigner.outlier_scores(rows, self._n_rows))
 
     @one_thread()
     def score_samples(self, X: Any) -> np.ndarray:
@@ -490,8 +495,7 @@ class BaseClusterer(
         if source is not None:
             volume = self._space.log_volume
             return self._gather(source, partial(_log_density, self._found.density, volume), np.float64)
-        features = self._features(X)
-        return self._found.density.log_density(features) - self._space.log_volume
+        return self._by_parts(X, lambda rows: self._found.density.log_density(rows)) - self._space.log_volume
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log predictive density per row of X; ``y`` is ignored."""

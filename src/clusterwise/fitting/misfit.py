@@ -50,6 +50,7 @@ TOO_MANY = 0.03
 MIN_FAR = 10
 # Correlation within a cluster that a diagonal covariance must not pass over.
 CORRELATED = 0.6
+MAX_CORRELATED = 500  # columns that are looked at for it
 MAX_FEATURES = 50  # beyond, covariances take too long for a check
 # Bins of a density along a line; valleys that cut off a smaller share of the values do not count.
 N_BINS, MIN_MASS = 128, 0.05
@@ -211,8 +212,8 @@ def _correlated_members(clusters: Sequence[np.ndarray]) -> Iterator[MisfitWarnin
     for members in clusters:
         if len(members) < MIN_ROWS:
             continue
-        deviations = members.std(axis=0)
-        varying = members[:, deviations > 1e-9]
+        some = members[:, :: -(-members.shape[1] // MAX_CORRELATED)]
+        varying = some[:, some.std(axis=0) > 1e-9]
         if varying.shape[1] > 1:
             correlations = np.abs(np.corrcoef(varying.T)) - np.eye(varying.shape[1])
             strongest = max(strongest, float(correlations.max()))
@@ -258,6 +259,8 @@ def _pieces(
 
 def _parts_of_one_gaussian(clusters: Sequence[np.ndarray], n: int) -> Iterator[MisfitWarning]:
     """Clusters without a gap between them that one Gaussian describes better."""
+    if clusters[0].shape[1] > MAX_FEATURES:
+        return
     for members in _groups_without_gap(clusters):
         if _is_one_gaussian([clusters[k] for k in members]):
             share = sum(len(clusters[k]) for k in members) / n
@@ -269,6 +272,9 @@ def _groups_without_gap(clusters: Sequence[np.ndarray]) -> list[list[int]]:
     k = len(clusters)
     if k > MAX_CLUSTERS:
         return []
+    if clusters[0].shape[1] > sum(map(len, clusters)):  # the same distances in n dimensions
+        rotated = np.linalg.qr(np.concatenate(clusters).T)[1].T
+        clusters = np.split(rotated, np.cumsum([len(members) for members in clusters])[:-1])
     means = np.stack([members.mean(axis=0) for members in clusters])
     scatters = [_scatter(members - mean) for members, mean in zip(clusters, means, strict=True)]
     distances = np.square(means[:, None] - means).sum(axis=2)

@@ -20,7 +20,7 @@ from scipy.special import gammaln
 
 from clusterwise._compiled import compiled
 from clusterwise.assigner import AssignedRows, ClusterDensity, max_ordinary_distance, outlier_scores
-from clusterwise.gaussian.families import log_det_of_root
+from clusterwise.gaussian.families import GROUPS_AT_ONCE, log_det_of_root
 from clusterwise.gaussian.niw import CovarianceType, NormalInverseWishart, Posterior, variance_factor
 
 __all__ = ["Clusters", "QuickClusters"]
@@ -128,7 +128,9 @@ class Clusters(ClusterDensity):
         return self.prior.sample(rng, self.posterior, labels), labels
 
     def _chunks(self, n_rows: int) -> list[slice]:
-        size = max(64, PAIRS_AT_ONCE // self.n_clusters)
+        diagonal = self.prior.covariance_type == "diag"  # each feature has a number for each pair
+        width = min(self.prior.n_features, GROUPS_AT_ONCE) if diagonal else 1
+        size = max(16, PAIRS_AT_ONCE // (width * self.n_clusters))
         return [slice(start, start + size) for start in range(0, n_rows, size)]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -26,7 +27,19 @@ from clusterwise.gaussian.niw import (
     variance_factor,
 )
 
-__all__ = ["PRIORS", "AxisAligned", "Diagonal", "Full", "Spherical", "full_terms", "log_det_of_root"]
+__all__ = [
+    "GROUPS_AT_ONCE",
+    "PRIORS",
+    "AxisAligned",
+    "Diagonal",
+    "Full",
+    "Spherical",
+    "full_terms",
+    "log_det_of_root",
+]
+
+# Groups of features whose distances are in memory at a time.
+GROUPS_AT_ONCE = 64
 
 
 # -- without correlation -------------------------------------------------------------------------
@@ -67,6 +80,9 @@ class AxisAligned(NormalInverseWishart):
         terms[:, 1 : d + 1] = points
         terms[:, d + 1 :] = self._sums(np.square(points))
         return terms
+
+    def unit_noise(self) -> np.ndarray:
+        return np.full(self.n_groups, float(self.group_size))
 
     def is_possible(self, statistics: np.ndarray) -> bool:
         squares = statistics[:, :1] * self._sums(np.square(self.means(statistics)))
@@ -121,20 +137,30 @@ class AxisAligned(NormalInverseWishart):
         eta[:, d + 1 :] = -0.5 * precisions
         return eta
 
-    def _squared_offsets(self, points: np.ndarray, posterior: Posterior, group: int) -> np.ndarray:
-        """Squared distances (n, K) of points to the means in the features of one group."""
-        offsets = np.zeros((len(points), len(posterior.mean)))
-        for a in range(group * self.group_size, (group + 1) * self.group_size):
-            offsets += np.square(points[:, a, None] - posterior.mean[:, a])
-        return offsets
+    def _squared_offsets(
+        self, points: np.ndarray, posterior: Posterior, variances: np.ndarray
+    ) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield groups, a few at a time, and squared distances (., n, K) to the means in each by its variance.
+
+        So many at a time that sums do not depend on the number of points.
+        """
+        m, means = self.group_size, posterior.mean.T[:, None]  # (d, 1, K)
+        for start in range(0, self.n_groups, GROUPS_AT_ONCE):
+            groups = slice(start, min(start + GROUPS_AT_ONCE, self.n_groups))
+            features = slice(groups.start * m, groups.stop * m)
+            squares = np.square(points.T[features, :, None] - means[features])
+            if m > 1:
+                squares = squares.reshape(-1, m, *squares.shape[1:]).sum(axis=1)
+            squares /= variances.T[groups, None]
+            yield groups, squares
 
     def log_predictive(self, points: np.ndarray, posterior: Posterior) -> np.ndarray:
         factor = (posterior.kappa + 1) / (posterior.kappa * posterior.nu)
         scales, m = posterior.psi * factor[:, None], self.group_size
         result = np.zeros((len(points), len(factor)))
-        for group, scale in enumerate(scales.T):  # each has a t of its own
-            distances = self._squared_offsets(points, posterior, group) / scale
-            result += student_log_density(distances, posterior.nu, m * np.log(scale), m)
+        for groups, distances in self._squared_offsets(points, posterior, scales):  # each has its own t
+            log_det = m * np.log(scales.T[groups, None])
+            result += student_log_density(distances, posterior.nu, log_det, m).sum(axis=0)
         return result
 
     def sample(self, rng: np.random.Generator, posterior: Posterior, labels: np.ndarray) -> np.ndarray:
@@ -146,9 +172,13 @@ class AxisAligned(NormalInverseWishart):
     def squared_distances(self, points: np.ndarray, posterior: Posterior) -> np.ndarray:
         distances = np.zeros((len(points), len(posterior.mean)))
         variances = posterior.psi * variance_factor(posterior, posterior.nu)[:, None]
-        for group, variance in enumerate(variances.T):
-            distances += self._squared_offsets(points, posterior, group) / variance
+        for _, squares in self._squared_offsets(points, posterior, variances):
+            distances += squares.sum(axis=0)
         return distances
+
+    def widths(self, posterior: Posterior, variance: np.ndarray) -> np.ndarray:
+        variances = posterior.psi * variance_factor(posterior, posterior.nu)[:, None]
+        return np.asarray((variances / variance).max(axis=1))
 
     def covariances(self, posterior: Posterior) -> np.ndarray:
         variances = posterior.psi * variance_factor(posterior, posterior.nu)[:, None]
@@ -187,6 +217,9 @@ class Full(NormalInverseWishart):
 
     def terms(self, points: np.ndarray) -> np.ndarray:
         return full_terms(points)
+
+    def unit_noise(self) -> np.ndarray:
+        return (_places(self.n_features)[2] == 1.0).astype(np.float64)
 
     def is_possible(self, statistics: np.ndarray) -> bool:
         d, means = self.n_features, self.means(statistics)
@@ -274,6 +307,10 @@ class Full(NormalInverseWishart):
     def squared_distances(self, points: np.ndarray, posterior: Posterior) -> np.ndarray:
         whiten, _ = _whiteners_of(self.covariances(posterior))
         return _squared_lengths_of(points, posterior.mean, whiten)
+
+    def widths(self, posterior: Posterior, variance: np.ndarray) -> np.ndarray:
+        scale = np.sqrt(variance)
+        return np.asarray(np.linalg.eigvalsh(self.covariances(posterior) / scale / scale[:, None])[:, -1])
 
     def covariances(self, posterior: Posterior) -> np.ndarray:
         factor = variance_factor(posterior, posterior.nu - self.n_features + 1)

@@ -104,9 +104,12 @@ class NormalInverseWishart(ABC):
 
     def smoothed(self, terms: np.ndarray, variance: float) -> np.ndarray:
         """T(x) (n, p) expected over noise of this variance in every direction; ``terms`` is overwritten."""
-        of_unit_noise = self.terms(np.eye(self.n_features)).sum(axis=0)
-        terms[:, self.n_features + 1 :] += variance * of_unit_noise[self.n_features + 1 :]
+        terms[:, self.n_features + 1 :] += variance * self.unit_noise()
         return terms
+
+    @abstractmethod
+    def unit_noise(self) -> np.ndarray:
+        """What noise of unit variance in every direction adds to the quadratic terms."""
 
     @abstractmethod
     def posterior(self, statistics: np.ndarray) -> Posterior:
@@ -149,6 +152,10 @@ class NormalInverseWishart(ABC):
     @abstractmethod
     def squared_distances(self, points: np.ndarray, posterior: Posterior) -> np.ndarray:
         """Squared distances (n, K) in the standard deviations of ``covariances``, each row on its own."""
+
+    @abstractmethod
+    def widths(self, posterior: Posterior, variance: np.ndarray) -> np.ndarray:
+        """Largest variances (K,) of ``covariances`` in any direction, in units of those of features (d,)."""
 
     @abstractmethod
     def covariances(self, posterior: Posterior) -> np.ndarray:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtrc, gammaln, ndtri
 
+from clusterwise.affine import scatter_axes
 from clusterwise.gaussian.mixture import (
     FIRST_EM_STEPS,
     MIN_POINTS,
@@ -121,9 +122,7 @@ def log_p_widths(mixture: FittedMixture) -> np.ndarray:
     if mixture.n_clusters == 1:
         return np.zeros(1)
     prior, strength = mixture.prior, STRENGTHS[-2]
-    covariances = prior.covariances(prior.posterior(mixture.statistics))
-    scale = np.sqrt(mixture.hyper.variance)
-    excess = np.linalg.eigvalsh(covariances / scale / scale[:, None])[:, -1] - 1
+    excess = prior.widths(prior.posterior(mixture.statistics), mixture.hyper.variance) - 1
     counts = mixture.statistics[:, 0]
     # A variance ratio of m points is about Normal(1, 2 / m); squared and halved it is minus log p.
     log_p: np.ndarray = -0.25 * np.maximum(excess, 0.0) ** 2 * counts * strength / (counts + strength)
@@ -140,7 +139,7 @@ def projections(points: np.ndarray, weights: np.ndarray, max_directions: int) ->
     """
     count = weights.sum()
     centred = points - weights @ points / count
-    variances, axes = np.linalg.eigh((centred.T * weights) @ centred / count)
+    variances, axes = scatter_axes(centred * np.sqrt(weights / count)[:, None])
     wide = variances > MIN_VARIANCE * max(variances[-1], 1e-300)
     white = centred @ (axes[:, wide] / np.sqrt(variances[wide]))
     f = white.shape[1]

@@ -158,29 +158,49 @@ MAX_KEPT = 8
 # One unit of a feature goes this often around the circle that the noise is read from.
 TURNS = (1000.0, 2000.0)
 ROWS_AT_ONCE = 1024  # their noise fits into a processor's cache
+# Of more values than this few angles are made first.
+MAX_INPUTS, N_ANGLES = 32, 4
 
 
 @dataclass(frozen=True)
 class Jitter:
     """Standard normal numbers that are functions of a row's own values."""
 
-    turns: np.ndarray  # (m, q)
+    turns: np.ndarray  # (m, q); of many values (m, r), and (r, q) for what these make
+    more_turns: np.ndarray | None = None
 
     @classmethod
     def of(cls, n_inputs: int, n_outputs: int) -> Jitter:
         """For rows of ``n_inputs`` values, ``n_outputs`` numbers each."""
-        return cls(np.random.default_rng(0).uniform(*TURNS, (n_inputs, n_outputs)))
+        rng = np.random.default_rng(0)
+        if n_inputs <= MAX_INPUTS:
+            return cls(rng.uniform(*TURNS, (n_inputs, n_outputs)))
+        # By way of a few angles: the cost is that of the columns, not of their square.
+        return cls(rng.uniform(*TURNS, (n_inputs, N_ANGLES)), rng.uniform(*TURNS, (N_ANGLES, n_outputs)))
+
+    @property
+    def n_outputs(self) -> int:
+        """Number q of numbers for each row."""
+        return (self.turns if self.more_turns is None else self.more_turns).shape[1]
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
         """Numbers (n, q) for rows (n, m); missing values count as zero."""
-        rows, angle = np.nan_to_num(rows), np.zeros((len(rows), self.turns.shape[1]))
-        for start in range(0, len(rows), ROWS_AT_ONCE):
-            part = slice(start, start + ROWS_AT_ONCE)
-            # One column after the other, no matrix product: a row's numbers must not depend on the others.
-            for column, turns in zip(rows[part].T, self.turns, strict=True):
-                angle[part] += column[:, None] * turns
-        angle -= np.floor(angle)
-        return np.asarray(ndtri(np.clip(angle, 1e-9, 1 - 1e-9)))
+        angles = _angles(np.nan_to_num(rows), self.turns)
+        if self.more_turns is not None:
+            angles = _angles(angles, self.more_turns)
+        return np.asarray(ndtri(np.clip(angles, 1e-9, 1 - 1e-9)))
+
+
+def _angles(rows: np.ndarray, turns: np.ndarray) -> np.ndarray:
+    """Where on the circle rows (n, m) come to by their turns (m, q), (n, q) in [0, 1)."""
+    angles = np.zeros((len(rows), turns.shape[1]))
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        # One column after the other, no matrix product: a row's numbers must not depend on the others.
+        for column, of_column in zip(rows[part].T, turns, strict=True):
+            angles[part] += column[:, None] * of_column
+    angles -= np.floor(angles)
+    return angles
 
 
 def _step(values: np.ndarray) -> float | None:

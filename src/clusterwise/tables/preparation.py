@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
-from sklearn.impute import KNNImputer
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -25,8 +24,8 @@ from clusterwise.tables.columns import (
 )
 from clusterwise.tables.encoding import Encoding, Jitter, Levels, fit_encoding
 from clusterwise.tables.reduction import (
+    Imputer,
     Reduction,
-    fit_imputer,
     fit_reduction,
     looks_like_embedding,
     redundancy_weights,
@@ -44,7 +43,7 @@ class _Encoded:
 
     encodings: tuple[Encoding, ...]
     noise: Jitter
-    imputer: KNNImputer | None
+    imputer: Imputer | None
     weights: np.ndarray  # (f,)
 
     def __call__(self, columns: Sequence[Column]) -> np.ndarray:
@@ -194,7 +193,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         n_inputs = sum(1 if isinstance(encoding, Levels) else len(encoding.names) for encoding in encodings)
         noise = Jitter.of(n_inputs, sum(encoding.n_noise for encoding in encodings))
         features = _encode(columns, encodings, noise)
-        imputer = fit_imputer(features, self.random_state) if np.isnan(features).any() else None
+        imputer = Imputer.of(features, self.random_state) if np.isnan(features).any() else None
         features = _impute(features, imputer)
         weights = redundancy_weights(features)
         self._encoded = _Encoded(encodings, noise, imputer, weights)
@@ -328,7 +327,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
 def _encode(columns: Sequence[Column], encodings: Sequence[Encoding], noise: Jitter) -> np.ndarray:
     """Features (n, f) with NaN where missing."""
     clean = [encoding.clean(column) for column, encoding in zip(columns, encodings, strict=True)]
-    if noise.turns.shape[1] == 0:
+    if noise.n_outputs == 0:
         return np.concatenate(clean, axis=1)
     drawn = noise(np.concatenate(clean, axis=1))
     features, start = [], 0
@@ -338,11 +337,10 @@ def _encode(columns: Sequence[Column], encodings: Sequence[Encoding], noise: Jit
     return np.concatenate(features, axis=1)
 
 
-def _impute(features: np.ndarray, imputer: KNNImputer | None) -> np.ndarray:
+def _impute(features: np.ndarray, imputer: Imputer | None) -> np.ndarray:
     """Features without missing values; their middle is zero, which stands in where nothing was learned."""
-    rows = np.flatnonzero(np.isnan(features).any(axis=1))
     if imputer is not None:
-        features[rows] = imputer.transform(features[rows])
+        imputer.fill(features)
     return np.nan_to_num(features, copy=False)
 
 

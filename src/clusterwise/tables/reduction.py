@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from sklearn.decomposition import PCA, TruncatedSVD
-from sklearn.impute import KNNImputer
 from sklearn.preprocessing import normalize
 
+from clusterwise._threads import in_threads
 from clusterwise.exceptions import InvalidDataError
+from clusterwise.neighbours import nearest_in
 
 __all__ = [
+    "Imputer",
     "Reduction",
-    "fit_imputer",
     "fit_reduction",
     "looks_like_embedding",
     "redundancy_weights",
@@ -24,6 +25,8 @@ __all__ = [
 N_NEIGHBOURS = 5  # whose mean replaces a missing value
 # Rows that the others are compared with; more cost time and hardly change the neighbours' mean.
 MAX_DONORS = 2000
+# The nearest of them, among which nearly always enough have a value, and distances in memory at a time.
+N_NEAREST, BLOCK = 24, 1_000_000
 # Features with correlations beyond this are redundant.
 REDUNDANT = 0.95
 # Correlations cost the square of the number of features; beyond this many the projection sees to it.
@@ -36,17 +39,64 @@ MAX_SPREAD_RATIO = 10.0
 ROWS_LOOKED_AT = 2000
 
 
-def fit_imputer(features: np.ndarray, seed: int) -> KNNImputer:
-    """A k-nearest-neighbour imputer for features (n, f) with NaN; no column is empty."""
-    donors = features
-    if len(features) > MAX_DONORS:
+@dataclass(frozen=True)
+class Imputer:
+    """Replaces missing values by the mean of the nearest donors that have one.
+
+    Distances are those over the columns that two rows both have, for each column (Dixon, 1979).
+    """
+
+    donors: np.ndarray  # (m, f), NaN where missing
+
+    @classmethod
+    def of(cls, features: np.ndarray, seed: int) -> Imputer:
+        """One whose donors are some of the rows of features (n, f) with NaN; no column is empty."""
+        if len(features) <= MAX_DONORS:
+            return cls(features.copy())
         # In an order of their own: which rows are drawn does not depend on how the table was sorted.
         order = np.lexsort(np.nan_to_num(features).T[::-1])
         drawn = np.random.default_rng(seed).choice(len(features), MAX_DONORS, replace=False)
         donors = features[order[np.sort(drawn)]]
-        if np.isnan(donors).all(axis=0).any():
-            donors = features
-    return KNNImputer(n_neighbors=N_NEIGHBOURS, keep_empty_features=True).fit(donors)
+        empty = np.flatnonzero(np.isnan(donors).all(axis=0))
+        if len(empty) > 0:  # one more row for each
+            donors = np.concatenate([donors, features[(~np.isnan(features[:, empty])).argmax(axis=0)]])
+        return cls(donors)
+
+    def fill(self, features: np.ndarray) -> None:
+        """Fill in features (n, f)."""
+        rows = np.flatnonzero(np.isnan(features).any(axis=1))
+        size = max(1, BLOCK // max(self.donors.shape))
+
+        def fill(part: np.ndarray) -> None:
+            features[part] = self._filled(features[part])
+
+        in_threads(fill, (rows[start : start + size] for start in range(0, len(rows), size)))
+
+    def _filled(self, rows: np.ndarray) -> np.ndarray:
+        """Rows (n, f) with what was missing."""
+        known, has = ~np.isnan(rows), ~np.isnan(self.donors)
+        filled, values = np.nan_to_num(rows), np.nan_to_num(self.donors)
+        distances = np.hstack([np.square(filled), known, -2 * filled]) @ np.hstack([has, values**2, values]).T
+        common = known.astype(float) @ has.T
+        with np.errstate(invalid="ignore"):
+            distances = np.maximum(distances, 0, out=distances)
+            distances /= common
+        distances[common == 0] = np.inf
+        places, columns = np.nonzero(~known)
+        nearest, near = nearest_in(distances, min(N_NEAREST, len(values)))
+        nearest, near = nearest[places], near[places]
+        used = has[nearest, columns[:, None]] & np.isfinite(near)
+        few = np.flatnonzero(used.sum(axis=1) < N_NEIGHBOURS)
+        if len(few) > 0 and nearest.shape[1] < len(values):
+            with_value = np.where(has.T[columns[few]], distances[places[few]], np.inf)
+            nearest[few, :N_NEIGHBOURS], near[few, :N_NEIGHBOURS] = nearest_in(with_value, N_NEIGHBOURS)
+            used[few] = np.isfinite(near[few]) & (np.arange(nearest.shape[1]) < N_NEIGHBOURS)
+        used &= used.cumsum(axis=1) <= N_NEIGHBOURS
+        counts = used.sum(axis=1)
+        means = (values[nearest, columns[:, None]] * used).sum(axis=1) / np.maximum(counts, 1)
+        overall = values.sum(axis=0) / np.maximum(has.sum(axis=0), 1)  # where no donor has a column in common
+        filled[places, columns] = np.where(counts > 0, means, overall[columns])
+        return filled
 
 
 def redundancy_weights(features: np.ndarray) -> np.ndarray:
