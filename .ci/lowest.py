@@ -1,4 +1,4 @@
-"""Print the lowest versions that pyproject.toml names, as constraints for pip; arguments are packages to leave out."""
+"""Print the lowest versions that pyproject.toml names, for pip, but for packages in the arguments."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""A few minutes of a new user, for an environment with the wheel alone: ``python smoke.py`` in an empty folder."""
+"""What a new user does in a few minutes, for an environment with the wheel alone; run in an empty folder."""
 
 from __future__ import annotations
 
