@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
-from clusterwise._compiled import compiled
 from clusterwise.exceptions import InvalidDataError
 
 __all__ = ["Partition", "PartitionPosterior", "canonical_labels", "variation_of_information"]
@@ -45,9 +44,11 @@ def canonical_labels(labels: ArrayLike) -> NDArray[np.int64]:
     if values.ndim != 1:
         raise InvalidDataError(f"labels must be a 1-D array, one label per point; got shape {values.shape}.")
     if values.dtype == np.int64 and len(values) > 0 and values.min() >= 0 and values.max() < len(values):
-        renamed = np.empty_like(values)
-        _rename(values, np.full(len(values), -1), renamed)
-        return renamed
+        first = np.full(int(values.max()) + 1, len(values))
+        first[values[::-1]] = np.arange(len(values))[::-1]  # the last one that is written stays
+        names = np.empty(len(first), dtype=np.int64)
+        names[np.argsort(first, kind="stable")] = np.arange(len(first))
+        return names[values]
     try:
         _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     except TypeError as error:  # an object array that mixes kinds
@@ -55,17 +56,6 @@ def canonical_labels(labels: ArrayLike) -> NDArray[np.int64]:
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
     return rank[inverse]
-
-
-@compiled
-def _rename(labels: NDArray[np.int64], names: NDArray[np.int64], renamed: NDArray[np.int64]) -> None:
-    """The same for labels (n,) from 0 to n - 1, without sorting, to ``renamed``; ``names`` (n,) are -1."""
-    k = 0
-    for i in range(len(labels)):
-        if names[labels[i]] < 0:
-            names[labels[i]] = k
-            k += 1
-        renamed[i] = names[labels[i]]
 
 
 def _with_strict_winner(memberships: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -15,7 +15,6 @@ from clusterwise._compiled import compiled
 from clusterwise.clusterer.graph import Graph
 from clusterwise.clusterer.ranges import (
     ROWS_PER_RANGE,
-    cumulated_moments,
     edges_of_segments,
     gaussians_of_ranges,
     gaussians_of_splits,
@@ -136,12 +135,12 @@ class OrderedRows:
 
     def __init__(self, graph: Graph, order: np.ndarray) -> None:
         self.graph, self.order = graph, order
-        m, q = graph.directions.shape
+        m = len(order)
         self.places = np.full(m + 1, -1, dtype=np.int32)  # a neighbour that is missing, -1, stands nowhere
         self.places[order] = np.arange(m)
         self.neighbours = self.places[graph.neighbours[order]]
-        self.sums = np.empty((m + 1, q + q * (q + 1) // 2))
-        cumulated_moments(graph.directions, order, self.sums)
+        self.sums = np.zeros((m + 1, graph.moments.shape[1]))  # of T(x) over the first rows
+        graph.moments[order].cumsum(axis=0, out=self.sums[1:])
 
     def edges(self, segments: np.ndarray, parents: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Numbers (r, 12) about ranges (r, 4) from each of both spanning trees."""
@@ -205,9 +204,14 @@ def values_below(sizes: np.ndarray, children: np.ndarray, scores: np.ndarray) ->
 def best_cut(sizes: np.ndarray, children: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Indices of the disjoint branches, among v, with the largest sum of size times score; parents first."""
     _, undivided = _values(sizes, children, scores)
-    reached, taken = np.zeros(len(sizes), dtype=bool), np.zeros(len(sizes), dtype=bool)
-    _take(children, undivided, reached, taken)
-    return np.flatnonzero(taken)
+    taken, reached = [], [0]
+    while reached:
+        branch = reached.pop()
+        if undivided[branch]:
+            taken.append(branch)
+        else:
+            reached += [child for child in children[branch].tolist() if child >= 0]
+    return np.array(sorted(taken), dtype=np.int64)
 
 
 def _values(sizes: np.ndarray, children: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -238,20 +242,6 @@ def _below(
         below[i] = parts / sizes[i]
 
 
-@compiled
-def _take(children: np.ndarray, undivided: np.ndarray, reached: np.ndarray, taken: np.ndarray) -> None:
-    reached[0] = True
-    for i in range(len(undivided)):
-        if not reached[i]:
-            continue
-        if undivided[i]:
-            taken[i] = True
-        else:
-            for side in range(2):
-                if children[i, side] >= 0:
-                    reached[children[i, side]] = True
-
-
 # -- overlaps with given clusters ---------------------------------------------------------------------
 
 
@@ -260,60 +250,23 @@ def best_overlaps(branches: Branches, truth: np.ndarray) -> np.ndarray:
 
     ``truth`` (m,) has labels from 0 on; rows with -1 belong nowhere and do not count.
     """
-    starts = branches.tree.starts[branches.nodes]
-    return _overlaps(truth[branches.tree.order], starts, starts + branches.sizes, int(truth.max()) + 1)
-
-
-@compiled
-def _overlaps(truth: np.ndarray, starts: np.ndarray, ends: np.ndarray, n_clusters: int) -> np.ndarray:
-    m = len(truth)
-    before = np.zeros((m + 1, n_clusters))
-    for r in range(m):
-        before[r + 1] = before[r]
-        if truth[r] >= 0:
-            before[r + 1, truth[r]] += 1
-    result = np.zeros(len(starts))
-    for i in range(len(starts)):
-        inside = before[ends[i]] - before[starts[i]]
-        total = inside.sum()
-        for c in range(n_clusters):
-            if inside[c] > 0:
-                result[i] = max(result[i], inside[c] / (before[m, c] + total - inside[c]))
-    return result
+    return np.asarray(_overlaps(branches, truth).max(axis=1))
 
 
 def most_similar_branches(branches: Branches, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Largest intersection over union of each cluster of labels (m,) with a branch, and the branch, (K,)."""
+    overlaps = _overlaps(branches, labels)
+    found = overlaps.argmax(axis=0)
+    return overlaps[found, np.arange(overlaps.shape[1])], found
+
+
+def _overlaps(branches: Branches, labels: np.ndarray) -> np.ndarray:
+    """Intersection over union (v, K) of branches with clusters of labels (m,); those of -1 do not count."""
+    m, k = len(labels), int(labels.max()) + 1
+    is_member = np.zeros((m + 1, k + 1), dtype=np.int32)  # the last column is that of -1
+    is_member[np.arange(1, m + 1), labels[branches.tree.order]] = 1
+    before = is_member[:, :k].cumsum(axis=0, dtype=np.int32)
     starts = branches.tree.starts[branches.nodes]
-    k = int(labels.max()) + 1
-    best, found = np.zeros(k), np.zeros(k, dtype=np.int64)
-    room = np.empty((len(labels) + 1, k), dtype=np.int32)
-    _find_similar(labels, branches.tree.order, starts, starts + branches.sizes, room, best, found)
-    return best, found
-
-
-@compiled
-def _find_similar(
-    labels: np.ndarray,
-    order: np.ndarray,
-    starts: np.ndarray,
-    ends: np.ndarray,
-    before: np.ndarray,
-    best: np.ndarray,
-    node: np.ndarray,
-) -> None:
-    """For each cluster the range with the largest intersection over union, and that."""
-    m, k = len(labels), len(best)
-    for c in range(k):
-        before[0, c] = 0
-    for r in range(m):
-        for c in range(k):
-            before[r + 1, c] = before[r, c]
-        before[r + 1, labels[order[r]]] += 1
-    for i in range(len(starts)):
-        size = ends[i] - starts[i]
-        for c in range(k):
-            common = before[ends[i], c] - before[starts[i], c]
-            overlap = common / (size + before[m, c] - common)
-            if overlap > best[c]:
-                best[c], node[c] = overlap, i
+    common = before[starts + branches.sizes] - before[starts]
+    either = before[-1] + common.sum(axis=1, keepdims=True) - common
+    return np.asarray(common / np.maximum(either, 1))

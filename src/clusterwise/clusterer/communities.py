@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_matrix
+from scipy.sparse import coo_matrix, csr_matrix
 
 from clusterwise._compiled import compiled
 
@@ -114,9 +114,10 @@ def _iterate(graph: _Graph, labels: np.ndarray, resolution: float) -> np.ndarray
         numbers, reals = np.zeros((5, m), dtype=np.int64), np.zeros((4, m))
         labels, parts = labels.copy(), np.empty(m, dtype=np.int64)
         _move(*edges, labels, rate, least, numbers, reals)
-        _number(labels, numbers)
+        labels = _numbered(labels)
         _refine(*edges, labels, rate, parts, numbers, reals)
-        n_parts = _number(parts, numbers)
+        parts = _numbered(parts)
+        n_parts = int(parts.max()) + 1
         if n_parts == m:
             return labels[nodes]
         of_parts = np.empty(n_parts, dtype=np.int64)
@@ -127,87 +128,25 @@ def _iterate(graph: _Graph, labels: np.ndarray, resolution: float) -> np.ndarray
 
 def _aggregated(graph: _Graph, parts: np.ndarray, n_parts: int) -> _Graph:
     """The graph of parts (m,): weights between them, without loops."""
-    n_edges = len(graph.ends)
-    starts, ends, weights = (
-        np.zeros(n_parts + 1, dtype=np.int64),
-        np.empty(n_edges, np.int64),
-        np.empty(n_edges),
+    own = np.repeat(parts, np.diff(graph.starts))
+    other = parts[graph.ends]
+    between = own != other
+    weights = coo_matrix((graph.weights[between], (own[between], other[between])), shape=(n_parts, n_parts))
+    merged = weights.tocsr()
+    merged.sort_indices()
+    return _Graph(
+        merged.indptr.astype(np.int64),
+        merged.indices.astype(np.int64),
+        merged.data,
+        np.bincount(parts, weights=graph.strengths),
     )
-    by_part = np.argsort(parts, kind="stable")
-    sizes = np.bincount(parts, minlength=n_parts)
-    bounds = np.concatenate([[0], sizes.cumsum()])
-    pairs, sums = np.empty((2, n_edges), dtype=np.int64), np.empty(n_edges)
-    found = _aggregate(
-        graph.starts, graph.ends, graph.weights, parts, by_part, bounds,
-        np.zeros(n_parts), pairs, sums, starts, ends, weights,
-    )  # fmt: skip
-    return _Graph(starts, ends[:found], weights[:found], np.bincount(parts, weights=graph.strengths))
 
 
-@compiled
-def _number(labels: np.ndarray, spare: np.ndarray) -> int:
-    """Number labels (m,) from 0 to m - 1 without gaps, in their order; how many there are."""
-    m = len(labels)
-    for c in range(m):
-        spare[0, c] = 0
-    for i in range(m):
-        spare[0, labels[i]] = 1
-    count = 0
-    for c in range(m):
-        if spare[0, c] > 0:
-            spare[0, c] = count
-            count += 1
-    for i in range(m):
-        labels[i] = spare[0, labels[i]]
-    return count
-
-
-@compiled
-def _aggregate(
-    starts: np.ndarray,
-    ends: np.ndarray,
-    weights: np.ndarray,
-    parts: np.ndarray,
-    by_part: np.ndarray,
-    bounds: np.ndarray,
-    links: np.ndarray,
-    pairs: np.ndarray,
-    sums: np.ndarray,
-    new_starts: np.ndarray,
-    new_ends: np.ndarray,
-    new_weights: np.ndarray,
-) -> int:
-    """Sum the weights between parts; returns the number of edges.
-
-    The nodes of part c are ``by_part[bounds[c]:bounds[c + 1]]``.
-    """
-    n_parts, count = len(links), 0
-    for part in range(n_parts):
-        first = count
-        for place in range(bounds[part], bounds[part + 1]):
-            i = by_part[place]
-            for e in range(starts[i], starts[i + 1]):
-                other = parts[ends[e]]
-                if other != part:
-                    if links[other] == 0.0:
-                        pairs[0, count], pairs[1, count] = part, other
-                        count += 1
-                    links[other] += weights[e]
-        for e in range(first, count):
-            sums[e] = links[pairs[1, e]]
-            links[pairs[1, e]] = 0.0
-            new_starts[pairs[1, e] + 1] += 1
-    for part in range(n_parts):
-        new_starts[part + 1] += new_starts[part]
-    # The graph is symmetric: written by their other ends, those next to a part are in order.
-    for e in range(count):
-        place = new_starts[pairs[1, e]]
-        new_ends[place], new_weights[place] = pairs[0, e], sums[e]
-        new_starts[pairs[1, e]] += 1
-    for part in range(n_parts, 0, -1):
-        new_starts[part] = new_starts[part - 1]
-    new_starts[0] = 0
-    return count
+def _numbered(labels: np.ndarray) -> np.ndarray:
+    """Labels (m,), from 0 to m - 1, without gaps and in their order."""
+    used = np.zeros(len(labels), dtype=np.int64)
+    used[labels] = 1
+    return (used.cumsum() - 1)[labels]
 
 
 @compiled

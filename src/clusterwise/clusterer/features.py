@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clusterwise._compiled import compiled
 from clusterwise.clusterer.branches import (
     MAX_FEATURE,
     N_RANGE_FEATURES,
@@ -103,8 +102,9 @@ def _neighbouring(graph: Graph, labels: np.ndarray, sums: np.ndarray) -> tuple[n
     k, sizes = len(sums), sums[:, 0]
     if k == 1:
         return np.empty((0, 2), dtype=np.int64), np.zeros(1, dtype=np.int64)
-    between = np.zeros((k, k))
-    _count_between(graph.neighbours, labels, between)
+    of_neighbours = np.append(labels, k)[graph.neighbours]  # a neighbour that is missing is of none
+    between = np.bincount((labels[:, None] * (k + 1) + of_neighbours).ravel(), minlength=k * (k + 1))
+    between = between.reshape(k, k + 1)[:, :k]
     between = between + between.T
     means = sums[:, 1 : graph.directions.shape[1] + 1] / sizes[:, None]
     gaps = np.square(means[:, None] - means).sum(axis=-1)
@@ -116,15 +116,6 @@ def _neighbouring(graph: Graph, labels: np.ndarray, sums: np.ndarray) -> tuple[n
     # Both halves of a pair have the same features.
     names, pair_of = np.unique(np.minimum(own, partner) * k + np.maximum(own, partner), return_inverse=True)
     return np.stack([names // k, names % k], axis=1), pair_of.reshape(-1)
-
-
-@compiled
-def _count_between(indices: np.ndarray, labels: np.ndarray, counts: np.ndarray) -> None:
-    """Edges of the neighbour graph from cluster to cluster, (k, k)."""
-    for r in range(len(labels)):
-        for j in range(indices.shape[1]):
-            if indices[r, j] >= 0:
-                counts[labels[r], labels[indices[r, j]]] += 1
 
 
 def _similar_branches(graph: Graph, labels: np.ndarray) -> np.ndarray:

@@ -17,7 +17,6 @@ from clusterwise._compiled import compiled
 from clusterwise.clusterer.graph import N_NEIGHBOURS
 
 __all__ = [
-    "cumulated_moments",
     "edges_of_segments",
     "gaussians_of_ranges",
     "gaussians_of_splits",
@@ -258,30 +257,15 @@ def neighbours_of_splits(
 
 
 @compiled
-def cumulated_moments(points: np.ndarray, order: np.ndarray, sums: np.ndarray) -> None:
-    """Sums (m + 1, q + q (q + 1) / 2) of x and x_a x_b, a >= b, over the first rows of the order."""
-    m, q = points.shape
-    for column in range(sums.shape[1]):
-        sums[0, column] = 0.0
-    for place in range(m):
-        row = order[place]
-        column = q
-        for a in range(q):
-            sums[place + 1, a] = sums[place, a] + points[row, a]
-            for b in range(a + 1):
-                sums[place + 1, column] = sums[place, column] + points[row, a] * points[row, b]
-                column += 1
-
-
-@compiled
 def _moments(sums: np.ndarray, start: int, end: int, mean: np.ndarray, scatter: np.ndarray) -> None:
     """Mean (q,) and the lower half of the covariance (q, q) of the rows of a range."""
     q, size = len(mean), end - start
-    column = q
+    column = q + 1
     for a in range(q):
-        mean[a] = (sums[end, a] - sums[start, a]) / size
-        for b in range(a + 1):
-            scatter[a, b] = (sums[end, column] - sums[start, column]) / size - mean[a] * mean[b]
+        mean[a] = (sums[end, 1 + a] - sums[start, 1 + a]) / size
+    for a in range(q):
+        for b in range(a, q):
+            scatter[b, a] = (sums[end, column] - sums[start, column]) / size - mean[a] * mean[b]
             column += 1
 
 
@@ -319,8 +303,8 @@ def gaussians_of_ranges(
 ) -> None:
     """How Gaussian ranges are, (r, 7); the first number is left to be written from ``scatters`` (r, q, q).
 
-    ``sums`` are those of ``cumulated_moments``; ``spare`` (1 + 2 q, q) and ``rows`` (q + 1, 2 ROWS_PER_RANGE)
-    are room.
+    ``sums`` (m + 1, p) are those of T(x) over the first rows of the order; ``spare`` (1 + 2 q, q) and
+    ``rows`` (q + 1, 2 ROWS_PER_RANGE) are room.
     """
     q = points.shape[1]
     mean, root, inverse = spare[0], spare[1 : 1 + q], spare[1 + q :]

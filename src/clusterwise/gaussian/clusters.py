@@ -196,13 +196,14 @@ class QuickClusters:
         labels, probabilities, distances = np.empty(n, dtype=np.int32), np.empty(n), np.empty(n)
         twice, lengths = np.ascontiguousarray(-2 * terms.means.T), np.square(terms.means).sum(axis=1)
         room = np.empty((min(n, ROWS_AT_ONCE), len(lengths)))
+        spare = np.empty(len(lengths)), np.empty(features.shape[1])
         for start in range(0, n, ROWS_AT_ONCE):
             rows = slice(start, start + ROWS_AT_ONCE)
             some = features[rows]
             plain = np.matmul(some, twice, out=room[: len(some)])
             plain += lengths
             plain += np.einsum("nd,nd->n", some, some)[:, None]
-            _label(some, plain, *terms[:-1], labels[rows], probabilities[rows], distances[rows])
+            _label(some, plain, *terms[:-1], *spare, labels[rows], probabilities[rows], distances[rows])
         return labels, probabilities, distances * terms.factors[labels]
 
 
@@ -215,17 +216,15 @@ def _label(
     whiten: np.ndarray,
     constants: np.ndarray,
     degrees: np.ndarray,
+    logs: np.ndarray,
+    offset: np.ndarray,
     labels: np.ndarray,
     probabilities: np.ndarray,
     distances: np.ndarray,
 ) -> None:
-    """Fill in the last three, (n,) each; the others are as in ``_Terms``."""
+    """Fill in the last three, (n,) each; ``logs`` (K,), ``offset`` (d,) are room, others as in ``_Terms``."""
     n, d = points.shape
     k, width = len(means), whiten.shape[2]
-    logs = np.empty(k)
-    offset = np.empty(d)
-    halves = 0.5 * (degrees + d)
-    inverses = 1.0 / halves
     for i in range(n):
         nearest, length = 0, 0.0
         for a in range(d):
@@ -236,7 +235,7 @@ def _label(
         best, winner, shortest = -np.inf, nearest, np.inf
         for t in range(k):
             j = nearest if t == 0 else (t - 1 if t <= nearest else t)
-            exponent = (constants[j] - best + CERTAIN) * inverses[j]
+            exponent = (constants[j] - best + CERTAIN) / (0.5 * (degrees[j] + d))
             if exponent <= 0.0:
                 logs[j] = -np.inf
                 continue
@@ -264,7 +263,7 @@ def _label(
             if total > longest:
                 logs[j] = -np.inf
                 continue
-            value = constants[j] - halves[j] * np.log1p(total / degrees[j])
+            value = constants[j] - 0.5 * (degrees[j] + d) * np.log1p(total / degrees[j])
             logs[j] = value
             if value > best or (value == best and j < winner):
                 best, winner, shortest = value, j, total

@@ -140,7 +140,7 @@ class AxisAligned(NormalInverseWishart):
     def _squared_offsets(
         self, points: np.ndarray, posterior: Posterior, variances: np.ndarray
     ) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield groups, a few at a time, and squared distances (., n, K) to the means in each by its variance.
+        """Yield groups, a few at a time, and squared distances (., n, K) to means by its variance.
 
         So many at a time that sums do not depend on the number of points.
         """
@@ -345,21 +345,13 @@ def full_terms(points: np.ndarray) -> np.ndarray:
     """T(x) of points (n, d), (n, p): one, x, and x_a x_b for a <= b."""
     n, d = points.shape
     terms = np.empty((n, 1 + d + d * (d + 1) // 2))
-    _write_terms(np.ascontiguousarray(points), terms)
+    terms[:, 0] = 1.0
+    terms[:, 1 : d + 1] = points
+    place = d + 1
+    for a in range(d):
+        np.multiply(points[:, a : a + 1], points[:, a:], out=terms[:, place : place + d - a])
+        place += d - a
     return terms
-
-
-@compiled
-def _write_terms(points: np.ndarray, terms: np.ndarray) -> None:
-    n, d = points.shape
-    for i in range(n):
-        terms[i, 0] = 1.0
-        place = d + 1
-        for a in range(d):
-            terms[i, 1 + a] = points[i, a]
-            for b in range(a, d):
-                terms[i, place] = points[i, a] * points[i, b]
-                place += 1
 
 
 @compiled

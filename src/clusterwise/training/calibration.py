@@ -195,12 +195,10 @@ def _agreement(sums: np.ndarray, classes: np.ndarray, n_clusters: np.ndarray) ->
 
 
 @compiled
-def _lowest_above(statistics: np.ndarray, parents: np.ndarray) -> np.ndarray:
-    """The smallest of the statistics (m - 1,) of each merger and of all above it; ``parents`` (m - 1,)."""
-    levels = statistics.copy()
+def _lower_to_parents(levels: np.ndarray, parents: np.ndarray) -> None:
+    """Lower statistics (m - 1,) of mergers to the smallest of all above them; ``parents`` (m - 1,)."""
     for i in range(len(levels) - 2, -1, -1):  # parents come later than their children
         levels[i] = min(levels[i], levels[parents[i]])
-    return levels
 
 
 class AllCuts:
@@ -223,7 +221,9 @@ class AllCuts:
     def levels(self, rule: CutRule) -> np.ndarray:
         """Thresholds (m - 1,) below which each merger is divided, less that of the rule."""
         tree = self.branches.tree
-        return _lowest_above(rule.statistic(self.branches), tree.parents[tree.n_rows :] - tree.n_rows)
+        levels = rule.statistic(self.branches).copy()
+        _lower_to_parents(levels, tree.parents[tree.n_rows :] - tree.n_rows)
+        return levels
 
     def in_order(self, order: np.ndarray) -> np.ndarray:
         """Agreement with 1, 2, ..., m clusters, (m,), if mergers are divided in this order (m - 1,)."""
