@@ -210,7 +210,7 @@ def test_columns_that_were_clustered_as_they_are_keep_their_names(make_fitted, t
 
 def test_a_cluster_without_values_has_no_mean(make_fitted, tmp_path):
     estimator, X = make_fitted(2)
-    frame = pd.DataFrame(X, columns=["a", "b"])
+    frame = pd.DataFrame(X.copy(), columns=["a", "b"])
     frame.loc[np.asarray(estimator.labels_) == 1, "b"] = np.nan
     html = page_of(estimator, X, tmp_path, table=frame)
     assert "–" in html.text
