@@ -163,3 +163,35 @@ def test_every_cluster_has_its_best_column_among_those_shown():
     X[:, 6] += 4 * (labels == 0)
     found = compare_clusters(read_columns(X).columns, labels)
     assert 6 in distinctive_columns(found, 8, 3)
+
+
+def test_a_column_is_looked_at_once_however_many_clusters_there_are(monkeypatch):
+    seen = []
+
+    def counted(values):
+        seen.append(len(values))
+        return spread_of(values)
+
+    spread_of = contents.spread_of
+    monkeypatch.setattr(contents, "spread_of", counted)
+    rng = np.random.default_rng(0)
+    columns = [Column(f"c{j}", "number", rng.normal(size=600)) for j in range(3)]
+    for n_clusters in (2, 30):
+        seen.clear()
+        compare_clusters(columns, np.arange(600) % n_clusters)
+        assert seen == [600] * 3
+
+
+def test_medians_and_histograms_of_clusters_and_of_the_others():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 4, 301)
+    values = rng.normal(size=301) + labels
+    found = compare_clusters([Column("a", "number", values)], labels)
+    for label, (difference,) in enumerate(found):
+        inside, outside = values[labels == label], values[labels != label]
+        spread = contents.spread_of(values)
+        assert difference.size == pytest.approx(abs(np.median(inside) - np.median(outside)) / spread)
+        edges = np.linspace(*np.quantile(values, [0.01, 0.99]), contents.N_BINS + 1)
+        clipped = [np.clip(one, edges[0], edges[-1]) for one in (inside, outside)]
+        heights = np.array([np.histogram(one, edges)[0] / len(one) for one in clipped])
+        np.testing.assert_allclose(np.array(difference.bars).T, contents.HEIGHT * heights / heights.max())

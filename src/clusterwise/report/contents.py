@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,27 +77,60 @@ def show_number(value: float, spread: float | None = None) -> str:
     return text.removeprefix("-") if float(text.replace(",", "")) == 0 else text
 
 
-def _show_value(column: Column, value: Any) -> str:
-    """One value of a column, a number with digits that suit the column's spread."""
-    if column.kind == "words":
+@dataclass(frozen=True)
+class _Shown:
+    """A column with the spread that says how many digits its numbers get."""
+
+    column: Column
+    spread: float
+
+    @classmethod
+    def of(cls, column: Column) -> _Shown:
+        """The spread of the numbers (n,); zero for words."""
+        if column.kind == "words":
+            return cls(column, 0.0)
+        present = column.values[np.isfinite(column.values)]
+        if len(present) == 0:
+            return cls(column, 0.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            low, high = np.quantile(present, [0.01, 0.99])
+            return cls(column, float(high - low) or float(np.ptp(present)))
+
+    def value(self, value: Any) -> str:
+        """One value of the column."""
+        if self.column.kind != "words":
+            with np.errstate(over="ignore", invalid="ignore"):
+                return show_number(float(value), self.spread)
         text = NOTHING if value is None else str(value)
         return text if len(text) <= MAX_WORD else f"{text[: MAX_WORD - 1]}…"
-    present = column.values[np.isfinite(column.values)]
-    with np.errstate(over="ignore", invalid="ignore"):
-        low, high = np.quantile(present, [0.01, 0.99]) if len(present) else (0.0, 0.0)
-        return show_number(float(value), float(high - low) or float(np.ptp(present)) if len(present) else 0.0)
+
+    def typical(self, labels: np.ndarray, n_clusters: int) -> list[str]:
+        """The mean of each cluster's rows, or their most frequent category with its share."""
+        present = ~self.column.missing
+        values, members = self.column.values[present], labels[present]
+        sizes = np.bincount(members, minlength=n_clusters)
+        if self.column.kind == "words":
+            levels, counts = _levels(values, members, n_clusters)
+            best = counts.argmax(axis=0) if len(levels) else np.zeros(n_clusters, dtype=int)
+            found = [
+                f"{self.value(levels[best[k]])} ({_percent(counts[best[k], k] / sizes[k])})"
+                if sizes[k]
+                else ""
+                for k in range(n_clusters)
+            ]
+        else:
+            means = np.bincount(members, values / sizes[members], n_clusters)  # their sum may overflow
+            found = [self.value(mean) for mean in means]
+        return [text if size else NOTHING for text, size in zip(found, sizes, strict=True)]
 
 
-def _typical(column: Column, members: np.ndarray) -> str:
-    """The mean of the rows ``members`` (n,), or their most frequent category with its share."""
-    values = column.values[members & ~column.missing]
-    if len(values) == 0:
-        return NOTHING
-    if column.kind == "words":
-        levels, counts = np.unique(values, return_counts=True)
-        share = counts.max() / len(values)
-        return f"{_show_value(column, levels[counts.argmax()])} ({_percent(share)})"
-    return _show_value(column, (values / len(values)).sum())
+def _levels(words: np.ndarray, labels: np.ndarray, n_clusters: int) -> tuple[list[str], np.ndarray]:
+    """The different words (L,), sorted, and how many rows of each cluster have them, (L, K)."""
+    levels = sorted(set(words))
+    code_of = {level: code for code, level in enumerate(levels)}
+    codes = np.array([code_of[word] for word in words], dtype=np.int64)
+    counts = np.bincount(codes * n_clusters + labels, minlength=len(levels) * n_clusters)
+    return levels, counts.reshape(len(levels), n_clusters)
 
 
 def _percent(share: float) -> str:
@@ -143,31 +176,33 @@ class PointRow:
 def cluster_rows(estimator: Any, columns: Sequence[Column]) -> list[ClusterRow]:
     """For each cluster its size, its certainty and what is typical of it in some columns."""
     labels, probabilities = np.asarray(estimator.labels_), np.asarray(estimator.probabilities_)
-    rows = []
-    for label, size in enumerate(_sizes(estimator).tolist()):
-        members = labels == label
-        rows.append(
-            ClusterRow(
-                label=label,
-                colour=cluster_colour(label),
-                size=size,
-                share=size / len(labels),
-                typical=tuple(_typical(column, members) for column in columns),
-                confidence=float(probabilities[members].mean()),
-                n_uncertain=int((probabilities[members] < CERTAIN).sum()),
-            )
+    sizes = _sizes(estimator)
+    k = len(sizes)
+    typical = [_Shown.of(column).typical(labels, k) for column in columns]
+    confidence = np.bincount(labels, probabilities, k) / np.maximum(sizes, 1)
+    n_uncertain = np.bincount(labels[probabilities < CERTAIN], minlength=k)
+    return [
+        ClusterRow(
+            label=label,
+            colour=cluster_colour(label),
+            size=size,
+            share=size / len(labels),
+            typical=tuple(of_column[label] for of_column in typical),
+            confidence=float(confidence[label]),
+            n_uncertain=int(n_uncertain[label]),
         )
-    return rows
+        for label, size in enumerate(sizes.tolist())
+    ]
 
 
-def _point_row(estimator: Any, columns: Sequence[Column], row: int) -> PointRow:
+def _point_row(estimator: Any, columns: Sequence[_Shown], row: int) -> PointRow:
     membership = np.asarray(estimator.membership_[row])
     label = int(estimator.labels_[row])
     # With a single cluster the second best is the first again; then no row is uncertain or shown so.
     second = int(np.argsort(-membership, kind="stable")[min(1, len(membership) - 1)])
     return PointRow(
         row=row,
-        values=tuple(_show_value(column, column.values[row]) for column in columns),
+        values=tuple(shown.value(shown.column.values[row]) for shown in columns),
         label=label,
         colour=cluster_colour(label),
         probability=float(estimator.probabilities_[row]),
@@ -182,14 +217,16 @@ def uncertain_rows(estimator: Any, columns: Sequence[Column], count: int = 10) -
     """The rows whose label is least sure, the least sure first; none that is as good as certain."""
     probabilities = np.asarray(estimator.probabilities_)
     order = np.argsort(probabilities, kind="stable")[:count]
-    return [_point_row(estimator, columns, int(row)) for row in order if probabilities[row] < CERTAIN]
+    shown = [_Shown.of(column) for column in columns]
+    return [_point_row(estimator, shown, int(row)) for row in order if probabilities[row] < CERTAIN]
 
 
 def outlying_rows(estimator: Any, columns: Sequence[Column], count: int = 10) -> list[PointRow]:
     """The rows with the highest outlier scores, the highest first; none of an ordinary score."""
     scores = np.asarray(estimator.outlier_scores_)
     order = np.argsort(-scores, kind="stable")[:count]
-    return [_point_row(estimator, columns, int(row)) for row in order if scores[row] >= OUTLYING]
+    shown = [_Shown.of(column) for column in columns]
+    return [_point_row(estimator, shown, int(row)) for row in order if scores[row] >= OUTLYING]
 
 
 @dataclass(frozen=True)
@@ -334,7 +371,8 @@ def compare_clusters(columns: Sequence[Column], labels: np.ndarray) -> list[list
     n_clusters = int(labels.max()) + 1
     if n_clusters < 2:
         return []
-    return [[_difference(column, labels == label) for column in columns] for label in range(n_clusters)]
+    by_column = [_differences(column, labels, n_clusters) for column in columns]
+    return [[of_column[label] for of_column in by_column] for label in range(n_clusters)]
 
 
 def largest_differences(found: Sequence[Sequence[Difference]]) -> list[list[Difference]]:
@@ -359,47 +397,93 @@ def distinctive_columns(found: Sequence[Sequence[Difference]], n_columns: int, n
     return sorted(order[:n].tolist())
 
 
-def _difference(column: Column, members: np.ndarray) -> Difference:
+def _differences(column: Column, labels: np.ndarray, n_clusters: int) -> list[Difference]:
+    """One column in each of K clusters and in all other rows; what all of them need is found once."""
     present = ~column.missing
-    inside, outside = column.values[members & present], column.values[~members & present]
-    if len(inside) == 0 or len(outside) == 0:
-        return Difference(column.name, NOTHING, NOTHING, 0.0, ())
+    values, members = column.values[present], labels[present]
+    sizes = np.bincount(members, minlength=n_clusters)
+    compared = np.flatnonzero((sizes > 0) & (sizes < len(values))).tolist()
+    found = [Difference(column.name, NOTHING, NOTHING, 0.0, ())] * n_clusters
+    if not compared:
+        return found
     if column.kind == "words":
-        return _of_words(column, inside, outside)
-    values = column.values[present]
-    if set(np.unique(values[:50])) <= {0.0, 1.0} and set(np.unique(values)) == {0.0, 1.0}:
-        return _of_shares(column.name, float(inside.mean()), float(outside.mean()))
+        of_cluster = _of_words(column.name, values, members, sizes)
+    elif set(np.unique(values[:50])) <= {0.0, 1.0} and set(np.unique(values)) == {0.0, 1.0}:
+        ones = np.bincount(members, values, n_clusters)
+        of_cluster = _of_shares([column.name] * n_clusters, *_shares(ones, sizes))
+    else:
+        of_cluster = _of_numbers(column.name, values, members, sizes)
+    for label in compared:
+        found[label] = of_cluster(label)
+    return found
+
+
+def _shares(counts: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Shares of clusters with these sizes (K,), and of all other rows, by counts (..., K)."""
+    rest = counts.sum(axis=-1, keepdims=True) - counts
+    return counts / np.maximum(sizes, 1), rest / np.maximum(sizes.sum() - sizes, 1)
+
+
+def _of_words(
+    name: str, words: np.ndarray, labels: np.ndarray, sizes: np.ndarray
+) -> Callable[[int], Difference]:
+    """The category that is more frequent in a cluster than elsewhere by the largest share."""
+    levels, counts = _levels(words, labels, len(sizes))
+    here, elsewhere = _shares(counts, sizes)
+    best = np.where(counts > 0, here - elsewhere, -np.inf).argmax(axis=0)
+    places = best, np.arange(len(sizes))
+    return _of_shares([f"{name} = {levels[code]}" for code in best], here[places], elsewhere[places])
+
+
+def _of_shares(names: Sequence[str], here: np.ndarray, elsewhere: np.ndarray) -> Callable[[int], Difference]:
+    def of_cluster(label: int) -> Difference:
+        own, others = float(here[label]), float(elsewhere[label])
+        size = SPREADS_PER_SHARE * abs(own - others)
+        return Difference(names[label], f"{100 * own:.0f} %", f"{100 * others:.0f} %", size, ())
+
+    return of_cluster
+
+
+def _of_numbers(
+    name: str, values: np.ndarray, labels: np.ndarray, sizes: np.ndarray
+) -> Callable[[int], Difference]:
+    """Medians and histograms of clusters and of all other rows, from one order of the values (n,)."""
     spread = spread_of(values)
-    here, elsewhere = float(np.median(inside)), float(np.median(outside))
-    low, high = np.quantile(values, [0.01, 0.99])
-    return Difference(
-        column.name,
-        show_number(here, SPREADS_PER_DIGIT * spread),
-        show_number(elsewhere, SPREADS_PER_DIGIT * spread),
-        abs(here - elsewhere) / spread,
-        _bars(inside, outside, float(low), float(high)),
-    )
+    low, high = (float(edge) for edge in np.quantile(values, [0.01, 0.99]))
+    order = np.argsort(values, kind="stable")
+    ranked = values[order]
+    ranks = np.argsort(labels[order], kind="stable")  # cluster after cluster, each ascending
+    ends = sizes.cumsum()
+    bars = _bars(values, labels, sizes, low, high)
 
+    def of_cluster(label: int) -> Difference:
+        own = ranks[ends[label] - sizes[label] : ends[label]]
+        others_before = own - np.arange(len(own))
+        n_others = len(ranked) - len(own)
+        middle = np.array([(n_others - 1) // 2, n_others // 2])  # which of the others
+        here = float(np.mean(ranked[own[[(len(own) - 1) // 2, len(own) // 2]]]))
+        elsewhere = float(np.mean(ranked[middle + np.searchsorted(others_before, middle, side="right")]))
+        return Difference(
+            name,
+            show_number(here, SPREADS_PER_DIGIT * spread),
+            show_number(elsewhere, SPREADS_PER_DIGIT * spread),
+            abs(here - elsewhere) / spread,
+            bars[label],
+        )
 
-def _of_words(column: Column, inside: np.ndarray, outside: np.ndarray) -> Difference:
-    """The category that is more frequent in the cluster than elsewhere by the largest share."""
-    levels, counts = np.unique(inside, return_counts=True)
-    shares, others = counts / len(inside), np.array([float((outside == level).mean()) for level in levels])
-    best = int(np.argmax(shares - others))
-    return _of_shares(f"{column.name} = {levels[best]}", float(shares[best]), float(others[best]))
-
-
-def _of_shares(name: str, here: float, elsewhere: float) -> Difference:
-    size = SPREADS_PER_SHARE * abs(here - elsewhere)
-    return Difference(name, f"{100 * here:.0f} %", f"{100 * elsewhere:.0f} %", size, ())
+    return of_cluster
 
 
 def _bars(
-    inside: np.ndarray, outside: np.ndarray, low: float, high: float
-) -> tuple[tuple[float, float], ...]:
+    values: np.ndarray, labels: np.ndarray, sizes: np.ndarray, low: float, high: float
+) -> list[tuple[tuple[float, float], ...]]:
+    """Heights of the histograms of each cluster and of all other rows."""
+    k = len(sizes)
     if not high > low:
-        return ()
+        return [()] * k
     edges = np.linspace(low, high, N_BINS + 1)
-    heights = [np.histogram(np.clip(v, low, high), edges)[0] / len(v) for v in (inside, outside)]
-    top = max(float(h.max()) for h in heights)
-    return tuple((HEIGHT * float(a) / top, HEIGHT * float(b) / top) for a, b in zip(*heights, strict=True))
+    bins = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, N_BINS - 1)
+    counts = np.bincount(bins * k + labels, minlength=N_BINS * k).reshape(N_BINS, k)
+    here, elsewhere = _shares(counts, sizes)
+    heights = HEIGHT * np.stack([here, elsewhere]) / np.maximum(here.max(axis=0), elsewhere.max(axis=0))
+    return [tuple(zip(*heights[:, :, label].tolist(), strict=True)) for label in range(k)]
