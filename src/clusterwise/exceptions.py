@@ -114,7 +114,9 @@ class NoColumnError(_Sentence, InvalidDataError):
     remedy: str = "name those to use with columns="
 
     def finding(self) -> str:
-        reasons = [f"{name!r} {reason}" for name, reason in self.set_aside.items()]
+        reasons = [f"{name!r} {reason}" for name, reason in list(self.set_aside.items())[:20]]
+        if len(self.set_aside) > len(reasons):
+            reasons.append(f"{len(self.set_aside) - len(reasons)} more")
         if self.has_texts:
             reasons.append("texts must become numbers first, such as a TF-IDF matrix or embeddings")
         return f"no column is left to cluster by: {', '.join(reasons)}"

@@ -28,7 +28,7 @@ from clusterwise.cli.choices import (
     require_method,
     weights_facts,
 )
-from clusterwise.cli.messages import one_line_warnings, progress_bar, say
+from clusterwise.cli.messages import MAX_LINES, one_line_warnings, progress_bar, say, say_notes
 from clusterwise.exceptions import ClusterwiseError, ClusterwiseWarning
 from clusterwise.fitting.progress import redirected
 from clusterwise.fitting.protocol import Progress
@@ -41,7 +41,6 @@ from clusterwise.tables.readers import STDIN, format_of, read_table
 
 __all__ = ["COMPILING", "Task", "cluster_file", "default_output", "summary_lines", "warm_up"]
 
-MAX_LINES = 30
 # Tables with fewer numbers are read at once.
 MIN_NUMBERS_IN_PARTS = 20_000_000
 # Rows that tell what the columns are.
@@ -160,8 +159,7 @@ def _fit(task: Task, sample: Callable[[], Any], rows: Any) -> Fitted:
         in_parts = isinstance(rows, RowSource)
         width = features.values.shape[1]
         estimator.fit(PreparedSource(rows, features.transform, width) if in_parts else features.values)
-    for note in notes:
-        say(f"note: {note}", err=True)
+    say_notes(notes)
     return Fitted(estimator, features, id_name, notes, time.perf_counter() - started)
 
 

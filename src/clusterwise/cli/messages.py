@@ -10,7 +10,7 @@ import tempfile
 import threading
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -29,17 +29,20 @@ if TYPE_CHECKING:
 __all__ = [
     "BAD_INPUT",
     "INTERRUPTED",
+    "MAX_LINES",
     "error_line",
     "include_option",
     "one_line_errors",
     "one_line_warnings",
     "progress_bar",
     "say",
+    "say_notes",
     "settings",
     "terminated_like_interrupted",
     "warning_line",
 ]
 
+MAX_LINES = 30
 BAD_INPUT = 2
 UNEXPECTED = 70  # EX_SOFTWARE of sysexits.h
 INTERRUPTED = 130  # what shells report for Ctrl-C
@@ -65,6 +68,14 @@ def include_option(name: str) -> str:
 def say(line: str, err: bool = False) -> None:
     """Print a line; signs from files that would give orders to the terminal are printed as \\x1b."""
     typer.echo(printable(line), err=err)
+
+
+def say_notes(notes: Sequence[str]) -> None:
+    """Print what was done to a table, as long as there is room for it."""
+    for note in notes[:MAX_LINES]:
+        say(f"note: {note}", err=True)
+    if len(notes) > MAX_LINES:
+        say(f"note: and {len(notes) - MAX_LINES:,} more of this kind.", err=True)
 
 
 def error_line(error: ClusterwiseError) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import FrameType
 
 from clusterwise import training
-from clusterwise.cli.messages import say
+from clusterwise.cli.messages import say, say_notes
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.training.from_labels import train_on_table
 from clusterwise.training.labelled_data import read_labelled
@@ -62,8 +62,7 @@ def train_labels(
     if out.suffix != ".safetensors":
         raise ClusterwiseError(f"--out {out} must end in .safetensors; that is what weights are saved as.")
     table = read_labelled(file, label_column, group_column, drop)
-    for note in table.notes:
-        say(f"note: {note}", err=True)
+    say_notes(table.notes)
     n_classes = len({label for label in table.y.tolist() if label is not None and label == label})
     numbers = (len(table.y), "row"), (table.rows.shape[1], "column"), (n_classes, "class")
     say(", ".join(f"{n:,} {noun if n == 1 else PLURALS[noun]}" for n, noun in numbers), err=True)

@@ -26,6 +26,10 @@ MODELS: dict[str, tuple[str, str]] = {
     "partition-judge": ("clusterwise.training.partition_judge", "PartitionJudge"),
 }
 
+# Nothing that an option counts is more, and no network has more parameters.
+MAX_OPTION = 10_000
+MAX_NUMBERS = 2**27
+
 # Networks that judge proposals, whatever the number of features; they propose nothing themselves.
 JUDGES = ("node-judge", "partition-judge")
 
@@ -40,14 +44,23 @@ def model_class(method: str) -> type[TrainedModel]:
 
 
 def make_model(
-    method: str, options: Mapping[str, Any], encoder: Mapping[str, Any] | None = None
+    method: str,
+    options: Mapping[str, Any],
+    encoder: Mapping[str, Any] | None = None,
+    max_numbers: int = MAX_NUMBERS,
 ) -> TrainedModel:
     """Build an untrained network from the name of its method and the options of its config.
 
     With options of an ``encoder`` it stands behind one, and takes as many features as come out of that.
+    What asks for more than ``max_numbers`` parameters is an error before there are any.
     """
-    if encoder is not None:
-        return _make_encoded(method, options, encoder)
+    from clusterwise.papers.model import BoundedNumbers
+
+    with BoundedNumbers(max_numbers):
+        return _make_network(method, options) if encoder is None else _make_encoded(method, options, encoder)
+
+
+def _make_network(method: str, options: Mapping[str, Any]) -> TrainedModel:
     model = model_class(method)
     return cast("TrainedModel", _built(model, model.config_class, options, method))
 
@@ -58,10 +71,19 @@ def _make_encoded(method: str, options: Mapping[str, Any], encoder: Mapping[str,
     from clusterwise.papers.model import AmortizedModel
 
     before: FeatureEncoder = _built(FeatureEncoder, EncoderConfig, encoder, "[encoder]")
-    network = make_model(method, {**options, "n_features": before.config.n_out})
+    network = _make_network(method, {**options, "n_features": before.config.n_out})
     if not isinstance(network, AmortizedModel):
         raise RecipeError(f"{method} takes no [encoder]; it judges the proposals of others.")
     return EncodedModel(before, network)
+
+
+def _require_modest(config: Any, name: str) -> None:
+    """Raise an error if an option counts more than a network has of anything: it would be built for hours."""
+    for field in dataclasses.fields(config):
+        values = getattr(config, field.name) if field.name != "n_features" else ()  # pixels of an image
+        for value in values if isinstance(values, tuple) else (values,):
+            if isinstance(value, int) and value > MAX_OPTION:
+                raise RecipeError(f"{field.name} of {name} must be at most {MAX_OPTION:,}, got {value!r}.")
 
 
 def _built(kind: Any, config_class: Any, options: Mapping[str, Any], name: str) -> Any:
@@ -73,6 +95,7 @@ def _built(kind: Any, config_class: Any, options: Mapping[str, Any], name: str) 
     try:
         config = config_class(**{k: tuple(v) if isinstance(v, list) else v for k, v in options.items()})
         check_options(config, f"of {name}")
+        _require_modest(config, name)
         return kind(config)
     except RecipeError:
         raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,11 +10,14 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
+from clusterwise.exceptions import RecipeError
 from clusterwise.nn.flow_clusters import FlowClusters
 
 __all__ = [
     "AmortizedModel",
+    "BoundedNumbers",
     "Inference",
     "Step",
     "TrainedModel",
@@ -90,6 +94,24 @@ class AmortizedModel(TrainedModel):
         With ``n_draws`` > 0 there are further partitions in ``draws``, if the method can draw any. Labels of
         absent points mean nothing.
         """
+
+
+# -- networks of bounded size --------------------------------------------------------------------------
+
+
+class BoundedNumbers(TorchFunctionMode):
+    """Lets tensors be made that hold so many numbers together, and no more."""
+
+    def __init__(self, n_numbers: int) -> None:
+        super().__init__()
+        self.left = n_numbers
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (torch.empty, torch.zeros, torch.ones, torch.rand, torch.randn):
+            self.left -= math.prod(args[0] if args and not isinstance(args[0], int) else args)
+            if self.left < 0:
+                raise RecipeError("the network is too large")
+        return func(*args, **(kwargs or {}))
 
 
 # -- what cluster-wise loops share --------------------------------------------------------------------

@@ -19,7 +19,7 @@ from safetensors import safe_open
 
 from clusterwise._safety import one_sentence
 from clusterwise.exceptions import RecipeError, UnknownWeightsError, WeightsFileError
-from clusterwise.papers.methods import JUDGES, model_class
+from clusterwise.papers.methods import JUDGES, MODELS, model_class
 
 if TYPE_CHECKING:
     from clusterwise.papers.model import TrainedModel
@@ -65,7 +65,7 @@ def fits_this_version(path: str | Path) -> Iterator[None]:
     except (UnknownWeightsError, WeightsFileError):
         raise
     except Exception as error:
-        reason = " ".join(str(error).split())[:200]
+        reason = " ".join(str(error).split())[:200].rstrip(".")
         raise WeightsFileError(
             f"{path} does not fit this version of clusterwise ({reason}); train it again."
         ) from error
@@ -92,6 +92,8 @@ def require_entries(header: Mapping[str, Any], path: str | Path) -> None:
         for key, value in (entries | tables).items():
             if not isinstance(value, str if key in entries else dict):
                 raise RecipeError(f"{key} is {value!r}")
+        if recipe["method"] not in MODELS:
+            raise RecipeError(f"there is no method {recipe['method']!r}")
         _require_facts(recipe["method"], header["facts"])
 
 

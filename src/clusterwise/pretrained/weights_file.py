@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from clusterwise._files import whole_or_nothing
 from clusterwise.exceptions import RecipeError
@@ -60,30 +58,17 @@ def save_weights(path: str | Path, weights: Weights) -> None:
     write_tensors(path, tensors | exact, header)
 
 
-class _Bounded(TorchFunctionMode):
-    """Lets tensors be made that hold so many numbers together, and no more."""
-
-    def __init__(self, n_numbers: int) -> None:
-        super().__init__()
-        self.left = n_numbers
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func in (torch.empty, torch.zeros, torch.ones, torch.rand, torch.randn):
-            self.left -= math.prod(args[0] if args and not isinstance(args[0], int) else args)
-            if self.left < 0:
-                raise RecipeError("its header speaks of a larger network than its tensors are of")
-        return func(*args, **(kwargs or {}))
-
-
 def _build(recipe: Mapping[str, Any], tensors: Mapping[str, Tensor], seed: int = 0) -> TrainedModel:
     """The network of a recipe, ready for inference; the user's random numbers stay as they are.
 
     What a header says may be wrong: no more memory is taken than the tensors need.
     """
     n_numbers = sum(tensor.numel() for tensor in tensors.values())
-    with torch.random.fork_rng(devices=[]), _Bounded(2 * n_numbers + 1_000_000):
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = make_model(recipe["method"], recipe["model"], recipe.get("encoder"))
+        model = make_model(
+            recipe["method"], recipe["model"], recipe.get("encoder"), 2 * n_numbers + 1_000_000
+        )
     expected, found = ({k: tuple(v.shape) for k, v in of.items()} for of in (model.state_dict(), tensors))
     for name in sorted(expected.keys() | found.keys()):
         if found.get(name) != expected.get(name):
