@@ -37,9 +37,9 @@ UNPRINTABLE = re.compile(
 MAX_REASON = 120
 
 
-def printable(text: str) -> str:
-    """One line of text for a terminal or a page: signs that nobody sees are written as \\x1b or \\u202e."""
-    return UNPRINTABLE.sub(lambda sign: ascii(sign[0])[1:-1], text)
+def printable(text: str, keep: str = "") -> str:
+    """Text for a terminal, in one line, or a page: signs that nobody sees are written as \\x1b or \\u202e."""
+    return UNPRINTABLE.sub(lambda sign: sign[0] if sign[0] in keep else ascii(sign[0])[1:-1], text)
 
 
 @contextlib.contextmanager

@@ -115,6 +115,8 @@ def _child(folder: Path, log: Path, input: Input, whole: bool) -> None:
         out = os.open(log, os.O_WRONLY | os.O_CREAT)
         os.dup2(out, 1)
         os.dup2(out, 2)
+        sys.stdout = os.fdopen(1, "w", errors="surrogateescape", closefd=False)
+        sys.stderr = os.fdopen(2, "w", errors="surrogateescape", closefd=False)
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + HARD_BYTES,) * 2)
         resource.setrlimit(resource.RLIMIT_CPU, (int(1.5 * MAX_SECONDS),) * 2)

@@ -17,6 +17,7 @@ import scipy.sparse
 
 from clusterwise._extras import import_extra
 from clusterwise._files import whole_or_nothing
+from clusterwise._safety import printable
 from clusterwise.exceptions import InvalidDataError
 from clusterwise.plotting import ClusterDisplay, KPosteriorDisplay, StepsDisplay
 from clusterwise.plotting.course import MAX_PANELS, PANEL, panel_grid
@@ -107,7 +108,7 @@ def write_report(
         **_pictures(estimator, data),
     )
     with whole_or_nothing(path) as temporary:
-        temporary.write_text(page, encoding="utf-8")
+        temporary.write_text(printable(page, keep="\n\t"), encoding="utf-8")
 
 
 # -- what was clustered -----------------------------------------------------------------------------
