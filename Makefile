@@ -12,7 +12,7 @@ TEST_ENV := OMP_NUM_THREADS=1 MPLBACKEND=Agg
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test unit mutants test-slow test-lowest test-without-torch dist lint types bench bench-again docs pictures train clean
+.PHONY: help demo test unit fuzz test-faults mutants test-slow test-lowest test-without-torch dist lint types bench bench-again docs pictures train clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -81,6 +81,12 @@ dist:  ## build wheel and sdist, check them, and run the demo with the wheel in 
 	$(VENV)-dist/bin/python -m pip install --quiet "$$(echo dist/*.whl)[cli,report]"
 	rm -rf build && mkdir -p build/examples && cp examples/demo.py tests/smoke.py build/examples
 	cd build && MPLBACKEND=Agg ../$(VENV)-dist/bin/python examples/smoke.py && ../$(VENV)-dist/bin/python examples/demo.py
+
+fuzz: $(VENV)/.compiled  ## read strange files for a while, each in a process of its own; MINUTES=30 SEED=0
+	$(TEST_ENV) $(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),30) --seed $(or $(SEED),0) --keep fuzz-found
+
+test-faults: $(VENV)/.compiled  ## killed processes, full disks, read-only places, lost workers, two runs at once
+	$(TEST_ENV) $(BIN)/python -m pytest -q tests/faults tests/rows/test_dask_faults.py
 
 mutants: $(VENV)/.compiled  ## changes of core files that no test notices; FILES=src/clusterwise/dp N=50 MINUTES=60
 	$(TEST_ENV) $(BIN)/python -m benchmarks.mutants $(FILES) --minutes $(or $(MINUTES),60) $(if $(N),--sample $(N))
