@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clusterwise.assigner import Assigner, max_ordinary_distance, outlier_scores
+from clusterwise.fitting.protocol import Assigner, max_ordinary_distance, outlier_scores
 from clusterwise.gaussian.clusters import Clusters
 from clusterwise.gaussian.families import PRIORS
 

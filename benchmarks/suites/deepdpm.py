@@ -19,7 +19,7 @@ from benchmarks.peers import PEERS, REFERENCES
 from benchmarks.suite import Case, Data, Method, Outcome, Run, Suite
 from clusterwise.deepdpm.method import Fit
 from clusterwise.deepdpm.nets import Members, first_cuts, m_step, to_tensor
-from clusterwise.gaussian.families import Full
+from clusterwise.gaussian.niw import Full
 
 METRICS = ("NMI (arithmetic)", "ARI", "accuracy", "k")
 FIGURES = {

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # what editors and mypy know of the names that are loaded on 
     from clusterwise.dp.estimator import DPMixture as DPMixture
     from clusterwise.gaussian.estimator import GaussianSearch as GaussianSearch
     from clusterwise.papers.act_st import ACTST as ACTST
-    from clusterwise.papers.amcp.amcp_estimator import AMCP as AMCP
+    from clusterwise.papers.amcp.network import AMCP as AMCP
     from clusterwise.papers.chigac.chigac import CHiGac as CHiGac
     from clusterwise.papers.dac.dac import DAC as DAC
     from clusterwise.papers.ncp import NCP as NCP
@@ -44,7 +44,7 @@ __version__ = "0.2.0"  # the only place; pyproject.toml reads it from here
 # read it; those that need no network must do without torch, which takes seconds to import.
 ESTIMATORS: dict[str, str] = {
     "Clusterer": "clusterwise.clusterer.estimator",
-    "AMCP": "clusterwise.papers.amcp.amcp_estimator",
+    "AMCP": "clusterwise.papers.amcp.network",
     "DAC": "clusterwise.papers.dac.dac",
     "ACTST": "clusterwise.papers.act_st",
     "NCP": "clusterwise.papers.ncp",

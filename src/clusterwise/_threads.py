@@ -1,9 +1,11 @@
-"""Threads: one for libraries, whose pieces of work are small; as many as a user wants for larger ones."""
+"""What goes on around a fit: threads of libraries and of our own, and one that says how far it is."""
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -12,10 +14,23 @@ from typing import NamedTuple, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["in_threads", "n_threads", "one_thread", "use_threads"]
+__all__ = [
+    "Progress",
+    "bar",
+    "in_threads",
+    "n_threads",
+    "one_thread",
+    "progress_of",
+    "redirected",
+    "use_threads",
+]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+# Gets what is being done, how many steps or rows of it are done, and how many there are altogether.
+Progress = Callable[[str, int, int], object]
+SECONDS_BETWEEN = 2.0
+WIDTH = 20
 
 
 class Pool(NamedTuple):
@@ -91,8 +106,73 @@ def n_threads() -> int:
 def in_threads(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
     """The function's results for all items, in their order: the same however many threads share the work."""
     items = list(items)
-    n = min(n_threads(), len(items))
+    n = min(_n_threads.get(), len(items))
     if n <= 1:
         return [function(item) for item in items]
     with ThreadPoolExecutor(n) as pool:
         return list(pool.map(function, items))
+
+
+# -- how far a fit is, every two seconds ------------------------------------------------------------
+
+
+def bar(done: int, total: int) -> str:
+    """A bar of characters.
+
+    Examples
+    --------
+    >>> bar(1, 4)
+    '[#####...............]'
+    """
+    n_full = round(WIDTH * min(done, total) / max(total, 1))
+    return f"[{'#' * n_full}{'.' * (WIDTH - n_full)}]"
+
+
+_callback: ContextVar[Progress | None] = ContextVar("callback", default=None)
+
+
+@contextmanager
+def redirected(callback: Progress) -> Iterator[None]:
+    """Let ``callback`` have the progress of all fits inside, in place of lines that are printed."""
+    token = _callback.set(callback)
+    try:
+        yield
+    finally:
+        _callback.reset(token)
+
+
+@contextmanager
+def progress_of(name: str, verbose: int) -> Iterator[Progress]:
+    """Yield what a method calls with what it does, how many steps of that are done, and how many there are.
+
+    Some steps do not come back until they are done, so a thread prints a line every two seconds.
+    """
+    callback = _callback.get()
+    if callback is not None or not verbose:
+        yield callback or _ignore
+        return
+    started, ended = time.perf_counter(), threading.Event()
+    last = ("starting", 0, 0)
+
+    def keep(doing: str, done: int, total: int) -> None:
+        nonlocal last
+        last = (doing, done, total)
+
+    def watch() -> None:
+        while not ended.wait(SECONDS_BETWEEN):
+            doing, done, total = last
+            count = f" {done:,} of {total:,}" if total > 1 else ""
+            seconds = time.perf_counter() - started
+            print(f"{name} {bar(done, total)} {doing}{count}, {seconds:.0f} s", flush=True)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield keep
+    finally:
+        ended.set()
+        watcher.join()
+
+
+def _ignore(doing: str, done: int, total: int) -> None:
+    pass

@@ -11,7 +11,7 @@ from clusterwise.clusterer.branches import N_RANGE_FEATURES, N_SPLIT_FEATURES, S
 from clusterwise.clusterer.features import N_CLUSTER_FEATURES, _log_joint, agreements, features_of_partition
 from clusterwise.clusterer.graph import Graph, neighbour_graph
 from clusterwise.clusterer.trees import trees_of
-from clusterwise.gaussian.families import full_terms
+from clusterwise.gaussian.niw import full_terms
 
 
 def scored_graph(points: np.ndarray, kinds: tuple[str, ...] = ("ward", "single")) -> Graph:

@@ -13,7 +13,7 @@ import torch
 from clusterwise.deepdpm.method import Fit, Settings, Snapshot
 from clusterwise.deepdpm.nets import ClusteringNet
 from clusterwise.exceptions import MisfitWarning, OtherKWarning
-from clusterwise.gaussian.families import Full
+from clusterwise.gaussian.niw import Full
 from clusterwise.rows.sorted_rows import Rows
 
 CENTRES = np.array([[-1.5, -1.0], [1.5, -1.0], [0.0, 1.5]])

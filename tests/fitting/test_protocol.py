@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from clusterwise.affine import fit_column_map
-from clusterwise.assigner import Assigner
+from clusterwise.fitting.protocol import Assigner
 from clusterwise.fitting.mixture_fit import (
     clusters_of_labels,
     clusters_of_mixtures,
@@ -15,7 +15,7 @@ from clusterwise.fitting.mixture_fit import (
     search_from,
 )
 from clusterwise.fitting.protocol import Clustering, assign_rows
-from clusterwise.fitting.uncertainty import ClusteringPosterior
+from clusterwise.fitting.protocol import ClusteringPosterior
 from clusterwise.gaussian.clusters import Clusters
 from clusterwise.partition import canonical_labels
 from clusterwise.rows.sorted_rows import SortedRows, sample_rows, sort_rows, spread_rows

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import gammaln
 
 import clusterwise as cw
-from clusterwise.fitting.uncertainty import log_sampling_correction
+from clusterwise.fitting.protocol import log_sampling_correction
 from clusterwise.rows import as_source
 
 

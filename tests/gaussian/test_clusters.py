@@ -7,7 +7,7 @@ import pytest
 from scipy.special import softmax
 
 from clusterwise.affine import AffineMap
-from clusterwise.assigner import outlier_scores
+from clusterwise.fitting.protocol import outlier_scores
 from clusterwise.fitting.protocol import Clustering, assign_rows
 from clusterwise.gaussian.clusters import Clusters
 from clusterwise.gaussian.families import PRIORS

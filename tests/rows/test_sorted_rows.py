@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clusterwise.rows.sorted_rows import by_first_appearance, in_input_order, sorted_order
+from clusterwise.fitting.protocol import by_first_appearance
+from clusterwise.rows.sorted_rows import in_input_order, sorted_order
 
 
 @pytest.mark.parametrize("decimals", [0, 6], ids=["ties", "no ties"])

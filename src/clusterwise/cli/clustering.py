@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse
 
 from clusterwise._files import require_table_format, require_writable, write_tables
+from clusterwise._threads import redirected
 from clusterwise.cli.choices import (
     Columns,
     Features,
@@ -30,7 +31,6 @@ from clusterwise.cli.choices import (
 )
 from clusterwise.cli.messages import MAX_LINES, one_line_warnings, progress_bar, say, say_notes
 from clusterwise.exceptions import ClusterwiseError, ClusterwiseWarning
-from clusterwise.fitting.progress import redirected
 from clusterwise.fitting.protocol import Progress
 from clusterwise.fitting.source_fit import survey
 from clusterwise.rows import Batch, RowSource

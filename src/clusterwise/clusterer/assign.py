@@ -8,11 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from clusterwise.assigner import AssignedRows, Assigner
 from clusterwise.clusterer.graph import Graph
-from clusterwise.fitting.mixture_fit import choose_covariance_type, clusters_of_labels
-from clusterwise.fitting.protocol import exchange_largest
+from clusterwise.fitting.protocol import AssignedRows, Assigner, exchange_largest
 from clusterwise.gaussian.clusters import Clusters
+from clusterwise.gaussian.mixture import choose_covariance_type, clusters_of_labels
 from clusterwise.neighbours import CORE_NEIGHBOUR, Projection, nearest
 
 __all__ = ["ByGaussians", "ByNeighbours", "WithJudgedRows", "assigner_of", "average_memberships"]

@@ -21,8 +21,8 @@ from clusterwise.clusterer.judges import (
 )
 from clusterwise.clusterer.proposers import Proposer, distinct
 from clusterwise.exceptions import ClusterwiseWarning, LowConfidenceWarning, UnusualTableWarning
-from clusterwise.fitting.mixture_fit import choose_covariance_type, clusters_of_labels
 from clusterwise.fitting.protocol import Clustering, Progress
+from clusterwise.gaussian.mixture import choose_covariance_type, clusters_of_labels
 from clusterwise.neighbours import MANY_COLUMNS
 from clusterwise.rows.sorted_rows import SortedRows
 
@@ -142,7 +142,6 @@ def _clustering(rows: SortedRows, chosen: Chosen, judges: Judges) -> Clustering:
         labels,
         cap_reached=chosen.cap_reached,
         warnings=_warnings(chosen, judges.max_out_of_range),
-        check="any shape",
         k_posterior=chosen.k_posterior,
         weights_name=judges.name,
         details=chosen,

@@ -23,9 +23,8 @@ from clusterwise.clusterer.layers import partition_into
 from clusterwise.clusterer.proposers import Proposer, proposers_of
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.fitting.base import BaseClusterer
-from clusterwise.fitting.protocol import Clustering, Method, Progress
+from clusterwise.fitting.protocol import Clustering, ClusteringPosterior, Method, Progress
 from clusterwise.fitting.source_fit import Reader
-from clusterwise.fitting.uncertainty import ClusteringPosterior
 from clusterwise.fitting.validation import as_points, check_columns, require_features
 from clusterwise.neighbours import MANY_COLUMNS, in_one_unit
 from clusterwise.partition import canonical_labels
@@ -68,9 +67,7 @@ class JudgedMethod(Method):
             for rows in sets
         ]
 
-    def posterior(
-        self, rows: SortedRows, found: Clustering, seed: int, n_samples: int | None
-    ) -> ClusteringPosterior:
+    def posterior(self, rows: SortedRows, found: Clustering, seed: int) -> ClusteringPosterior:
         """The candidates with their probabilities; other rows go with their nearest judged neighbours."""
         chosen: Chosen = found.details
         assigners, labels = [], []

@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix
 
 from clusterwise._compiled import compiled
 from clusterwise._threads import in_threads
-from clusterwise.gaussian.families import full_terms
+from clusterwise.gaussian.niw import full_terms
 from clusterwise.neighbours import CORE_NEIGHBOUR, nearest, nearest_in
 
 if TYPE_CHECKING:

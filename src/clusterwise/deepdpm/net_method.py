@@ -11,7 +11,6 @@ import numpy as np
 import torch
 
 from clusterwise.affine import AffineMap, fit_column_map
-from clusterwise.assigner import Assigner
 from clusterwise.deepdpm.feature_learning import FeatureLearner, LearnedSpace, Variants, alternate
 from clusterwise.deepdpm.method import History, Settings, Snapshot, fit_mixture
 from clusterwise.deepdpm.nets import NetWeights, weighted_statistics
@@ -22,7 +21,7 @@ from clusterwise.exceptions import (
     OneClusterWarning,
     StillMovingWarning,
 )
-from clusterwise.fitting.protocol import Clustering, Method, Progress, assign_rows
+from clusterwise.fitting.protocol import Assigner, Clustering, Method, Progress, assign_rows
 from clusterwise.fitting.validation import by_feature, require_degrees_of_freedom
 from clusterwise.gaussian.clusters import Clusters
 from clusterwise.gaussian.families import PRIORS
@@ -136,7 +135,6 @@ class NetMethod(Method):
             NetAssigner(net, clusters),
             cap_reached=net.n_clusters >= self.max_clusters,
             warnings=tuple(_notes(snapshot, points)),
-            check="compared",
             k_posterior=snapshot.k_after_moves(),
             learned=learned,
             details=NetState(snapshot, (len(rows), columns.n_columns), space),

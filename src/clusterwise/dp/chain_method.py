@@ -141,7 +141,6 @@ class ChainMethod(Method):
             clusters,
             clusters,
             warnings=tuple(_notes(draws, stopped)),
-            check="compared",
             k_posterior=draws.k_posterior,
             drawn=partitions if order is None else rows.in_input_order(partitions.T).T,
             details=draws,

@@ -26,9 +26,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import _get_feature_names, check_is_fitted
 
-from clusterwise._threads import in_threads, one_thread, use_threads
+from clusterwise._threads import in_threads, one_thread, progress_of, use_threads
 from clusterwise.affine import FeatureSpace
-from clusterwise.assigner import AssignedRows
 from clusterwise.exceptions import (
     CapReachedWarning,
     ClusterwiseWarning,
@@ -37,10 +36,15 @@ from clusterwise.exceptions import (
     OtherKWarning,
 )
 from clusterwise.fitting.misfit import check_fit
-from clusterwise.fitting.progress import progress_of
-from clusterwise.fitting.protocol import Clustering, Method, assign_rows, score_rows
+from clusterwise.fitting.protocol import (
+    AssignedRows,
+    Clustering,
+    ClusteringPosterior,
+    Method,
+    assign_rows,
+    score_rows,
+)
 from clusterwise.fitting.source_fit import AssignFeatures, Reader, fit_source
-from clusterwise.fitting.uncertainty import ClusteringPosterior
 from clusterwise.fitting.validation import (
     as_points,
     check_columns,
@@ -122,18 +126,18 @@ class BaseClusterer(
             if source is None:
                 points, reader = self._points(X)
                 self._remember_columns(X)
-                method, names = self._make_method(), self._column_names()
+                names, method = self._column_names(), self._make_method()
                 rows = sort_rows(points, method.fit_space)
                 (found,) = method.cluster([rows], seed, progress)
                 rows, found, membership = assign_rows(rows, found)
-                labels = membership.argmax(axis=1)
                 scores = score_rows(rows, found)
-                misfits = check_fit(rows, found, labels, names)
-                self._store_rows(rows, found, membership, scores)
+                misfits = check_fit(rows, found, membership.argmax(axis=1), names)
+                given = rows.in_input_order(membership), rows.in_input_order(scores)
+                self._store_rows(rows, found, *given)
             else:
                 reader = self._reader_of(source)
                 self._remember_columns(source)
-                method, names = self._make_method(), self._column_names()
+                names, method = self._column_names(), self._make_method()
                 fitted = fit_source(source, reader, method, seed, progress)
                 reader, rows, found = fitted.reader, fitted.rows, fitted.found
                 misfits = check_fit(rows, found, fitted.labels, names)
@@ -248,23 +252,20 @@ class BaseClusterer(
     def _store(self, rows: SortedRows, found: Clustering, n_rows: int, proportions: np.ndarray) -> None:
         """Keep clusters, all in use."""
         self._found, self._space, self._n_rows = found, rows.space, n_rows
-        self._posteriors: dict[int | None, ClusteringPosterior] = {}
+        self._posterior: ClusteringPosterior | None = None
         self._warned_of_k = False
         self.n_clusters_ = found.n_clusters
         self.cap_reached_ = found.cap_reached
-        self.means_ = rows.space.inverse(found.density.means)
         self.proportions_ = proportions
 
     def _store_rows(
         self, rows: SortedRows, found: Clustering, membership: np.ndarray, scores: np.ndarray
     ) -> None:
-        """Keep clusters with memberships (n, K) and outlier scores (n,) of the sorted rows."""
+        """Keep clusters with memberships (n, K) and outlier scores (n,) in the order of the input."""
         self._store(rows, found, len(rows), found.density.proportions)
         self._source = None
-        self.membership_ = rows.in_input_order(membership)
-        self.labels_ = self.membership_.argmax(axis=1)
-        self.probabilities_ = self.membership_.max(axis=1)
-        self.outlier_scores_ = rows.in_input_order(scores)
+        self.membership_, self.outlier_scores_ = membership, scores
+        self.labels_, self.probabilities_ = membership.argmax(axis=1), membership.max(axis=1)
 
     def _store_source(
         self, source: RowSource, rows: SortedRows, found: Clustering, proportions: np.ndarray
@@ -316,6 +317,12 @@ class BaseClusterer(
         return self.score_outliers(self._source)
 
     @property
+    def means_(self) -> np.ndarray:
+        """Centres of the clusters, (K, d)."""
+        check_is_fitted(self)
+        return self._space.inverse(self._found.density.means)
+
+    @property
     def covariances_(self) -> np.ndarray:
         """Covariances of the clusters, (K, d, d); computed on access, as d may be large."""
         check_is_fitted(self)
@@ -357,7 +364,7 @@ class BaseClusterer(
         """Probability of each number of clusters; see ``sample_partitions``."""
         check_is_fitted(self)
         known = self._found.k_posterior
-        found = self._posterior(None).k_posterior if known is None else known
+        found = self._other_clusterings().k_posterior if known is None else known
         likeliest = max(found, key=lambda k: found[k])
         if likeliest != self.n_clusters_ and not self._warned_of_k:
             self._warned_of_k = True
@@ -376,10 +383,10 @@ class BaseClusterer(
     def sample_partitions(self, n_samples: int = 50) -> PartitionPosterior:
         """Draw partitions of the rows of ``fit``.
 
-        Mixtures that candidates lead to count by their evidence; one is drawn, and then a cluster for each
-        row by its memberships. With ``refine=None`` the candidates themselves are the draws, as the network
-        gives them; rows that it did not see join a cluster by the Gaussians of the draw. Those of chains are
-        draws that were kept, spread evenly.
+        Clusterings that may be true besides the answer count by their probabilities: one is drawn, and then a
+        cluster for each row by its memberships. The draws of a network are taken as they are; rows that it
+        did not see join a cluster by the Gaussians of the draw. Those of chains are draws that were kept,
+        spread evenly.
         """
         check_is_fitted(self)
         require_positive(n_samples)
@@ -388,16 +395,15 @@ class BaseClusterer(
             chosen = np.linspace(0, len(drawn) - 1, n_samples).round().astype(np.int64)
             return PartitionPosterior(drawn[chosen].astype(np.int64))
         assert self._rows is not None
-        n_draws = n_samples if self._make_method().draws_partitions else None
-        return self._posterior(n_draws).sample(self._rows, n_samples, self._seed)
+        return self._other_clusterings().sample(self._rows, n_samples, self._seed)
 
     @one_thread()
-    def _posterior(self, n_samples: int | None) -> ClusteringPosterior:
-        if n_samples not in self._posteriors:
+    def _other_clusterings(self) -> ClusteringPosterior:
+        """What else may be true, found out when it is asked for first."""
+        if self._posterior is None:
             assert self._rows is not None
-            method = self._make_method()
-            self._posteriors[n_samples] = method.posterior(self._rows, self._found, self._seed, n_samples)
-        return self._posteriors[n_samples]
+            self._posterior = self._make_method().posterior(self._rows, self._found, self._seed)
+        return self._posterior
 
     # -- new rows --------------------------------------------------------------------------------
 

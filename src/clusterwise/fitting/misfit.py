@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from scipy.special import chdtri, logsumexp
 
+from clusterwise.affine import AffineMap
 from clusterwise.exceptions import (
     BentClustersWarning,
     CorrelatedColumnsWarning,
@@ -62,21 +63,23 @@ def check_fit(
     rows: SortedRows, found: Clustering, labels: np.ndarray, names: Sequence[str] | None
 ) -> list[MisfitWarning]:
     """What clusters fail to describe of rows with labels (n,); ``names`` (d,) of the user's columns."""
+    if not isinstance(rows.space, AffineMap):  # in learned features clusters may look like anything
+        return []
     n = len(rows)
     some = slice(None) if n <= MAX_ROWS else np.linspace(0, n - 1, MAX_ROWS).astype(np.int64)
-    if found.check is None:
-        return []
-    features, labels, covariance_type = rows.rows.take(some), labels[some], found.density.covariance_type
-    if found.check == "any shape" or covariance_type is None:
+    features, labels = rows.rows.take(some), labels[some]
+    columns, covariance_type = rows.space.inverse(features), found.density.covariance_type
+    if covariance_type is None or found.assigner is not found.density:
         return find_misfits_of_any_shape(features, labels, names)
-    full, compared = covariance_type == "full", found.check == "compared"
-    return find_misfits(features, labels, rows.space.inverse, full=full, compared=compared, names=names)
+    # A network compares no evidences of clusters that could be one.
+    full, compared = covariance_type == "full", found.weights_name is None
+    return find_misfits(features, labels, columns, full=full, compared=compared, names=names)
 
 
 def find_misfits(
     features: np.ndarray,
     labels: np.ndarray,
-    to_columns: Callable[[np.ndarray], np.ndarray] = np.asarray,
+    columns: np.ndarray | None = None,
     *,
     full: bool = True,
     compared: bool = False,
@@ -90,8 +93,8 @@ def find_misfits(
         Rows in the space of the clusters, of about unit spread; at most ``MAX_ROWS`` rows.
     labels : ndarray of shape (n,)
         0 to K - 1.
-    to_columns : callable
-        Brings rows (m, f) back to the units of the user, (m, d).
+    columns : ndarray of shape (n, d), optional
+        The same rows in the units of the user; None: features are the columns.
     full : bool
         Whether clusters may be correlated.
     compared : bool
@@ -101,8 +104,9 @@ def find_misfits(
     """
     if len(labels) < MIN_ROWS:
         return []
+    columns = features if columns is None else columns
     if names is None:
-        names = [f"column {place}" for place in range(to_columns(features[:1]).shape[1])]
+        names = [f"column {place}" for place in range(columns.shape[1])]
     clusters = [features[labels == label] for label in np.unique(labels)]
     found = list(_followed_values(features, labels, names))
     if found:  # what values make of the other checks is not worth a word
@@ -112,9 +116,7 @@ def find_misfits(
         found += _correlated_members(clusters)
     if len(clusters) == 1:
         return found + list(_heaps(features))
-    return found + list(
-        _pieces(clusters, len(labels), compared, _skewed_columns(features, to_columns, names))
-    )
+    return found + list(_pieces(clusters, len(labels), compared, _skewed_columns(columns, names)))
 
 
 def find_misfits_of_any_shape(
@@ -234,10 +236,8 @@ def _heaps(features: np.ndarray) -> Iterator[MisfitWarning]:
             return
 
 
-def _skewed_columns(
-    features: np.ndarray, to_columns: Callable[[np.ndarray], np.ndarray], names: Sequence[str]
-) -> Iterator[str]:
-    for values, name in zip(to_columns(features).T[:20], names, strict=False):
+def _skewed_columns(columns: np.ndarray, names: Sequence[str]) -> Iterator[str]:
+    for values, name in zip(columns.T[:20], names, strict=False):
         if choose_transform(values)[1] > MIN_GAIN * len(values) / 1000:
             yield name
 

@@ -24,8 +24,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from clusterwise.assigner import AssignedRows, Assigner
-from clusterwise.fitting.protocol import Clustering, Method, Progress, assign_rows
+from clusterwise.fitting.protocol import AssignedRows, Assigner, Clustering, Method, Progress, assign_rows
 from clusterwise.neighbours import CORE_NEIGHBOUR, fit_projection, nearest
 from clusterwise.rows import Batch, RowSource
 from clusterwise.rows.batches import Chosen, OnFeatures, choose_rows, lowest, max_key, random_keys, stack

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, Literal
 
@@ -17,7 +16,6 @@ from clusterwise.exceptions import (
     FeatureCountError,
     InvalidDataError,
     InvalidTypeError,
-    WeightsWidthError,
 )
 from clusterwise.gaussian.niw import CovarianceType
 from clusterwise.rows import RowSource
@@ -27,12 +25,10 @@ __all__ = [
     "as_points",
     "by_feature",
     "check_columns",
-    "require_columns",
     "require_degrees_of_freedom",
     "require_features",
     "require_finite",
     "require_positive",
-    "require_width",
     "with_texts_as_names",
 ]
 
@@ -184,36 +180,3 @@ def require_features(points: np.ndarray | RowSource, estimator: Any, detail: str
             f"{estimator.n_features_in_} features as input: that is what it was fitted on"
             f"{detail}; pass the same columns as in fit."
         )
-
-
-def require_columns(
-    names: Sequence[str] | None, trained: Sequence[str], weights_name: str, name: str
-) -> None:
-    """Raise an error if columns have other names than those that weights were trained on, or another order.
-
-    Without names, of the data or of the training table, there is nothing to compare.
-    """
-    if names is None or not trained or list(map(str, names)) == list(trained):
-        return
-    place = next(i for i, (a, b) in enumerate(zip(names, trained, strict=True)) if str(a) != b)
-    raise InvalidDataError(
-        f"Column {place} of {name} is {names[place]!r}, but the weights {weights_name!r} were trained on "
-        f"{trained[place]!r} there; pass the columns {', '.join(map(repr, trained[:20]))}"
-        f"{', ...' if len(trained) > 20 else ''} in this order."
-    )
-
-
-def require_width(
-    width: int, n_features: int, weights_name: str, name: str = "X", from_labels: bool = False
-) -> None:
-    """Raise an error if the data have another number of features than the weights take.
-
-    Weights that were trained ``from_labels`` know what each column means; no projection will do.
-    """
-    if width != n_features:
-        error = WeightsWidthError(
-            name=name, width=width, weights=weights_name, expected=n_features, from_labels=from_labels
-        )
-        if from_labels:
-            error.remedy = "pass the columns that they were trained on, in the same order"
-        raise error

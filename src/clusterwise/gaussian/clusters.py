@@ -19,9 +19,15 @@ import numpy as np
 from scipy.special import gammaln
 
 from clusterwise._compiled import compiled
-from clusterwise.assigner import AssignedRows, ClusterDensity, max_ordinary_distance, outlier_scores
-from clusterwise.gaussian.families import GROUPS_AT_ONCE, log_det_of_root
-from clusterwise.gaussian.niw import CovarianceType, NormalInverseWishart, Posterior, variance_factor
+from clusterwise.fitting.protocol import AssignedRows, ClusterDensity, max_ordinary_distance, outlier_scores
+from clusterwise.gaussian.families import GROUPS_AT_ONCE
+from clusterwise.gaussian.niw import (
+    CovarianceType,
+    NormalInverseWishart,
+    Posterior,
+    log_det_of_root,
+    variance_factor,
+)
 
 __all__ = ["Clusters", "QuickClusters"]
 
@@ -88,7 +94,7 @@ class Clusters(ClusterDensity):
 
     def log_joint(self, points: np.ndarray) -> np.ndarray:
         """Log of mixing weight times predictive density, (n, K), each row on its own."""
-        posterior, log_weights = self.posterior, np.log(self.proportions)
+        log_weights, posterior = np.log(self.proportions), self.posterior
         result = np.empty((len(points), len(log_weights)))
         for rows in self._chunks(len(points)):
             np.add(log_weights, self.prior.log_predictive(points[rows], posterior), out=result[rows])
@@ -109,6 +115,10 @@ class Clusters(ClusterDensity):
     @cached_property
     def _quick(self) -> QuickClusters:
         return QuickClusters(self)
+
+    def outlier_scores(self, points: np.ndarray, n_rows: int) -> np.ndarray:
+        """See ``Assigner``; by the distance to the nearest cluster."""
+        return outlier_scores(self.nearest_distances(points), points.shape[1], n_rows)
 
     def nearest_distances(self, points: np.ndarray) -> np.ndarray:
         """Squared distance of each point to the nearest cluster in its standard deviations, (n,).

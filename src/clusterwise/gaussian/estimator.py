@@ -12,17 +12,18 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from clusterwise.affine import AffineMap, fit_column_map
 from clusterwise.fitting.base import BaseClusterer
-from clusterwise.fitting.mixture_fit import (
-    choose_covariance_type,
-    clusters_of_mixtures,
-    posterior_of_mixtures,
-    search_from,
+from clusterwise.fitting.protocol import (
+    MIN_PROBABILITY,
+    Clustering,
+    ClusteringPosterior,
+    Method,
+    Progress,
+    assign_rows,
+    by_first_appearance,
 )
-from clusterwise.fitting.protocol import Clustering, Method, Progress
-from clusterwise.fitting.uncertainty import ClusteringPosterior
-from clusterwise.gaussian.mixture import FittedMixture, Sample
+from clusterwise.gaussian.mixture import FittedMixture, Sample, choose_covariance_type
 from clusterwise.gaussian.niw import CovarianceType
-from clusterwise.gaussian.search import first_partition, merged_cells
+from clusterwise.gaussian.search import first_partition, merged_cells, search
 from clusterwise.rows.sorted_rows import SortedRows, sample_rows
 
 __all__ = ["GaussianSearch"]
@@ -46,26 +47,35 @@ class SearchMethod(Method):
         for done, rows in enumerate(sets):
             progress("searching", done, len(sets))
             context = sample_rows(len(rows), self.max_rows, seed)
-            mixtures = self._search(rows, context)
-            found.append(clusters_of_mixtures(rows, context, mixtures, self.max_clusters))
+            mixtures = self._search(rows.features[context])
+            best = next((one for one in mixtures if one.n_clusters <= self.max_clusters), mixtures[0])
+            # In the order that nearly always is that of all rows, which then are assigned only once.
+            order = context if rows.order is None else rows.order[context]
+            clusters = best.clusters.select(by_first_appearance(best.labels, best.n_clusters, order))
+            beyond = mixtures[0].n_clusters > self.max_clusters
+            found.append(Clustering(clusters, clusters, cap_reached=beyond))
         return found
 
-    def posterior(
-        self, rows: SortedRows, found: Clustering, seed: int, n_draws: int | None
-    ) -> ClusteringPosterior:
+    def posterior(self, rows: SortedRows, found: Clustering, seed: int) -> ClusteringPosterior:
         """See ``Method``; nothing is drawn, and all mixtures count that the search has visited."""
-        mixtures = self._search(rows, sample_rows(len(rows), self.max_rows, seed))
-        return posterior_of_mixtures(rows, mixtures, self.max_clusters)
+        visited = self._search(rows.features[sample_rows(len(rows), self.max_rows, seed)])
+        mixtures = [one for one in visited if one.n_clusters <= self.max_clusters] or visited
+        evidence = np.array([one.log_evidence for one in mixtures])
+        if rows.weights is None:  # or the less likely may gain
+            likely = np.flatnonzero(evidence >= evidence.max() + np.log(MIN_PROBABILITY)).tolist()
+            mixtures, evidence = [mixtures[i] for i in likely], evidence[likely]
+        used = [assign_rows(rows, Clustering(one.clusters, one.clusters))[1] for one in mixtures]
+        return ClusteringPosterior.of(rows, [one.density for one in used], evidence)
 
-    def _search(self, rows: SortedRows, context: np.ndarray) -> list[FittedMixture]:
-        features = rows.features[context]
+    def _search(self, features: np.ndarray) -> list[FittedMixture]:
+        """All mixtures of features (s, f) that a search visits, the one with most evidence first."""
         covariance_type = choose_covariance_type(self.covariance_type, *features.shape)
         sample = Sample(features, covariance_type)
         labels = first_partition(sample)
         if labels.max() >= self.max_clusters:
             path = merged_cells(sample, labels)
             labels = next(one for _, one in path if one.max() < self.max_clusters)
-        return search_from(rows, context, [labels], context, covariance_type)
+        return search(features, [labels], covariance_type)
 
 
 class GaussianSearch(BaseClusterer):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -22,13 +23,15 @@ from scipy.special import gammaln
 
 from clusterwise.gaussian.clusters import Clusters
 from clusterwise.gaussian.families import PRIORS
-from clusterwise.gaussian.niw import MIN_SCATTER, CovarianceType, NormalInverseWishart, sum_by_label
+from clusterwise.gaussian.niw import MIN_SCATTER, CovarianceType, NormalInverseWishart
 
 __all__ = [
     "STRENGTHS",
     "FittedMixture",
     "Hyper",
     "Sample",
+    "choose_covariance_type",
+    "clusters_of_labels",
     "expect",
     "fit_em",
     "hyper_of",
@@ -54,6 +57,18 @@ MAX_EM_STEPS, FIRST_EM_STEPS = 60, 12
 MIN_POINTS = 0.5
 # Rows whose distance to the next one is looked at where some rows are copies.
 ROWS_OF_NOISE = 500
+# Full covariances need this many rows for each feature, and are too slow beyond this many features.
+ROWS_PER_FEATURE = 10
+MAX_FEATURES = 32
+
+
+def choose_covariance_type(
+    covariance_type: CovarianceType | Literal["auto"], n: int, d: int
+) -> CovarianceType:
+    """What "auto" stands for: full where n points of d features can tell correlations, else diagonal."""
+    if covariance_type != "auto":
+        return covariance_type
+    return "full" if d <= MAX_FEATURES and n >= ROWS_PER_FEATURE * d else "diag"
 
 
 @dataclass(frozen=True)
@@ -77,7 +92,8 @@ class Sample:
     @cached_property
     def terms(self) -> np.ndarray:
         """T(x) (n, p) of all points, expected over what is not known of their places."""
-        return self.family.smoothed(self.family.terms(self.points), self.noise)
+        family, noise = self.family, self.noise
+        return family.smoothed(family.terms(self.points), noise)
 
     @cached_property
     def variance(self) -> np.ndarray:
@@ -211,23 +227,18 @@ def plogp(p: np.ndarray) -> np.ndarray:
 # -- EM ------------------------------------------------------------------------------------------
 
 
-def mixture_of_labels(sample: Sample, labels: np.ndarray, rows: np.ndarray | None = None) -> FittedMixture:
-    """The mixture of a hard partition, labels (n,) from 0 to K - 1, all in use.
+def mixture_of_labels(sample: Sample, labels: np.ndarray) -> FittedMixture:
+    """The mixture of a hard partition, labels (n,) from 0 to K - 1, all in use."""
+    memberships = np.zeros((int(labels.max()) + 1, len(labels)))
+    memberships[labels, np.arange(len(labels))] = 1.0
+    return scored(sample, memberships, 0.0, memberships @ sample.terms)
 
-    With labels (m,) of the points at ``rows`` (m,) alone it is what one E-step makes of these.
-    """
-    k, terms = int(labels.max()) + 1, sample.terms
-    if rows is None:
-        memberships = np.zeros((k, len(labels)))
-        memberships[labels, np.arange(len(labels))] = 1.0
-        return scored(sample, memberships, 0.0, memberships @ terms)
-    statistics = sum_by_label(terms[rows], labels, k) * (len(terms) / len(rows))
-    # How alike the clusters are will be estimated when they have all their points.
-    hyper = hyper_of(sample, statistics, STRENGTHS[1])
-    eta = _log_parameters(sample, hyper, statistics)
-    memberships, log_density = expect(eta @ terms.T)
-    statistics = memberships @ terms
-    return scored(sample, memberships, _entropy(log_density, eta, statistics), statistics)
+
+def clusters_of_labels(
+    points: np.ndarray, labels: np.ndarray, covariance_type: CovarianceType = "full"
+) -> Clusters:
+    """The clusters of a partition as it is, labels (n,) from 0 to K - 1 all in use; no EM."""
+    return mixture_of_labels(Sample(points, covariance_type), labels).clusters
 
 
 def fit_em(mixture: FittedMixture, floor: float = -np.inf) -> FittedMixture:

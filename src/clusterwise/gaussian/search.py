@@ -70,7 +70,6 @@ def search(
     candidates: Sequence[np.ndarray],
     covariance_type: CovarianceType = "full",
     *,
-    rows: np.ndarray | None = None,
     max_rounds: int | None = None,
 ) -> list[FittedMixture]:
     """All distinct mixtures of points (n, d) that the search has visited, the one with most evidence first.
@@ -80,7 +79,7 @@ def search(
     points : ndarray of shape (n, d)
         Centred, of unit spread, in an order that depends on their values alone.
     candidates : sequence of ndarray of shape (n,)
-        Labels to start from, 0 to K - 1, all in use; of the points at ``rows`` (m,) alone if these are given.
+        Labels to start from, 0 to K - 1, all in use.
     max_rounds : int, optional
         Rounds of merges and splits; 0 for EM alone. Few where clusters of other shapes than Gaussian would be
         split for long.
@@ -89,7 +88,7 @@ def search(
     visited: list[FittedMixture] = []  # where a round began
     found: list[FittedMixture] = []
     for labels in candidates:
-        start = fit_em(mixture_of_labels(sample, labels, rows))
+        start = fit_em(mixture_of_labels(sample, labels))
         for mixture in _climb(start, visited, max_rounds):
             if not _is_among(mixture, found):
                 found.append(mixture)

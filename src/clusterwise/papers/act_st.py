@@ -42,7 +42,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -227,7 +226,7 @@ class ACTSTNetwork(AmortizedModel):
             probabilities = likely_numbers(log_posterior, own, n_draws)
             labels, *draws = (mixtures.labels(b, j, points[b], mask[b]) for j in probabilities)
             weights = tuple(probabilities.values()) if n_draws > 0 else ()
-            found.append(Inference(labels, (), log_posterior, bool(cap_reached[b]), tuple(draws), weights))
+            found.append(Inference(labels, (), bool(cap_reached[b]), tuple(draws), weights))
         return found
 
 
@@ -262,19 +261,17 @@ class ACTST(AmortizedClusterer):
 
     Parameters
     ----------
-    weights, refine, projection, scaling, max_clusters, max_network_points, random_state, verbose, device
+    max_network_points : int or None
+        As for :class:`AMCP`; None stands for 256.
+    weights, projection, scaling, max_clusters, random_state, verbose, device
         As for :class:`AMCP`.
 
     Attributes
     ----------
     k_posterior_ : dict
-        Probability of each number of clusters: the evidences of all mixtures that the partitions of likely
-        numbers lead to. With ``refine=None`` it is the learned stop's probability of each of these,
-        assigned to the number of clusters that have a row.
-    network_k_posterior_ : dict
-        The learned stop's own probabilities.
+        The learned stop's probability of each number of clusters, of those that have a row.
     labels_, n_clusters_, membership_, probabilities_, outlier_scores_, means_, covariances_, proportions_, \
-network_labels_, weights_name_, cap_reached_, n_network_points_
+weights_name_, cap_reached_, n_network_points_
         As for :class:`AMCP`. ``steps_`` is empty: all clusters come at once.
 
     Examples
@@ -286,9 +283,3 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
     """
 
     _method = "act-st"
-
-    @property
-    def network_k_posterior_(self) -> dict[int, float]:
-        """Probability of each number of clusters by the learned stop."""
-        check_is_fitted(self)
-        return dict(self._proposal.k_posterior or {})

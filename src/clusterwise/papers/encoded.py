@@ -9,44 +9,34 @@ The second term, with c_k the mean of the other members of class k, is that of p
 Swersky & Zemel 2017) with each data set as its own support. It knows nothing of how many clusters there are;
 it brings the rows of a class together within a few hundred steps, where the first alone would take thousands.
 
-In use, rows are clustered in the space of the encodings (``EncodedSpace``). A sample of a thousand rows shows
-a few dozen clusters, and the rest of the rows join these. Of hundreds of clusters it holds one or two rows
-each, too few to cluster. Then all rows are divided into neighbourhoods that a network can see as a whole, and
-clusters of different neighbourhoods that are one by the evidence of a spherical Gaussian are united
-(``labels_by_parts``).
+In use, rows are clustered in the space of their encodings (``EncodedSpace``). The answer is a cut of Ward's
+tree that was learned on classes held out (``cut``); without such a cut it is that of the set network.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from sklearn.cluster import KMeans
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clusterwise.gaussian.mixture import Sample, mixture_of_labels
-from clusterwise.gaussian.moves import choose_merges, disjoint, names_after, neighbouring_pairs
-from clusterwise.gaussian.niw import CovarianceType
-from clusterwise.gaussian.search import EvidenceGain, merged
 from clusterwise.nn.attention import CoordinateEmbedding, InducedSetAttentionBlock
 from clusterwise.nn.feature_encoder import EncoderConfig, FeatureEncoder
 from clusterwise.papers.amcp.network import AMCPNetwork
+from clusterwise.papers.cut import WardCut
 from clusterwise.papers.model import AmortizedModel, Inference, TrainingTask
 
 __all__ = [
     "EncodedModel",
     "EncodedSpace",
     "RowsTask",
-    "labels_by_parts",
-    "neighbourhoods",
     "prototype_loss",
     "start_near_identity",
     "start_widths",
-    "united",
 ]
 
 # Share of its weights that attention begins with.
@@ -185,12 +175,15 @@ class EncodedModel(AmortizedModel):
         seeds: Sequence[int] | None = None,
         max_clusters: int = 100,
         n_draws: int = 0,
-        **options: Any,
     ) -> list[Inference]:
         """See ``AmortizedModel``; points (B, N, d) are rows that are not encoded yet."""
         with torch.inference_mode():
             encoded = self.encoder(points.flatten(0, 1)).unflatten(0, points.shape[:2])
-        return self.network.infer(encoded, mask, seeds, max_clusters, n_draws, **options)
+        return self.network.infer(encoded, mask, seeds, max_clusters, n_draws)
+
+    def infer_encoded(self, facts: Mapping[str, Any]) -> Callable[..., list[Inference]]:
+        """What infers partitions of encodings, by the facts that weights come with."""
+        return WardCut(**facts["cut"]).infer if "cut" in facts else self.network.infer
 
 
 # -- the space of the encodings ----------------------------------------------------------------------
@@ -230,72 +223,3 @@ class EncodedSpace:
     def covariances(self, of_features: np.ndarray) -> np.ndarray:
         """Covariances (K, f, f) of the encodings."""
         return of_features
-
-
-# -- many rows in many clusters ----------------------------------------------------------------------
-
-
-def labels_by_parts(
-    features: np.ndarray,
-    parts: np.ndarray,
-    labels_of_parts: Sequence[np.ndarray],
-    covariance_type: CovarianceType,
-    max_clusters: int,
-) -> np.ndarray:
-    """Labels (n,) of rows (n, f) from labels of each of their ``parts`` (n,); see ``united``."""
-    labels, first = np.empty(len(features), dtype=np.int64), 0
-    for part, own in enumerate(labels_of_parts):
-        labels[parts == part] = first + own
-        first += int(own.max()) + 1
-    return united(features, labels, parts, covariance_type, max_clusters)
-
-
-def neighbourhoods(features: np.ndarray, max_rows: int, seed: int) -> np.ndarray:
-    """Parts (n,) of rows (n, f), divided in two again and again until none has more than ``max_rows``."""
-    parts = np.zeros(len(features), dtype=np.int64)
-    waiting, n_parts = [np.arange(len(features))], 0
-    while waiting:
-        rows = waiting.pop()
-        if len(rows) <= max_rows:
-            parts[rows] = n_parts
-            n_parts += 1
-            continue
-        some = features[rows]
-        if (some == some[0]).all():  # rows that are all alike
-            side = np.arange(len(rows)) % 2 == 0
-        else:
-            side = KMeans(2, n_init=1, random_state=seed, max_iter=30).fit_predict(some).astype(bool)
-        waiting += [rows[~side], rows[side]]
-    return parts
-
-
-def united(
-    features: np.ndarray,
-    labels: np.ndarray,
-    parts: np.ndarray,
-    covariance_type: CovarianceType,
-    max_clusters: int | None = None,
-) -> np.ndarray:
-    """Labels (n,) after clusters of different parts were merged as long as the evidence grows.
-
-    Clusters of one part were told apart by the network that saw both, and stay apart. Beyond ``max_clusters``
-    the pairs that lose least are merged as well.
-    """
-    mixture = mixture_of_labels(Sample(features, covariance_type), labels)
-    is_from = np.zeros((mixture.n_clusters, int(parts.max()) + 1), dtype=bool)
-    is_from[labels, parts] = True
-    while mixture.n_clusters > 1:
-        pairs = neighbouring_pairs(mixture.statistics, mixture.prior)
-        beyond = 0 if max_clusters is None else mixture.n_clusters - max_clusters
-        apart = ~(is_from[pairs[:, 0]] & is_from[pairs[:, 1]]).any(axis=1)
-        test = EvidenceGain(mixture)
-        chosen = choose_merges(pairs[apart], test).moves
-        if len(chosen) == 0 and beyond > 0:
-            chosen = disjoint(pairs, test.of_merges(pairs))[:beyond]
-        if len(chosen) == 0:
-            break
-        mixture = merged(mixture, chosen)
-        names, _ = names_after(chosen, len(is_from))
-        labels = names[labels]
-        is_from = np.array([is_from[names == name].any(axis=0) for name in range(mixture.n_clusters)])
-    return labels

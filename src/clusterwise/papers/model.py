@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from clusterwise.exceptions import RecipeError
-from clusterwise.nn.flow_clusters import FlowClusters
+from clusterwise.fitting.protocol import ClusterDensity
 
 __all__ = [
     "AmortizedModel",
@@ -51,12 +51,11 @@ class Inference:
 
     labels: Tensor  # (N,) int64, 0 .. K-1, every point labelled
     steps: tuple[Step, ...] = ()
-    log_k_posterior: Tensor | None = None  # (k_max,), log P(K = 1), log P(K = 2), ...
     cap_reached: bool = False
     draws: tuple[Tensor, ...] = ()  # labels (N,) of further partitions, where a method draws several
     draw_probabilities: tuple[float, ...] = ()  # of ``labels`` and each of the draws; empty: all alike
     log_probability: float | None = None  # of the partition in ``labels``, where a method gives one
-    densities: tuple[FlowClusters, ...] = ()  # of the clusters in ``labels`` and in each of the draws
+    densities: tuple[ClusterDensity, ...] = ()  # of the clusters in ``labels`` and in each of the draws
 
 
 class TrainedModel(nn.Module, ABC):

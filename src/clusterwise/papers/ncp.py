@@ -42,13 +42,12 @@ from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import torch
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.nn import functional
 
 from clusterwise.exceptions import RecipeError
 from clusterwise.nn.attention import CoordinateEmbedding
-from clusterwise.papers.estimator import AmortizedClusterer, RefineOption
+from clusterwise.papers.estimator import AmortizedClusterer
 from clusterwise.papers.model import AmortizedModel, Inference, Step, TrainingTask
 from clusterwise.pretrained import Weights
 
@@ -172,10 +171,10 @@ class NCPNetwork(AmortizedModel):
     ) -> list[Inference]:
         """Partitions of B data sets, each drawn in ``n_orders`` random orders, of which one wins.
 
-        All of them are draws from the network's posterior; ``n_draws`` > 0 asks for that many.
+        All of them are draws, whatever ``n_draws`` asks for.
         """
         seeds = seeds or [0] * len(points)
-        draws = draw_partitions(self, points, mask, seeds, max_clusters, n_draws or n_orders)
+        draws = draw_partitions(self, points, mask, seeds, max_clusters, n_orders)
         return [inference_of_draws(*one, self.config.winner) for one in zip(draws, mask, strict=True)]
 
 
@@ -368,10 +367,10 @@ class RunningSums:
 
 
 def inference_of_draws(draws: PartitionDraws, mask: Tensor, winner: str = "agreeing") -> Inference:
-    """The partition of S that wins as the answer, with all of them as its draws."""
+    """The partition of S that wins as the answer, with all of them and what they count as its draws."""
+    weights = torch.softmax(draws.log_probability / TEMPERATURE, dim=0)
     best = int(draws.log_probability.argmax())
     if winner == "agreeing":
-        weights = torch.softmax(draws.log_probability / TEMPERATURE, dim=0)
         best = int(binder_losses(draws.labels[:, mask], weights).argmin())
     labels, probabilities = draws.labels[best], draws.probabilities[best]
     of_cluster = [mask & (labels == k) for k in range(int(labels[mask].max()) + 1)]
@@ -379,7 +378,8 @@ def inference_of_draws(draws: PartitionDraws, mask: Tensor, winner: str = "agree
     # An order that a cap kept from opening a cluster has another probability than without it.
     cap_reached = bool(draws.cap_reached.any())
     log_probability = float(draws.log_probability[best])
-    return Inference(labels, steps, None, cap_reached, tuple(draws.labels), log_probability=log_probability)
+    shares = (0.0, *weights.tolist())
+    return Inference(labels, steps, cap_reached, tuple(draws.labels), shares, log_probability)
 
 
 def binder_losses(labels: Tensor, weights: Tensor) -> Tensor:
@@ -411,21 +411,21 @@ class NCP(AmortizedClusterer):
     n_orders : int
         Random orders of the rows (S in the paper), which run as one batch; also the number of draws behind
         ``k_posterior_``.
-    weights, refine, projection, scaling, max_clusters, max_network_points, random_state, verbose, device
-        As for :class:`AMCP`; ``weights=None`` stands for "ncp-2d". ``refine=None`` and a large
-        ``max_network_points`` leave the network alone, as in the paper.
+    max_network_points : int or None
+        As for :class:`AMCP`; None stands for 256.
+    weights, projection, scaling, max_clusters, random_state, verbose, device
+        As for :class:`AMCP`; ``weights=None`` stands for "ncp-2d".
 
     Attributes
     ----------
     k_posterior_ : dict
-        Probability of each number of clusters: the evidences of all mixtures that ``n_orders`` drawn
-        partitions lead to. With ``refine=None`` they are shares of these draws, as the network gives them.
+        Probability of each number of clusters: the draws count as they do where they choose the answer.
     partition_log_probability_ : float
-        Log probability of ``network_labels_``, given the data and the order in which it was found.
+        Log probability of the answer, given the data and the order in which it was found.
     steps_ : tuple of ClusteringStep
         The network's clusters in the order in which they appeared, with the probabilities of their members.
     labels_, n_clusters_, membership_, probabilities_, outlier_scores_, means_, covariances_, proportions_, \
-network_labels_, weights_name_, cap_reached_, n_network_points_
+weights_name_, cap_reached_, n_network_points_
         As for :class:`AMCP`.
 
     Examples
@@ -447,7 +447,6 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
         *,
         n_orders: int = 50,
         weights: str | Path | Weights | None = None,
-        refine: RefineOption | None = "auto",
         projection: Literal["pca"] | None = None,
         scaling: Literal["joint", "feature"] = "joint",
         max_clusters: int = 100,
@@ -459,7 +458,6 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
         self.n_orders = n_orders
         super().__init__(
             weights=weights,
-            refine=refine,
             projection=projection,
             scaling=scaling,
             max_clusters=max_clusters,
@@ -472,11 +470,7 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
     def _options(self) -> dict[str, Any]:
         return {"n_orders": self.n_orders}
 
-    def _n_draws(self) -> int:
-        return self.n_orders
-
     @property
     def partition_log_probability_(self) -> float | None:
         """Log probability of the network's own partition."""
-        check_is_fitted(self)
-        return self._proposal.log_probability
+        return self._answer.log_probability

@@ -18,7 +18,6 @@ __all__ = [
     "Origin",
     "Rows",
     "SortedRows",
-    "by_first_appearance",
     "in_input_order",
     "sample_rows",
     "sort_rows",
@@ -173,14 +172,3 @@ def in_input_order(values: np.ndarray, order: np.ndarray | None) -> np.ndarray:
     inverse = np.empty_like(order)
     inverse[order] = np.arange(len(order))
     return values.take(inverse, axis=0)
-
-
-def by_first_appearance(labels: np.ndarray, n_clusters: int, order: np.ndarray | None) -> np.ndarray:
-    """Return the clusters in use, (K,), the one that comes first in the input first.
-
-    ``labels`` (n,) are those of the sorted rows, out of 0 .. ``n_clusters`` - 1.
-    """
-    never = np.iinfo(np.int64).max
-    first = np.full(n_clusters, never)
-    np.minimum.at(first, labels, np.arange(len(labels)) if order is None else order)
-    return np.argsort(first, kind="stable")[: np.count_nonzero(first < never)]

@@ -1,22 +1,15 @@
-"""What is decided on classes that were held out: the rule of the cut, and how a partition is refined.
+"""What is decided on classes that were held out: where Ward's tree is cut, and how features begin.
 
-Encodings of classes that an encoder was trained on are tighter than those of others, so a rule for unseen
+Encodings of classes that an encoder was trained on are tighter than those of others, so a cut for unseen
 classes has to be learned on some that it has not seen. Where too few classes are held out, small encoders
-are trained without some of the others in turn, and the rule is learned on what these encoders
-make of the classes that they lack.
-
-A branch of a tree is divided if the statistics of its merger and of all above it are over the threshold, so
-each merger has a level, the smallest of these, and a cut divides the mergers whose level is above its
-threshold. What dividing one of them adds to the entropies and to the counts of pairs depends on that merger
-alone: sums along the levels give the agreement of every cut with the classes.
+are trained without some of the others in turn, and the cut is learned on what these encoders make of the
+classes that they lack.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from itertools import product
+from collections.abc import Iterator, Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -24,29 +17,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clusterwise._compiled import compiled
-from clusterwise.gaussian.search import search
 from clusterwise.nn.feature_encoder import FeatureEncoder
-from clusterwise.papers.cut import CutRule, WardBranches, branches_of, nearest_means, sums_below
+from clusterwise.papers.cut import WardCut, log_costs, smoothed, ward_tree
 from clusterwise.papers.encoded import EncodedModel
-from clusterwise.partition import canonical_labels
 from clusterwise.priors.labelled_rows import DrawnRows, LabelledRows
 from clusterwise.training.recipe import Recipe
 from clusterwise.training.sources import VALIDATION, rng_of_step
 
 __all__ = [
-    "AllCuts",
     "Encoded",
     "agreement",
     "as_tensor",
     "calibration_sets",
     "divisibility",
     "encoded_sets",
-    "fit_rule",
+    "fit_cut",
     "groups_as_sets",
     "inferred",
     "reach_of",
-    "scores_of_refining",
     "simplest",
     "spread_of",
     "validation_sets",
@@ -55,30 +43,25 @@ __all__ = [
 MAX_ROWS_TO_MEASURE = 5000
 # Rows of the largest data sets that decisions are made on, and how many there are of each size.
 MAX_TO_CALIBRATE, SETS_OF_SIZE = 1024, 6
-# Rows of data sets on which ways to refine are compared: a search among a thousand takes long.
+# Rows of data sets on which beginnings are compared.
 MAX_TO_COMPARE = 400
-# Rules that are tried, each with all thresholds.
-SMOOTHINGS = (0.0, 0.5, 0.8)
-SIZE_EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0)
-ROWS_EXPONENTS = (0.0, 0.25, 0.5, 0.75)
-# Thresholds that are tried, from the smallest statistic across classes to the largest.
-N_THRESHOLDS = 200
-# Less than this in agreement is no reason to choose the less simple rule.
+# Thresholds that are tried, and how many times as many clusters as classes a cut may have.
+N_THRESHOLDS, MAX_RATIO = 200, 4
+# Less than this in agreement is no reason to choose the less simple way.
 WORTH_IT = 0.005
 # Intervals of P(K) of these masses should hold the true number of clusters as often, or more often.
 COVERED = (0.8, 0.95)
 
 
 class Encoded(NamedTuple):
-    """A data set of encodings with its classes, and what the network makes of it."""
+    """A data set of encodings with its classes."""
 
     points: np.ndarray  # (m, f)
     truth: np.ndarray  # (m,)
-    proposed: np.ndarray | None = None  # (m,)
     fold: int = 0  # data sets of one fold have classes in common, others need not
 
 
-# -- data sets, and what encoders and networks make of them --------------------------------------------
+# -- data sets, and what encoders make of them ---------------------------------------------------------
 
 
 def as_tensor(rows: np.ndarray) -> Tensor:
@@ -155,7 +138,56 @@ def reach_of(encoder: FeatureEncoder, rows: np.ndarray) -> float:
     return math.ceil(100 * float(np.quantile(reach, 0.999))) / 100
 
 
-# -- agreement of partitions and of all cuts -----------------------------------------------------------
+# -- the cut -------------------------------------------------------------------------------------------
+
+
+class CutsOfSet(NamedTuple):
+    """The cuts of the tree of a data set compared with its classes."""
+
+    costs: np.ndarray  # (m - 1,) log costs of its mergers, descending
+    scores: np.ndarray  # (c,) agreement with 1, 2, ..., c clusters
+    n_classes: int
+
+    @classmethod
+    def of(cls, one: Encoded) -> CutsOfSet:
+        """All cuts into at most a few times as many clusters as there are classes."""
+        tree, n_classes = ward_tree(smoothed(one.points)), len(np.unique(one.truth))
+        most = min(len(one.truth), MAX_RATIO * n_classes + 1)
+        scores = [agreement(one.truth, tree.level(k)) for k in range(1, most + 1)]
+        return cls(log_costs(tree)[::-1], np.array(scores), n_classes)
+
+    def at(self, thresholds: np.ndarray) -> np.ndarray:
+        """Agreement at thresholds (t,); of too many clusters it is that of the most that were compared."""
+        n_clusters = 1 + (self.costs > thresholds[:, None]).sum(axis=1)
+        return self.scores[np.minimum(n_clusters, len(self.scores)) - 1]
+
+    def miss(self, threshold: float) -> float:
+        """How far a threshold would have to move for as many clusters as classes."""
+        costs = np.concatenate([[np.inf], self.costs, [-np.inf]])
+        above, below = costs[self.n_classes - 1], costs[self.n_classes]
+        return float(max(below - threshold, threshold - above, 0.0))
+
+
+def fit_cut(sets: Sequence[Encoded]) -> WardCut:
+    """The cut that agrees best with the classes of data sets.
+
+    Its threshold is in the middle of those that are about as good as the best one. Its spread is such that
+    intervals of P(K) hold the truth as often as they should.
+    """
+    cuts = [CutsOfSet.of(one) for one in sets]
+    lowest = min(float(one.costs[min(len(one.scores), len(one.costs)) - 1]) for one in cuts)
+    thresholds = np.linspace(lowest, max(float(one.costs[0]) for one in cuts) + 0.1, N_THRESHOLDS)
+    means = np.mean([one.at(thresholds) for one in cuts], axis=0)
+    best = int(means.argmax())
+    bad = np.flatnonzero(means < means[best] - WORTH_IT)
+    first = int(bad[bad < best].max(initial=-1)) + 1
+    last = int(bad[bad > best].min(initial=len(means))) - 1
+    threshold = float(thresholds[(first + last) // 2])
+    misses, normal = [one.miss(threshold) for one in cuts], NormalDist()
+    spreads = [
+        float(np.quantile(misses, mass, method="higher")) / normal.inv_cdf((1 + mass) / 2) for mass in COVERED
+    ]
+    return WardCut(threshold, max(spreads))
 
 
 def agreement(truth: np.ndarray, labels: np.ndarray) -> float:
@@ -165,189 +197,36 @@ def agreement(truth: np.ndarray, labels: np.ndarray) -> float:
     """
     counts = np.zeros((int(labels.max()) + 1, int(truth.max()) + 1))
     np.add.at(counts, (labels, truth), 1)
-    counts = counts[counts.sum(axis=1) > 0]
-    sums = _additive(counts).sum(axis=1, keepdims=True)
-    return float(_agreement(sums, counts.sum(axis=0), np.array([len(counts)]))[0])
+    own, classes, m = counts.sum(axis=1), counts.sum(axis=0), len(truth)
+    joint, found, true = (float(_plogp(n / m).sum()) for n in (counts, own, classes))
+    nmi = 1.0 if found + true > -1e-12 else 2 * (found + true - joint) / (found + true)
+    together, first, second = (float((n * (n - 1)).sum()) for n in (counts, own, classes))
+    chance, best = first * second / max(m * (m - 1), 1), (first + second) / 2
+    ari = 1.0 if best - chance < 1e-9 * m * m else (together - chance) / (best - chance)
+    n_clusters, n_classes = np.count_nonzero(own), np.count_nonzero(classes)
+    return nmi + ari - abs(math.log(n_clusters / n_classes))
 
 
-def _additive(counts: np.ndarray) -> np.ndarray:
-    """n log n and n^2 of clusters with counts (c, C): summed over classes, and of all their rows; (4, c)."""
-    n = np.column_stack([counts, counts.sum(axis=1)])
-    information, squares = n * np.log(np.maximum(n, 1)), np.square(n)
-    return np.stack([of for x in (information, squares) for of in (x[:, :-1].sum(axis=1), x[:, -1])])
+def _plogp(p: np.ndarray) -> np.ndarray:
+    values: np.ndarray = p * np.log(np.maximum(p, 1e-300))
+    return values
 
 
-def _agreement(sums: np.ndarray, classes: np.ndarray, n_clusters: np.ndarray) -> np.ndarray:
-    """Agreement of c partitions by their sums (4, c), with the sizes of the classes (C,)."""
-    joint, own, joint_squares, own_squares = sums
-    classes = classes[classes > 0]
-    m = float(classes.sum())
-    of_truth = math.log(m) - float((classes * np.log(classes)).sum()) / m
-    of_labels = math.log(m) - own / m
-    mutual = of_truth + of_labels - (math.log(m) - joint / m)
-    entropies = of_truth + of_labels
-    nmi = np.where(entropies < 1e-12, 1.0, 2 * mutual / np.maximum(entropies, 1e-12))
-    first, second, every = float(np.square(classes).sum()) - m, own_squares - m, max(m * (m - 1), 1.0)
-    chance, best = first * second / every, (first + second) / 2
-    same = best - chance < 1e-9 * every
-    ari = np.where(same, 1.0, (joint_squares - m - chance) / np.where(same, 1.0, best - chance))
-    return np.asarray(nmi + ari - np.abs(np.log(n_clusters / len(classes))))
-
-
-@compiled
-def _lower_to_parents(levels: np.ndarray, parents: np.ndarray) -> None:
-    """Lower statistics (m - 1,) of mergers to the smallest of all above them; ``parents`` (m - 1,)."""
-    for i in range(len(levels) - 2, -1, -1):  # parents come later than their children
-        levels[i] = min(levels[i], levels[parents[i]])
-
-
-class AllCuts:
-    """The cuts of a tree compared with the classes ``truth`` (m,) of its rows, all at once."""
-
-    def __init__(self, branches: WardBranches, truth: np.ndarray) -> None:
-        tree, m = branches.tree, len(truth)
-        counts = sums_below(tree, np.eye(int(truth.max()) + 1)[truth])
-        values = _additive(counts)
-        left, right = tree.children[m:].T
-        same = (counts[left] * counts[right]).sum(axis=1)
-        self.branches, self.truth = branches, truth
-        # Whether most pairs across a merger are of different classes.
-        self.apart = same < 0.5 * tree.sizes[left] * tree.sizes[right]  # (m - 1,)
-        self.classes = counts[-1]  # (C,) sizes
-        self.n_classes = int((counts[-1] > 0).sum())
-        self.root = values[:, -1:]  # (4, 1) sums of a single cluster
-        self.added = values[:, left] + values[:, right] - values[:, m:]  # (4, m - 1)
-
-    def levels(self, rule: CutRule) -> np.ndarray:
-        """Thresholds (m - 1,) below which each merger is divided, less that of the rule."""
-        tree = self.branches.tree
-        levels = rule.statistic(self.branches).copy()
-        _lower_to_parents(levels, tree.parents[tree.n_rows :] - tree.n_rows)
-        return levels
-
-    def in_order(self, order: np.ndarray) -> np.ndarray:
-        """Agreement with 1, 2, ..., m clusters, (m,), if mergers are divided in this order (m - 1,)."""
-        sums = self.root + np.concatenate([np.zeros((4, 1)), self.added[:, order].cumsum(axis=1)], axis=1)
-        return _agreement(sums, self.classes, np.arange(1.0, sums.shape[1] + 1))
-
-    def scores(self, rule: CutRule, offsets: np.ndarray) -> np.ndarray:
-        """Agreement of the cuts at so much above the rule's threshold, (c,)."""
-        levels = self.levels(rule)
-        order = np.argsort(-levels, kind="stable")
-        return self.in_order(order)[np.searchsorted(-levels[order], -offsets)]
-
-    def miss(self, rule: CutRule) -> float:
-        """How far the threshold of the rule would have to move for a cut with as many clusters as classes."""
-        levels = np.concatenate([[np.inf], np.sort(self.levels(rule))[::-1], [-np.inf]])
-        # With t between these two, n_classes - 1 mergers have a level above it.
-        above, below = levels[self.n_classes - 1], levels[self.n_classes]
-        return float(max(below, -above, 0.0))
-
-    def given_number(self) -> float:
-        """Agreement of the tree's partition into as many clusters as there are classes."""
-        highest_first = np.arange(self.added.shape[1])[::-1]
-        return float(self.in_order(highest_first)[self.n_classes - 1])
-
-
-# -- the rule ------------------------------------------------------------------------------------------
-
-
-class _Tried(NamedTuple):
-    """Agreement (S, T) of a rule with thresholds (T,) on all data sets."""
-
-    rule: CutRule
-    thresholds: np.ndarray
-    scores: np.ndarray
-
-
-def fit_rule(sets: Sequence[Encoded]) -> tuple[CutRule, np.ndarray]:
-    """The rule whose cuts agree best with the classes of data sets, and its mean agreement on each fold (F,).
-
-    It is judged on each fold by a rule that was learned from the other folds; if there is one fold only, by
-    the data sets that it was learned from.
-    """
-    folds = _folds(sets)
-    cuts = {s: [AllCuts(branches_of(one.points, s), one.truth) for one in sets] for s in SMOOTHINGS}
-    tried = [
-        _try(CutRule(smoothing, size, rows), cuts[smoothing])
-        for smoothing, size, rows in product(SMOOTHINGS, SIZE_EXPONENTS, ROWS_EXPONENTS)
-    ]
-    chosen = _best(tried, np.ones(len(sets), dtype=bool))
-    scores, misses = [], np.empty(len(sets))
-    for fold in range(int(folds.max()) + 1):
-        here = folds == fold
-        rule = _best(tried, ~here) if not here.all() else chosen
-        of_rule = [cuts[rule.smoothing][i] for i in np.flatnonzero(here)]
-        scores.append(np.mean([agreement(one.truth, _labels(rule, one.branches)) for one in of_rule]))
-        misses[here] = [one.miss(rule) for one in of_rule]
-    return replace(chosen, spread=_spread(misses)), np.array(scores)
-
-
-def _folds(sets: Sequence[Encoded]) -> np.ndarray:
-    """Numbers (S,) of the folds of data sets, 0 .. F-1."""
-    return np.unique([one.fold for one in sets], return_inverse=True)[1].reshape(-1)
-
-
-def _labels(rule: CutRule, branches: WardBranches) -> np.ndarray:
-    """Labels (m,) of a cut, after some rounds of k-means."""
-    return nearest_means(branches.points, rule.labels(branches)[0])
-
-
-def _try(rule: CutRule, cuts: Sequence[AllCuts]) -> _Tried:
-    """Agreement of all cuts of a rule."""
-    statistics = np.concatenate([rule.statistic(one.branches) for one in cuts])
-    apart = np.concatenate([one.apart for one in cuts])
-    # Between mergers within classes and across: beyond the largest one nothing is divided.
-    low = float(np.quantile(statistics[apart], 0.02)) if apart.any() else float(statistics.max())
-    grid = np.linspace(low, float(statistics.max()) + 0.1, N_THRESHOLDS)
-    return _Tried(rule, grid, np.stack([one.scores(rule, grid) for one in cuts]))
-
-
-def _best(tried: Sequence[_Tried], chosen: np.ndarray) -> CutRule:
-    """The best rule on the chosen data sets (S,) of bool; what makes it less simple has to be worth it.
-
-    Its threshold is in the middle of those that are about as good as the best one.
-    """
-    best, found = -np.inf, CutRule()
-    for rule, thresholds, scores in tried:
-        means = scores[chosen].mean(axis=0)
-        place = int(means.argmax())
-        bad = np.flatnonzero(means < means[place] - WORTH_IT)
-        first = int(bad[bad < place].max(initial=-1)) + 1
-        last = int(bad[bad > place].min(initial=len(means))) - 1
-        middle = (first + last) // 2
-        score = float(means[middle]) - WORTH_IT * ((rule.smoothing > 0) + (rule.rows_exponent > 0))
-        if score > best:
-            best, found = score, replace(rule, threshold=float(thresholds[middle]))
-    return found
-
-
-def _spread(misses: np.ndarray) -> float:
-    """Standard deviation of a threshold, such that intervals of P(K) hold the truth as often as they should.
-
-    ``misses`` (S,) are how far the threshold of a rule would have to move for the true number of clusters, on
-    data sets that the rule was not learned from.
-    """
-    normal = NormalDist()
-    return max(
-        float(np.quantile(misses, mass, method="higher")) / normal.inv_cdf((1 + mass) / 2) for mass in COVERED
-    )
-
-
-# -- encoders and ways to refine -----------------------------------------------------------------------
+# -- beginnings ----------------------------------------------------------------------------------------
 
 
 def divisibility(sets: Sequence[Encoded]) -> np.ndarray:
     """How well data sets of each fold (F,) can be divided, were the numbers of their classes known.
 
-    By Ward's tree, of rows that have moved towards their neighbours or not, whichever is better. Where a cut
-    is to be comes later: what single thresholds win or lose would drown the differences between encoders.
+    Where a cut is to be comes later: what single thresholds win or lose would drown the differences between
+    encoders.
     """
-    folds, found = _folds(sets), []
-    for smoothing in (min(SMOOTHINGS), max(SMOOTHINGS)):
-        scores = [AllCuts(branches_of(one.points, smoothing), one.truth).given_number() for one in sets]
-        found.append(np.bincount(folds, scores) / np.bincount(folds))
-    return max(found, key=np.mean)
+    folds = np.unique([one.fold for one in sets], return_inverse=True)[1].reshape(-1)
+    scores = []
+    for one in sets:
+        tree = ward_tree(smoothed(one.points))
+        scores.append(agreement(one.truth, tree.level(len(np.unique(one.truth)))))
+    return np.asarray(np.bincount(folds, scores) / np.bincount(folds))
 
 
 def simplest(scores: np.ndarray) -> int:
@@ -361,19 +240,3 @@ def simplest(scores: np.ndarray) -> int:
     n_folds = scores.shape[1]
     errors = behind.std(axis=1, ddof=1) / math.sqrt(n_folds) if n_folds > 1 else np.zeros(len(scores))
     return int((behind.mean(axis=1) <= np.maximum(errors, WORTH_IT)).argmax())
-
-
-def scores_of_refining(sets: Iterable[Encoded], rule: CutRule) -> dict[str, float]:
-    """Mean agreement of the network alone, of a search from it, and of the cut.
-
-    Which of them is best on classes that were held out is what the estimators do by default.
-    """
-    found: dict[str, list[float]] = {"none": [], "search": [], "cut": []}
-    for one in sets:
-        assert one.proposed is not None
-        start = canonical_labels(one.proposed)
-        found["none"].append(agreement(one.truth, start))
-        best = search(one.points, [start], "spherical")[0]
-        found["search"].append(agreement(one.truth, best.labels))
-        found["cut"].append(agreement(one.truth, _labels(rule, branches_of(one.points, rule.smoothing))))
-    return {how: round(float(np.mean(scores)), 4) for how, scores in found.items()}

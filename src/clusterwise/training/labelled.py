@@ -19,7 +19,7 @@ from clusterwise.exceptions import InvalidDataError, RecipeError
 from clusterwise.nn.feature_encoder import EncoderConfig, FeatureEncoder, Start
 from clusterwise.nn.images import distorted, spliced, turned
 from clusterwise.papers.amcp.network import AMCPNetwork
-from clusterwise.papers.cut import CutRule
+from clusterwise.papers.cut import WardCut
 from clusterwise.papers.encoded import EncodedModel, RowsTask, prototype_loss, start_widths
 from clusterwise.priors.labelled_rows import (
     DrawnRows,
@@ -36,11 +36,10 @@ from clusterwise.training.calibration import (
     calibration_sets,
     divisibility,
     encoded_sets,
-    fit_rule,
+    fit_cut,
     groups_as_sets,
     inferred,
     reach_of,
-    scores_of_refining,
     simplest,
     spread_of,
     validation_sets,
@@ -84,12 +83,11 @@ class MetricAlone(EncodedModel):
 
 @dataclass(frozen=True, eq=False)
 class Started:
-    """How features that stay as they are begin, and the rule that goes with it."""
+    """How features that stay as they are begin, and the cut that goes with it."""
 
     start: Start
     scores: np.ndarray  # (F,) how well encodings of each fold can be divided
-    rule: CutRule
-    agreement: float  # of cuts by rules that were learned on other folds
+    cut: WardCut
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +226,7 @@ class LabelledSource:
         """What the estimators and the card should know of the training data."""
         encoder = _encoded(model).encoder
         return {
-            **self.decisions(_encoded(model)),
+            "cut": self.decisions(_encoded(model)),
             "largest_coordinate": reach_of(encoder, self.prior.rows),
             "held_out": self.held_out,
             "n_classes": len(np.unique(self.prior.y)),
@@ -236,40 +234,31 @@ class LabelledSource:
             **self.known,
         }
 
-    def decisions(self, model: EncodedModel) -> dict[str, Any]:
-        """The rule of the cut, and which way to refine is best on classes that were held out."""
-        rule, agreement = None, 0.0
+    def decisions(self, model: EncodedModel) -> dict[str, float]:
+        """The cut that is learned on classes that the encoder does not know."""
         if model.encoder.config.kind == "identity":
             assert self.identity is not None
-            rule, agreement = self.identity.rule, self.identity.agreement
+            cut = self.identity.cut
         elif self.cross_fits:
-            rule, scores = fit_rule(self.encoded_folds(self.small_encoder))
-            agreement = float(scores.mean())
-        if rule is not None:
-            # Distances of the encoders of the folds were in units of their spreads.
-            spread = spread_of(model.encoder, self.prior.rows)
-            rule = replace(rule, threshold=rule.threshold + math.log(spread))
-            if self.held_out == "rows":  # no class is left to compare with what the network does
-                return _refining({"cut": round(agreement, 4)}, rule)
-        drawn, by_group = (
-            [
-                Encoded(z.astype(np.float64), y, found, i % N_FOLDS)
-                for i, (z, y, found) in enumerate(inferred(model, self.unseen.rows, sets))
-            ]
-            for sets in (
-                calibration_sets(self.unseen, self.recipe),
-                groups_as_sets(self.unseen, self.recipe),
+            cut = fit_cut(self.encoded_folds(self.small_encoder))
+        else:
+            drawn, by_group = (
+                [Encoded(*one) for one in encoded_sets(model.encoder, self.unseen, sets)]
+                for sets in (
+                    calibration_sets(self.unseen, self.recipe),
+                    groups_as_sets(self.unseen, self.recipe),
+                )
             )
-        )
-        if rule is None:
             # Where data come by groups, so will new ones: whole groups count as much as sets that are drawn.
-            rule, _ = fit_rule(drawn + by_group * round(len(drawn) / max(1, len(by_group))))
-        few = [one for one in drawn + by_group if len(one.truth) <= MAX_TO_COMPARE]
-        return _refining(scores_of_refining(few, rule), rule)
+            cut = fit_cut(drawn + by_group * round(len(drawn) / max(1, len(by_group))))
+            return _rounded(cut)
+        # Distances of the encoders of the folds were in units of their spreads.
+        unit = math.log(spread_of(model.encoder, self.prior.rows))
+        return _rounded(replace(cut, threshold=cut.threshold + unit))
 
     @property
     def cross_fits(self) -> bool:
-        """Whether too few classes are held out to learn a rule from, and there are enough to leave some out.
+        """Whether too few classes are held out to learn a cut from, and there are enough to leave some out.
 
         Two or three classes that happen to be far apart leave open where a cut should be.
         """
@@ -324,7 +313,7 @@ class LabelledSource:
                 sets = calibration_sets(prior, fold.source.recipe, SETS_OF_FOLD)
                 sets = [one for one in sets if one.index.shape[1] <= max_rows]
                 found += [
-                    Encoded(z / unit, y, None, i % N_FOLDS if fold.number is None else fold.number)
+                    Encoded(z / unit, y, i % N_FOLDS if fold.number is None else fold.number)
                     for i, (z, y) in enumerate(encoded_sets(encoder, prior, sets))
                 ]
         return found
@@ -351,18 +340,13 @@ class LabelledSource:
         starts = [Start(per_feature, share, directions) for share in SHARES for directions in (False, True)]
         scores = [divisibility(self.encoded_folds(partial(begun, start), MAX_TO_COMPARE)) for start in starts]
         best = simplest(np.stack(scores))
-        rule, agreements = fit_rule(self.encoded_folds(partial(begun, starts[best])))
-        return Started(starts[best], scores[best], rule, float(agreements.mean()))
+        cut = fit_cut(self.encoded_folds(partial(begun, starts[best])))
+        return Started(starts[best], scores[best], cut)
 
 
-def _refining(scores: dict[str, float], rule: CutRule) -> dict[str, Any]:
-    """The facts of a weights file about its rule and its default way to refine."""
-    rounded = {name: round(float(value), 6) for name, value in asdict(rule).items()}
-    return {
-        "refine": max(scores, key=lambda how: scores[how]),
-        "cut": rounded,
-        "agreement_of_refining": scores,
-    }
+def _rounded(cut: WardCut) -> dict[str, float]:
+    """The fact of a weights file about its cut."""
+    return {name: round(float(value), 6) for name, value in asdict(cut).items()}
 
 
 def source_of_file(recipe: Recipe) -> tuple[Recipe, LabelledSource]:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from clusterwise.papers.amcp.learned_gaussians import N_EVIDENCE, ClusterJudge
+from clusterwise.papers.amcp.revision import N_EVIDENCE, ClusterJudge
 from clusterwise.papers.amcp.network import AMCPConfig, AMCPNetwork
 
 SMALL = AMCPConfig(

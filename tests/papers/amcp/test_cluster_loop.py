@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from clusterwise.papers.amcp.cluster_loop import (
+from clusterwise.papers.amcp.mixing import (
     ABSENT,
     UNASSIGNED,
     columns_of,
@@ -26,13 +26,13 @@ def everything(points: torch.Tensor) -> torch.Tensor:
 def test_seeds_are_unassigned_and_unlike_what_is_assigned() -> None:
     model, similarity = build(), torch.tensor([[0.9, 0.1, -0.5, 0.9]])
     unassigned = torch.tensor([[True, True, False, True]])
-    logits = model.seed_logits(similarity, torch.zeros(1, 4), unassigned)
+    logits = seed_logits(model, similarity, torch.zeros(1, 4), unassigned)
     assert logits.argmax() == 1
     assert torch.softmax(logits, 1)[0, 2] == 0
     # A point that is expected to lead to a bad cluster is a worse seed.
-    worse = model.seed_logits(similarity, torch.tensor([[0.0, 1.0, 0.0, 0.0]]), unassigned)
+    worse = seed_logits(model, similarity, torch.tensor([[0.0, 1.0, 0.0, 0.0]]), unassigned)
     assert worse[0, 1] < logits[0, 1]
-    indifferent = build(coupling=False).seed_logits(similarity, torch.zeros(1, 4), unassigned)
+    indifferent = seed_logits(build(coupling=False), similarity, torch.zeros(1, 4), unassigned)
     assert indifferent[0, [0, 1, 3]].unique().numel() == 1
 
 

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 from torch import Tensor
 
-from clusterwise.papers.amcp.learned_gaussians import MAX_CORRELATION, ClusterJudge, Points
+from clusterwise.papers.amcp.revision import MAX_CORRELATION, ClusterJudge, Points
 from tests.papers.amcp.samples import judge_of
 
 

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from clusterwise.papers.amcp import loss as losses
-from clusterwise.papers.amcp.cluster_loop import UNASSIGNED
-from clusterwise.papers.amcp.learned_gaussians import ClusterJudge
+from clusterwise.papers.amcp.mixing import UNASSIGNED
+from clusterwise.papers.amcp.revision import ClusterJudge
 from clusterwise.papers.amcp.loss import (
     density_loss,
     examples,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from clusterwise.papers.amcp.cluster_loop import ABSENT, UNASSIGNED, similarity_to_assigned
+from clusterwise.papers.amcp.mixing import ABSENT, UNASSIGNED, similarity_to_assigned
 from clusterwise.papers.amcp.network import AMCPNetwork, Decoder, Encodings, Mixing
 from tests.papers.amcp.samples import build, heaps
 
@@ -28,7 +28,7 @@ def encodings_of(model: AMCPNetwork, n_sets: int = 2, mask: torch.Tensor | None 
 def test_regular_e_step_is_bayes_rule_point_by_point() -> None:
     model, mixing = build(), mixing_of(build())
     points = encodings_of(model)
-    log_plan, log_evidence = model.e_step(points, mixing), model.log_evidence(points, mixing)
+    log_plan, log_evidence = e_step(model, points, mixing), log_evidence(model, points, mixing)
     variance = torch.exp(2 * model.log_sd)
     for b, i in [(0, 0), (1, 17), (1, 35)]:
         centres = mixing.references[b, :-1]
@@ -53,7 +53,7 @@ def test_transport_is_another_e_step() -> None:
         if logit is not None:
             model.strictness.fill_(logit)
         points = encodings_of(model, mask=mask)
-        path = model.intra_cluster_mixing(points, columns, torch.tensor([11, 19]), 2)
+        path = intra_cluster_mixing(model, points, columns, torch.tensor([11, 19]), 2)
         plan = torch.exp(path[-1].log_plan) * mask.unsqueeze(1)
         torch.testing.assert_close(plan.sum(1), mask.double())
         plans[logit], shares[logit] = plan, plan.sum(2) / mask.sum(1, keepdim=True)
@@ -69,8 +69,8 @@ def test_transport_is_another_e_step() -> None:
 def test_closed_form_m_step_is_the_weighted_mean() -> None:
     model, mixing = build(), mixing_of(build())
     points = encodings_of(model)
-    log_plan = model.e_step(points, mixing)
-    new = model.m_step(points, mixing._replace(log_plan=log_plan))
+    log_plan = e_step(model, points, mixing)
+    new = m_step(model, points, mixing._replace(log_plan=log_plan))
     for b, j in [(0, 0), (0, 3), (1, 2)]:
         weights = torch.exp(log_plan[b, j])
         mean = (weights[:, None] * points.x[b]).sum(0) / weights.sum()
@@ -80,8 +80,7 @@ def test_closed_form_m_step_is_the_weighted_mean() -> None:
 
 def test_balanced_proportions_stay_equal() -> None:
     model = build(proportions="balanced")
-    path = model.intra_cluster_mixing(
-        encodings_of(model), torch.arange(36).expand(2, -1) % 3 - 1, torch.tensor([0, 3]), 2
+    path = intra_cluster_mixing(model, encodings_of(model), torch.arange(36).expand(2, -1) % 3 - 1, torch.tensor([0, 3]), 2
     )
     for mixing in path:
         torch.testing.assert_close(torch.exp(mixing.log_proportions), torch.full((2, 4), 0.25).double())
@@ -103,9 +102,9 @@ def test_em_steps_raise_the_evidence(decoder: Any) -> None:
     model = build(decoder=decoder, n_em_steps=7)
     points = encodings_of(model)
     columns = torch.full((2, 36), UNASSIGNED)  # nothing assigned: one new cluster and the rest
-    path = model.intra_cluster_mixing(points, columns, torch.tensor([0, 5]), 0)
+    path = intra_cluster_mixing(model, points, columns, torch.tensor([0, 5]), 0)
     assert len(path) == 7
-    rises = torch.stack([model.log_evidence(points, mixing).mean(1) for mixing in path]).diff(dim=0)
+    rises = torch.stack([log_evidence(model, points, mixing).mean(1) for mixing in path]).diff(dim=0)
     assert (rises > -1e-6).all()
     assert (rises > 1e-4).any()
 
@@ -115,13 +114,12 @@ def test_absent_points_have_no_part_in_a_mixture() -> None:
     mask[:, [0, 30]] = True
     columns = torch.where(torch.arange(36) < 12, 0, UNASSIGNED).expand(2, -1)
     points = encodings_of(model, mask=mask)
-    mixing = model.intra_cluster_mixing(
-        points, columns.masked_fill(~mask, ABSENT), torch.tensor([30, 30]), 1
+    mixing = intra_cluster_mixing(model, points, columns.masked_fill(~mask, ABSENT), torch.tensor([30, 30]), 1
     )[-1]
     for b in range(2):
         own = Encodings.of(points.x[b : b + 1, mask[b]])
         seed = mask[b, :30].sum()[None]
-        alone = model.intra_cluster_mixing(own, columns[b : b + 1, mask[b]], seed, 1)[-1]
+        alone = intra_cluster_mixing(model, own, columns[b : b + 1, mask[b]], seed, 1)[-1]
         torch.testing.assert_close(mixing.references[b], alone.references[0])
         torch.testing.assert_close(mixing.log_plan[b][:, mask[b]], alone.log_plan[0])
 

@@ -20,13 +20,29 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from clusterwise.papers.amcp.cluster_loop import NEVER, UNASSIGNED, similarity_to_assigned
-from clusterwise.papers.amcp.learned_gaussians import ClusterJudge, Points, context_of, moments_of
-from clusterwise.papers.amcp.revision import GroupTruth, revise_partitions
+from clusterwise.papers.amcp.mixing import (
+    NEVER,
+    UNASSIGNED,
+    Encodings,
+    e_step,
+    intra_cluster_mixing,
+    log_evidence,
+    mixing_of_columns,
+    seed_logits,
+    similarity_to_assigned,
+)
+from clusterwise.papers.amcp.revision import (
+    ClusterJudge,
+    GroupTruth,
+    Points,
+    context_of,
+    moments_of,
+    revise_partitions,
+)
 from clusterwise.papers.model import TrainingTask
 
 if TYPE_CHECKING:
-    from clusterwise.papers.amcp.network import AMCPNetwork, Encodings
+    from clusterwise.papers.amcp.network import AMCPNetwork
 
 __all__ = ["LoopState", "density_loss", "judge_loss", "loop_loss", "random_state", "revision_loss"]
 
@@ -70,13 +86,13 @@ def loop_loss(network: AMCPNetwork, task: TrainingTask, generator: torch.Generat
     encodings, expected = encodings.rows(of_state), expected[of_state]
     labels, n_clusters, points = task.labels[of_state], task.n_clusters[of_state], task.points[of_state]
     state = random_state(labels, n_clusters, generator, points, config.merged_share)
-    path = network.intra_cluster_mixing(encodings, state.columns, state.seeds, state.k)
+    path = intra_cluster_mixing(network, encodings, state.columns, state.seeds, state.k)
     own = state.target.unsqueeze(1)  # the column that each point should get
     of_step = [-mixing.log_plan.gather(1, own).squeeze(1).mean(1) for mixing in path]
     weights = torch.arange(1, len(path) + 1, dtype=expected.dtype)
     of_columns = (torch.stack(of_step, dim=1) @ (weights / weights.sum())).mean()
     # Eq 4: it draws encodings to their references.
-    bound = network.log_evidence(encodings, path[-1]).mean() / encodings.x.shape[-1]
+    bound = log_evidence(network, encodings, path[-1]).mean() / encodings.x.shape[-1]
     errors = expected.gather(1, state.seeds.unsqueeze(1)).squeeze(1) - torch.log(
         of_step[-1].detach() + MIN_LOSS
     )
@@ -105,10 +121,10 @@ def log_seed_probabilities(
     network: AMCPNetwork, points: Encodings, expected: Tensor, columns: Tensor, k: int
 ) -> Tensor:
     """Eqs 8-10: log probability of each point (B, N) as the next seed, from columns as a step leaves them."""
-    mixing = network.mixing_of_columns(points, columns, k)
-    plan = torch.exp(network.e_step(points, mixing))
+    mixing = mixing_of_columns(network, points, columns, k)
+    plan = torch.exp(e_step(network, points, mixing))
     similarity = similarity_to_assigned(plan, network.decoder(mixing.references), columns != UNASSIGNED)
-    return torch.log_softmax(network.seed_logits(similarity, expected, columns == UNASSIGNED), dim=1)
+    return torch.log_softmax(seed_logits(network, similarity, expected, columns == UNASSIGNED), dim=1)
 
 
 def random_state(

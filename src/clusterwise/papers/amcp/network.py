@@ -61,27 +61,27 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from clusterwise.nn.attention import SetEncoder
-from clusterwise.nn.sinkhorn import sinkhorn
-from clusterwise.papers.amcp.cluster_loop import (
+from clusterwise.papers.amcp.loss import loop_loss, revision_loss
+from clusterwise.papers.amcp.mixing import (
     ABSENT,
-    NEVER,
     UNASSIGNED,
+    Decoder,
+    Encodings,
     first_by_k_means,
     generate_clusters,
     uniform_numbers,
 )
-from clusterwise.papers.amcp.learned_gaussians import ClusterJudge
-from clusterwise.papers.amcp.loss import loop_loss, revision_loss
-from clusterwise.papers.amcp.revision import revise_partitions
+from clusterwise.papers.amcp.revision import ClusterJudge, revise_partitions
+from clusterwise.papers.estimator import AmortizedClusterer
 from clusterwise.papers.model import AmortizedModel, Inference, TrainingTask
 
-__all__ = ["AMCPConfig", "AMCPNetwork", "Decoder", "Encodings", "Mixing"]
+__all__ = ["AMCP", "AMCPConfig", "AMCPNetwork"]
 
 # Points of the paths that run together; with more of them the processor's cache would not do.
 POINTS_AT_A_TIME = 16384
@@ -112,76 +112,6 @@ class AMCPConfig:
     merged_share: float = field(default=0.25, metadata={"least": 0})  # of states with two clusters as one
     revision: bool = False  # whether clusters are split and merged at the end
     trained: Literal["all", "revision"] = "all"  # "revision" leaves all else as it is at the start
-
-
-class Encodings(NamedTuple):
-    """Encodings of P data sets of N points, with what every EM step needs of them."""
-
-    x: Tensor  # (P, N, D)
-    extended: Tensor  # (P, N, D + 1), x and a one; zero for absent points
-    half_squares: Tensor  # (P, 1, N), |x|^2 / 2
-    n_points: Tensor  # (P, 1), of those that are present
-
-    @classmethod
-    def of(cls, x: Tensor, mask: Tensor | None = None) -> Encodings:
-        """Prepare encodings (P, N, D) of the points that ``mask`` (P, N) marks, or of all."""
-        extended = torch.cat([x, torch.ones_like(x[..., :1])], dim=-1)
-        if mask is not None:
-            extended = extended * mask.unsqueeze(-1)
-        half_squares = 0.5 * x.square().sum(-1).unsqueeze(1)
-        return cls(x, extended, half_squares, extended[..., -1].sum(1, keepdim=True))
-
-    def rows(self, which: Tensor) -> Encodings:
-        """Those of some data sets, by a mask or by numbers."""
-        return Encodings(*(values[which] for values in self))
-
-    def mass_and_means(self, plan: Tensor) -> tuple[Tensor, Tensor]:
-        """Mass (P, J) of each component under a plan (P, J, N), and the mean of its encodings (P, J, D)."""
-        sums = plan @ self.extended
-        return sums[..., -1], sums[..., :-1] / (sums[..., -1:] + 1e-6)
-
-
-class Mixing(NamedTuple):
-    """A mixture over the encodings of P data sets; the last of the J components is the rest."""
-
-    references: Tensor  # phi, (P, J, D)
-    log_proportions: Tensor  # log pi, (P, J)
-    log_plan: Tensor  # log q, (P, J, N), sums to one over the components
-
-
-class Decoder(nn.Module):
-    """f_theta: from references phi (P, J, D) to centres in (0, 1)^D, and the M-step that goes with it."""
-
-    def __init__(self, kind: Literal["linear", "mlp"], n_coordinates: int, n_hidden: int) -> None:
-        super().__init__()
-        self.kind = kind
-        if kind == "mlp":
-            self.inner = nn.Linear(n_coordinates, n_hidden)
-            self.outer = nn.Linear(n_hidden, n_coordinates)
-            self.log_step = nn.Parameter(torch.tensor(1.0))  # log eta
-
-    def start(self, centres: Tensor) -> Tensor:
-        """References to begin with, for clusters whose encodings have these means."""
-        return centres if self.kind == "linear" else torch.logit(centres, eps=1e-4)
-
-    def forward(self, references: Tensor) -> Tensor:
-        """f_theta(phi), (P, J, D)."""
-        if self.kind == "linear":
-            return references
-        return torch.sigmoid(self.outer(torch.tanh(self.inner(torch.sigmoid(references)))))
-
-    def m_step(self, references: Tensor, means: Tensor) -> Tensor:
-        """Eq 7 with the mean error of each component: ``means`` - f(phi), all (P, J, D)."""
-        if self.kind == "linear":
-            return means
-        squashed = torch.sigmoid(references)
-        hidden = torch.tanh(self.inner(squashed))
-        centres = torch.sigmoid(self.outer(hidden))
-        # The gradient of f, transposed, times the error, layer by layer.
-        back = (means - centres) * centres * (1 - centres)
-        back = (back @ self.outer.weight) * (1 - hidden.square())
-        back = (back @ self.inner.weight) * squashed * (1 - squashed)
-        return references + torch.exp(self.log_step) * back
 
 
 class AMCPNetwork(AmortizedModel):
@@ -226,105 +156,6 @@ class AMCPNetwork(AmortizedModel):
         log_seed_loss = self.log_seed_loss(h.detach()).squeeze(-1)
         return Encodings.of(torch.sigmoid(self.to_encoding(h)), mask), log_seed_loss
 
-    # -- InterCC ---------------------------------------------------------------------------------
-
-    def seed_logits(self, similarity: Tensor, log_seed_loss: Tensor, unassigned: Tensor) -> Tensor:
-        """Eq 10: logits of the next seed for all points (P, N), NEVER for those that are not unassigned."""
-        logits = -log_seed_loss * torch.exp(self.log_weight_of_expected_loss)
-        if self.config.coupling:
-            logits = logits + (1 - similarity) * torch.exp(self.log_weight_of_dissimilarity)
-        return logits.masked_fill(~unassigned, NEVER)
-
-    # -- IntraCM ---------------------------------------------------------------------------------
-
-    def intra_cluster_mixing(self, points: Encodings, columns: Tensor, seeds: Tensor, k: int) -> list[Mixing]:
-        """The mixtures of T EM steps from the present columns of the points, (P, N).
-
-        A column is one of the k clusters so far or UNASSIGNED; ``seeds`` (P,) start the new component k.
-        """
-        mass, means = mass_and_means_of(points, columns, k)
-        rows = torch.arange(len(seeds), device=seeds.device)
-        of_seeds = points.x[rows, seeds].unsqueeze(1)
-        means = torch.cat([means[:, :k], of_seeds, means[:, k + 1 :]], dim=1)
-        # What the seed was part of, as a rule what is unassigned, is half the new cluster's until the first
-        # E-step says more.
-        own = columns.gather(1, seeds.unsqueeze(1))
-        origin = torch.where(own == UNASSIGNED, k + 1, own)
-        half = 0.5 * mass.gather(1, origin)
-        mass = mass.scatter(1, origin, half).scatter(1, torch.full_like(origin, k), half)
-        mixing = Mixing(self.decoder.start(means), self._log_proportions(points, mass), mass.new_zeros(0))
-        path = [mixing._replace(log_plan=self.e_step(points, mixing))]
-        for _ in range(self.config.n_em_steps - 1):
-            mixing = self.m_step(points, path[-1])
-            path.append(mixing._replace(log_plan=self.e_step(points, mixing)))
-        return path
-
-    def mixing_of_columns(self, points: Encodings, columns: Tensor, k: int) -> Mixing:
-        """The mixture that columns (P, N) as they are stand for; the new component k has no share."""
-        mass, means = mass_and_means_of(points, columns, k)
-        return Mixing(self.decoder.start(means), self._log_proportions(points, mass), mass.new_zeros(0))
-
-    def log_joint(self, points: Encodings, mixing: Mixing, log_sd: Tensor | None = None) -> Tensor:
-        """log(pi_j p(x_i | f(phi_j))) of Eq 3, (P, J, N), up to a term that depends on the point alone.
-
-        Densities are relative to a component's peak; the last component is the rest. What is left out is
-        ``-|x_i|^2 / (2 sd^2)``, so the constant of the rest has the opposite.
-        """
-        centres = self.decoder(mixing.references[:, :-1])
-        precision = torch.exp(-2 * (self.log_sd if log_sd is None else log_sd))
-        log_proportions = mixing.log_proportions.unsqueeze(2)
-        scaled = precision * centres
-        offsets = log_proportions[:, :-1] - 0.5 * (scaled * centres).sum(-1, keepdim=True)
-        gaussian = torch.baddbmm(offsets, scaled, points.x.transpose(1, 2))
-        rest = precision * points.half_squares + (log_proportions[:, -1:] + self.log_density_of_rest)
-        return torch.cat([gaussian, rest], dim=1)
-
-    def e_step(self, points: Encodings, mixing: Mixing) -> Tensor:
-        """log q of Eq 4 or of Eq 6, (P, J, N)."""
-        log_joint = self.log_joint(points, mixing)
-        if self.config.e_step == "regular":
-            return torch.log_softmax(log_joint, dim=1)
-        # The kernel is without the proportions, which are the columns: those of the step before.
-        kernel = (log_joint - mixing.log_proportions.unsqueeze(2)).transpose(1, 2)
-        present = points.extended[..., -1] > 0
-        rows = torch.zeros_like(kernel[..., 0]).masked_fill(~present, -torch.inf)
-        columns = mixing.log_proportions + torch.log(points.n_points)
-        epsilon, strictness = self._transport()
-        plan = sinkhorn(kernel, rows, columns, epsilon, self.config.sinkhorn_iterations, strictness)
-        return plan.masked_fill(~present.unsqueeze(2), 0.0).transpose(1, 2)
-
-    def _transport(self) -> tuple[Tensor | float, Tensor | float]:
-        """Epsilon and strictness of the Sinkhorn E-step; 1 and 1 if the network was trained without it."""
-        if not hasattr(self, "log_epsilon"):
-            return 1.0, 1.0
-        return torch.exp(self.log_epsilon), torch.sigmoid(self.strictness)
-
-    def m_step(self, points: Encodings, mixing: Mixing) -> Mixing:
-        """Eq 7 (or the closed form) for the references, and the mean of q for the proportions."""
-        mass, means = points.mass_and_means(torch.exp(mixing.log_plan))
-        # A component that no point wants stays where it is.
-        means = torch.where(mass.unsqueeze(-1) > 1e-3, means, self.decoder(mixing.references))
-        references = self.decoder.m_step(mixing.references, means)
-        return mixing._replace(references=references, log_proportions=self._log_proportions(points, mass))
-
-    def _log_proportions(self, points: Encodings, mass: Tensor) -> Tensor:
-        """log pi (P, J) of components with this mass; one without any gets no point ever."""
-        if self.config.proportions == "balanced":
-            log_shares = -torch.log((mass > 0).sum(1, keepdim=True)).to(mass.dtype)
-        else:
-            log_shares = torch.log(mass.clamp(min=1e-9) / points.n_points)
-        return torch.where(mass > 0, log_shares, NEVER)
-
-    def log_evidence(self, points: Encodings, mixing: Mixing) -> Tensor:
-        """log sum_j pi_j p(x_i | f(phi_j)), (P, N): the bound of Eq 4 at its best q.
-
-        The components' width is held fixed: densities are relative to their peaks, and without the normalizer
-        a wider component would always be the better one.
-        """
-        log_sd = self.log_sd.detach()
-        own = torch.exp(-2 * log_sd) * points.half_squares.squeeze(1)
-        return torch.logsumexp(self.log_joint(points, mixing, log_sd), dim=1) - own
-
     # -- training and inference ------------------------------------------------------------------
 
     def loss(self, task: TrainingTask, generator: torch.Generator) -> Tensor:
@@ -348,10 +179,10 @@ class AMCPNetwork(AmortizedModel):
 
         With ``revise`` and weights that have learned it, clusters are split and merged at the end.
         """
-        numbers = [uniform_numbers(seed, n_draws, max_clusters) for seed in seeds or [0] * len(points)]
-        uniform = torch.cat(numbers).to(points.device)
         of_set = torch.arange(len(points), device=points.device).repeat_interleave(1 + n_draws)
         encodings, log_seed_loss = self.encode(points, None if bool(mask.all()) else mask)
+        numbers = [uniform_numbers(seed, n_draws, max_clusters) for seed in seeds or [0] * len(points)]
+        uniform = torch.cat(numbers).to(points.device)
         columns = torch.where(mask, UNASSIGNED, ABSENT)
         if self.config.first_cluster == "k-means":
             columns = columns.masked_fill(first_by_k_means(points, mask), 0)
@@ -370,20 +201,11 @@ class AMCPNetwork(AmortizedModel):
                 self.judge, points[of_set], mask[of_set], labels, max_clusters, logits
             )
         return [
-            Inference(own[0], tuple(steps[b * (1 + n_draws)]), None, bool(at_cap[0]), tuple(own[1:]))
+            Inference(own[0], tuple(steps[b * (1 + n_draws)]), bool(at_cap[0]), tuple(own[1:]))
             for b, (own, at_cap) in enumerate(
                 zip(labels.split(1 + n_draws), capped.split(1 + n_draws), strict=True)
             )
         ]
-
-
-def mass_and_means_of(points: Encodings, columns: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Mass (P, k + 2) and mean encodings (P, k + 2, D) of k clusters, a new one, empty, and the rest."""
-    codes = torch.arange(k + 2, device=columns.device)
-    codes[-1] = UNASSIGNED
-    members = (columns.unsqueeze(1) == codes.unsqueeze(1)).to(points.x.dtype)  # (P, k + 2, N)
-    sums = members @ points.extended
-    return sums[..., -1], sums[..., :-1] / sums[..., -1:].clamp(min=1)
 
 
 def in_cube(points: Tensor, mask: Tensor | None) -> Tensor:
@@ -393,3 +215,76 @@ def in_cube(points: Tensor, mask: Tensor | None) -> Tensor:
     highest = points.masked_fill(~present, -torch.inf).amax(1, keepdim=True)
     extent = (highest - lowest).amax(-1, keepdim=True).clamp(min=1e-9)
     return 0.05 + 0.9 * (points - lowest) / extent
+
+
+# -- estimator --------------------------------------------------------------------------------------
+
+
+class AMCP(AmortizedClusterer):
+    """Amortized Mixing Coupling Processes (Liu & Jing 2022): clusters found one by one, k included.
+
+    A trained encoder looks at the whole data set once. Clusters are then generated one by one on the
+    stored encodings: the next one starts at a row unlike those assigned so far, a few EM steps
+    decide which rows belong to it, and earlier clusters are revised. At the end a small network, trained with
+    the weights, splits and merges clusters. New rows, and rows that the network did not see, go to its
+    clusters as Gaussians. With weights of :func:`train_from_labels` rows are encoded first, and the answer is
+    a cut through Ward's tree of the encodings, learned on classes held out.
+
+    Parameters
+    ----------
+    weights : str, path, Weights or None
+        Name of shipped weights (see ``clusterwise.list_weights()``), a ``.safetensors`` file, or weights in
+        memory; None stands for those shipped for the method.
+    projection : {"pca"} or None
+        What to do when X has another number of features than the weights take: None raises an error,
+        "pca" projects on the first principal components (or pads with zeros).
+    scaling : {"joint", "feature"}
+        One scale for all features, which keeps the shape of the data, or one for each, for columns
+        in different units.
+    max_clusters : int
+        Cap on the number of clusters; a warning says when it was reached.
+    max_network_points : int or None
+        The network sees at most this many rows, spread over the data; None stands for 1,024. All others are
+        labelled by the clusters.
+    random_state : int, RandomState or None
+        Seed of what the network draws, and of ``sample``.
+    verbose : int
+        1: say every two seconds how far the fit is, and one line at its end.
+    device : str
+        torch device that the network runs on.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n,)
+        Cluster of each row, 0 .. K-1 by first appearance.
+    n_clusters_ : int
+        Number of clusters K that were found.
+    membership_ : ndarray of shape (n, K)
+        Probability of each cluster; rows sum to 1 and the largest is the label.
+    probabilities_ : ndarray of shape (n,)
+        Probability of the label.
+    outlier_scores_ : ndarray of shape (n,)
+        Near 1 for rows farther out than any ordinary row should be, near 0 for ordinary ones.
+    means_ : ndarray of shape (K, d)
+    covariances_ : ndarray of shape (K, d, d)
+    proportions_ : ndarray of shape (K,)
+        Of the Gaussian clusters, in the units of X.
+    k_posterior_ : dict
+        Probability of each number of clusters: shares of 50 drawn paths, which ``sample_partitions`` shows.
+    steps_ : tuple of ClusteringStep
+        The steps of the likeliest path in their order, before any revision.
+    weights_name_ : str
+    cap_reached_ : bool
+    n_network_points_ : int
+
+    Examples
+    --------
+    >>> import clusterwise as cw
+    >>> X, y = cw.datasets.load_demo()
+    >>> est = cw.AMCP(random_state=0).fit(X)
+    >>> int(est.n_clusters_)
+    7
+    """
+
+    _method = "amcp"
+    _max_rows = 1024

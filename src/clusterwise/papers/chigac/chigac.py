@@ -53,11 +53,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clusterwise.gaussian.clusters import Clusters
 from clusterwise.nn.attention import MultiheadAttentionBlock, SetEncoder
 from clusterwise.papers.chigac.bound import Gaussian, Scene, Strategy
 from clusterwise.papers.chigac.generation import Loop
@@ -270,23 +268,24 @@ class CHiGac(AmortizedClusterer):
     A trained encoder looks at the whole data set once. Clusters are then generated one by one: a
     pioneer is chosen among the remaining rows, a latent vector of its cluster follows from it, and
     together they decide which rows belong to the cluster. All three are random variables of a trained
-    model, so that further draws show how certain the answer is. ``refine`` says what happens to it.
+    model, so that further draws show how certain the answer is.
 
     Parameters
     ----------
-    weights, refine, projection, scaling, max_clusters, max_network_points, random_state, verbose, device
+    max_network_points : int or None
+        As for :class:`AMCP`; None stands for 256.
+    weights, projection, scaling, max_clusters, random_state, verbose, device
         As for :class:`AMCP`; ``weights=None`` stands for "chigac-2d".
 
     Attributes
     ----------
     pioneers_ : ndarray of shape (K,)
-        A row that stands for each cluster of ``labels_``: the pioneer that started it. Where refining left a
-        cluster several pioneers it is the first of them, where it left none the row nearest to the
-        cluster's mean in units of its spread.
+        A row that stands for each cluster of ``labels_``: the pioneer that it was generated from, a central
+        member. Of a sample of a source the number of the row in the source.
     steps_ : tuple of ClusteringStep
         The steps of the likeliest path in their order. ``anchor`` is the pioneer.
     labels_, n_clusters_, membership_, probabilities_, outlier_scores_, k_posterior_, means_, covariances_, \
-proportions_, network_labels_, weights_name_, cap_reached_, n_network_points_
+proportions_, weights_name_, cap_reached_, n_network_points_
         As for :class:`AMCP`.
 
     Examples
@@ -305,18 +304,9 @@ proportions_, network_labels_, weights_name_, cap_reached_, n_network_points_
     @property
     def pioneers_(self) -> np.ndarray:
         """A row for each cluster, (K,)."""
-        check_is_fitted(self)
         anchors = np.array([step.anchor for step in self.steps_], dtype=np.int64)
-        rows, clusters = self._rows, self._found.density
-        assert rows is not None and isinstance(clusters, Clusters)
-        distances = rows.in_input_order(clusters.prior.squared_distances(rows.features, clusters.posterior))
-        own = distances[np.arange(len(rows)), self.labels_]
-        return _pioneers(self.labels_, anchors, own)
-
-
-def _pioneers(labels: np.ndarray, candidates: np.ndarray, distances: np.ndarray) -> np.ndarray:
-    """One row for each cluster (K,): its first candidate, or else its most typical row."""
-    by_distance = np.argsort(distances, kind="stable")
-    rows = np.concatenate([candidates, by_distance])
-    pioneers: np.ndarray = rows[np.unique(labels[rows], return_index=True)[1]]
-    return pioneers
+        rows, labels = self._rows, self._found.labels
+        assert rows is not None and labels is not None
+        clusters = rows.in_input_order(labels)[anchors]
+        pioneers = anchors[np.argsort(clusters, kind="stable")][-self.n_clusters_ :]
+        return pioneers if self._source is None else self.sample_rows_[pioneers]

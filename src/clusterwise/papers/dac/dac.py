@@ -15,10 +15,9 @@ H_m, m           ISAB_L'(MAB(H_X, H_theta)), sigmoid(rFF(H_m))               ``d
 ===============  ==========================================================  ======================
 
 Readings of ours. (1) A pass that takes no point at the threshold 0.5 takes the points with at least half of
-the largest probability, so that the loop always ends. (2) In the paper nothing corrects what a pass took.
-Here a search by the densities of all clusters may follow when no point is left (``regrouping``). (3) Eq 7
-draws one anchor; one between two clusters leads to both. Several may be tried on the same encoding at test
-time, and the cluster with the fewest errors to expect counts, sum_i min(m_i, 1 - m_i).
+the largest probability, so that the loop always ends. (2) Eq 7 draws one anchor; one between two clusters
+leads to both. Several may be tried on the same encoding at test time, and the cluster with the fewest errors
+to expect counts, sum_i min(m_i, 1 - m_i).
 """
 
 from __future__ import annotations
@@ -40,35 +39,28 @@ from clusterwise.nn.attention import (
     PoolingByMultiheadAttention,
 )
 from clusterwise.nn.densities import ClusterFlow, DiagonalGaussianHead, diagonal_gaussian_log_density
-from clusterwise.nn.flow_clusters import FlowClusters
+from clusterwise.papers.dac.flow_clusters import FlowClusters
 from clusterwise.papers.dac.objective import (
     Remaining,
     filtering_loss,
     flow_loss,
+    members_of_clusters,
     remaining_points,
     remove_random_clusters,
 )
 from clusterwise.papers.dac.passes import FilteredSet, path_seeds, run_passes
-from clusterwise.papers.dac.regrouping import (
-    compact,
-    members_of_labels,
-    regrouped_flows,
-    regrouped_gaussians,
-    some_members,
-)
-from clusterwise.papers.estimator import AmortizedClusterer, Refine, RefineOption
+from clusterwise.papers.estimator import AmortizedClusterer
 from clusterwise.papers.model import AmortizedModel, Inference, TrainingTask
 from clusterwise.partition import PartitionPosterior
 from clusterwise.pretrained import Weights
 
 __all__ = ["DAC", "DACConfig", "DACNetwork", "Filtered"]
 
-# Searches among flows start from passes with other anchors, of which each tries as many as this.
-STARTS_OF_FLOWS, ANCHORS_OF_FLOWS = 5, 4
-ONE_ANSWER = (
-    "minimum-loss filtering alone has one answer and no posterior; use refine='search', "
-    "DAC(filtering='anchored') or ACTST."
-)
+# Anchors that a pass of the answer tries.
+N_ANCHORS = 4
+# Members that a flow is made from.
+MAX_MEMBERS = 192
+ONE_ANSWER = "minimum-loss filtering has one answer and no posterior; use DAC(filtering='anchored') or ACTST."
 
 
 @dataclass(frozen=True)
@@ -170,22 +162,6 @@ class DACNetwork(AmortizedModel):
             points, filtered.means.unsqueeze(1), filtered.log_sds.unsqueeze(1)
         )
 
-    def _pooled_members(self, points: Tensor, mask: Tensor) -> Tensor:
-        """H_theta (B, width) of B clusters by their members (B, N, d) alone, the middle one as anchor."""
-        anchors = None
-        if self.anchor is not None:
-            middle = (points * mask.unsqueeze(-1)).sum(1, keepdim=True) / mask.sum(1)[:, None, None]
-            squared = (points - middle).square().sum(-1)
-            anchors = squared.masked_fill(~mask, torch.inf).argmin(1)
-        return self._pooled(self.encode(points, mask), mask, anchors)[1].squeeze(1)
-
-    def describe(self, points: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Means and log standard deviations (B, d) of B clusters by their members (B, N, d) alone."""
-        if self.density is None:
-            raise ValueError("the density of this network is not a Gaussian")
-        means, log_sds = self.density(self._pooled_members(points, mask))
-        return means, log_sds
-
     def filter(self, points: Tensor, mask: Tensor, anchors: Tensor | None = None) -> Filtered:
         """One pass over B data sets: points (B, N, d), mask (B, N), anchors (B,)."""
         return self.decode(self.encode(points, mask), mask, anchors)
@@ -228,61 +204,42 @@ class DACNetwork(AmortizedModel):
         seeds: Sequence[int] | None = None,
         max_clusters: int = 100,
         n_draws: int = 0,
-        n_anchors: int = 1,
-        n_starts: int = 0,
     ) -> list[Inference]:
         """Partitions of B data sets; with anchors ``n_draws`` more of each, each with other ones.
 
-        With ``n_starts`` > 0 a search follows from so many partitions of the passes (``regrouping``).
-        A pass of the answer itself tries ``n_anchors``, one of a draw has a single one.
+        A pass of the answer itself tries several anchors, one of a draw has a single one.
         """
         seeds = seeds or [0] * len(points)
         if self.anchor is None:  # all would be the same
-            n_draws, n_starts = 0, min(1, n_starts)
-        n_answers = max(1, n_starts)
-        n_paths = n_answers + n_draws
+            n_draws = 0
+        n_paths = 1 + n_draws
         sets = torch.arange(len(points), device=points.device).repeat_interleave(n_paths)
         own_seeds = [one for seed in seeds for one in path_seeds(seed, n_paths)]
-        tried = ([n_anchors] * n_answers + [1] * n_draws) * len(points)
+        tried = [N_ANCHORS, *[1] * n_draws] * len(points)
         filtered = [
             FilteredSet(mask[b], *one) for b, *one in zip(sets.tolist(), own_seeds, tried, strict=True)
         ]
         passes = run_passes(self, points[sets], filtered, max_clusters)
         results = []
         for b in range(len(points)):
-            own = passes[b * n_paths : (b + 1) * n_paths]
-            parts = [own[:n_answers], *([one] for one in own[n_answers:])]
-            answer, *draws = (
-                self._regrouped(points[b], mask[b], part, max_clusters, n_starts > 0) for part in parts
-            )
-            densities = sum((one.densities for one in draws), answer.densities)
-            results.append(replace(answer, draws=tuple(one.labels for one in draws), densities=densities))
+            answer, *draws = passes[b * n_paths : (b + 1) * n_paths]
+            flow = self.cluster_flow
+            densities: tuple[FlowClusters, ...] = ()
+            if flow is not None:
+                own = points[b, mask[b]]
+                densities = tuple(flow_clusters(flow, own, one.labels[mask[b]]) for one in (answer, *draws))
+            labels = tuple(one.labels for one in draws)
+            results.append(replace(answer, draws=labels, densities=densities))
         return results
 
-    def _regrouped(
-        self, points: Tensor, mask: Tensor, found: Sequence[Inference], max_clusters: int, search: bool
-    ) -> Inference:
-        """The first of what passes found in points (N, d), after a search from all or as it is."""
-        if self.cluster_flow is None and (self.density is None or not search):
-            return found[0]
-        rows = mask.nonzero().squeeze(1)
-        # A density is made from the first members, and rows may come sorted.
-        rows = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(0)).to(rows.device)]
-        own, starts = points[rows], [compact(one.labels[rows]) for one in found]
-        flow, labels, capped = self.cluster_flow, starts[0], False
-        densities: tuple[FlowClusters, ...] = ()
-        if search:
-            if flow is None:
-                labels, capped = regrouped_gaussians(self, own, starts[0], max_clusters)
-            else:
-                labels, capped = regrouped_flows(flow, own, starts, max_clusters)
-        if flow is not None:
-            index, present = some_members(members_of_labels(labels))
-            densities = (FlowClusters.of(flow, own, labels, own[index], present),)
-        everyone = found[0].labels.clone()
-        everyone[rows] = labels
-        capped = capped or found[0].cap_reached
-        return replace(found[0], labels=everyone, cap_reached=capped, densities=densities)
+
+def flow_clusters(flow: ClusterFlow, points: Tensor, labels: Tensor) -> FlowClusters:
+    """The clusters of points (n, d) as flows, each made from some members; labels (n,) of any numbers."""
+    order = torch.randperm(len(points), generator=torch.Generator().manual_seed(0))  # rows come sorted
+    own = points[order.to(points.device)]
+    names = torch.unique(labels[order.to(points.device)], return_inverse=True)[1]
+    index, present = members_of_clusters(names[None], MAX_MEMBERS)
+    return FlowClusters.of(flow, own, names, own[index], present)
 
 
 # -- estimator ---------------------------------------------------------------------------------------
@@ -292,35 +249,26 @@ class DAC(AmortizedClusterer):
     """Deep Amortized Clustering (Lee, Lee & Teh 2019): clusters found one by one, k included.
 
     A trained network takes the whole data set and picks out one cluster per pass until no row is
-    left. ``refine`` says what happens to this partition.
-
-    The weights ``"dac-warped-2d"`` are for bent clusters: each is a normalizing flow instead of a Gaussian.
+    left. New rows go to its clusters as Gaussians; with the weights ``"dac-warped-2d"``, for bent clusters,
+    as normalizing flows.
 
     Parameters
     ----------
     filtering : {"minimum-loss", "anchored"}, optional
         Whether a pass picks the cluster that it finds easiest, or that of a random row (the anchor). By
         default as the weights do it; without ``weights`` the minimum loss.
-    refine : {"auto", "search", "cut"} or None
-        As for :class:`AMCP`. "auto" is "search" for clusters that are Gaussians. For flows, of which a search
-        for Gaussians would make pieces, it is a search among flows: rows move between clusters, clusters that
-        the others can replace are removed, and pairs that one flow describes as well are merged. Where no
-        search for Gaussians follows, clusters that are Gaussians are split and merged by the network's own
-        densities.
     weights, projection, scaling, max_clusters, max_network_points, random_state, verbose, device
-        As for :class:`AMCP`; ``weights=None`` stands for those shipped for this filtering. Without a search
-        ``max_network_points=None`` is 1,024.
+        As for :class:`AMCP`; ``weights=None`` stands for those shipped for this filtering.
 
     Attributes
     ----------
     k_posterior_ : dict
-        Probability of each number of clusters: the evidences of all mixtures that the partition, or 20 with
-        other anchors, lead to. With ``refine=None`` they are shares of these 20, and minimum-loss filtering
-        has none.
+        Probability of each number of clusters: shares of 50 partitions with other anchors. Minimum-loss
+        filtering has one answer and no probabilities.
     steps_ : tuple of ClusteringStep
         The passes in their order.
     labels_, n_clusters_, membership_, probabilities_, outlier_scores_, means_, covariances_, proportions_, \
-network_labels_, weights_name_, cap_reached_, n_network_points_
+weights_name_, cap_reached_, n_network_points_
         As for :class:`AMCP`; for flows means and covariances are those of the rows that the network saw.
 
     Examples
@@ -332,7 +280,7 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
     """
 
     _method = "dac"
-    _rows_alone = 1024
+    _max_rows = 1024
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **AmortizedClusterer._parameter_constraints,
         "filtering": [StrOptions({"minimum-loss", "anchored"}), None],
@@ -343,7 +291,6 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
         filtering: Literal["minimum-loss", "anchored"] | None = None,
         *,
         weights: str | Path | Weights | None = None,
-        refine: RefineOption | None = "auto",
         projection: Literal["pca"] | None = None,
         scaling: Literal["joint", "feature"] = "joint",
         max_clusters: int = 100,
@@ -355,7 +302,6 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
         self.filtering = filtering
         super().__init__(
             weights=weights,
-            refine=refine,
             projection=projection,
             scaling=scaling,
             max_clusters=max_clusters,
@@ -364,16 +310,6 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
             verbose=verbose,
             device=device,
         )
-
-    def _options(self) -> dict[str, Any]:
-        weights = self._weights()
-        if self._has_flows():
-            return {
-                "n_anchors": ANCHORS_OF_FLOWS,
-                "n_starts": STARTS_OF_FLOWS if self.refine == "auto" else 0,
-            }
-        gaussian = weights.model.config.density == "diagonal-gaussian" and "encoder" not in weights.recipe
-        return {"n_starts": int(gaussian and self._how() != "search")}
 
     def _default_weights(self) -> str:
         return f"dac-{self.filtering or 'minimum-loss'}-2d"
@@ -388,21 +324,9 @@ network_labels_, weights_name_, cap_reached_, n_network_points_
             )
         return weights
 
-    def _has_flows(self) -> bool:
-        return bool(self._weights().model.config.density == "flow")
-
-    def _how(self) -> Refine | None:
-        if not self._has_flows():
-            return super()._how()
-        if self.refine not in ("auto", None):
-            raise ClusterwiseError(
-                f"refine={self.refine!r} would describe the clusters of the weights "
-                f"{self._weights().name!r} by Gaussians, which they are not; pass refine=None or 'auto'."
-            )
-        return None
-
     def _has_one_answer(self) -> bool:
-        return self._how() is None and self._weights().model.config.filtering == "minimum-loss"
+        weights = self._weights()
+        return "cut" not in weights.facts and bool(weights.model.config.filtering == "minimum-loss")
 
     @property
     def k_posterior_(self) -> dict[int, float]:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clusterwise.assigner import ClusterDensity
+from clusterwise.fitting.protocol import ClusterDensity, outlier_scores
 from clusterwise.nn.densities import ClusterFlow, MaskedAutoregressiveFlow
 
 __all__ = ["FlowClusters", "to_numpy"]
@@ -108,6 +108,10 @@ class FlowClusters(ClusterDensity):
     def log_joint(self, points: np.ndarray) -> np.ndarray:
         """Log of mixing weight times density, (n, K), each row on its own."""
         return np.asarray(self._compare(points)[0] + np.log(self.proportions))
+
+    def outlier_scores(self, points: np.ndarray, n_rows: int) -> np.ndarray:
+        """See ``Assigner``; by the distance to the nearest cluster."""
+        return outlier_scores(self.nearest_distances(points), points.shape[1], n_rows)
 
     def nearest_distances(self, points: np.ndarray) -> np.ndarray:
         """Squared distance of each point to the nearest cluster in its standard deviations, (n,).

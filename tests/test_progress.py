@@ -10,7 +10,7 @@ import pytest
 
 import clusterwise as cw
 from clusterwise.exceptions import InvalidDataError
-from clusterwise.fitting import progress
+from clusterwise import _threads as progress
 
 
 def test_steps_are_named_while_they_last(

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from clusterwise.nn.densities import ClusterFlow
-from clusterwise.nn.flow_clusters import ROWS_AT_ONCE, FlowClusters, to_numpy
+from clusterwise.papers.dac.flow_clusters import ROWS_AT_ONCE, FlowClusters, to_numpy
 
 SIZES = [10, 20, 30]
 LABELS = np.repeat([0, 1, 2], SIZES)
