@@ -1,8 +1,8 @@
 """Our estimators as methods of a benchmark; networks come in the same rows each, controls included.
 
-All rows have the estimators' own caps: the network sees 256 rows (AMCP's and DAC's 1,024), 96 if a search
-follows, and the search 10,000. "All rows" says where it is otherwise. What a search makes of an untrained
-network, and of no network at all (``GaussianSearch``), is what a trained one has to beat.
+All rows have the estimators' own caps: the network sees 256 rows (AMCP's and DAC's 1,024). "All rows" says
+where it is otherwise. What an untrained network finds, and a search without any (``GaussianSearch``), is what
+a trained one has to beat.
 """
 
 import copy
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import clusterwise
 from benchmarks.suite import BenchmarkError, Case, Method, Outcome, Run
@@ -88,12 +88,9 @@ def ours(name: str, estimator_name: str | None = None, **options: Any) -> Method
     return Method(name, partial(estimator, estimator_name or name, **options), kind="ours")
 
 
-# Names of the rows: the network's own labels, the search from an untrained network's labels, an untrained
-# network's own labels, and everything that ``fit`` does by default.
+# Names of the rows: trained and not.
 alone = "{}, network alone".format
-untrained = "{}, untrained + search".format
 untrained_alone = "{}, untrained network alone".format
-with_search = "{} + search".format
 
 
 @dataclass(frozen=True)
@@ -105,23 +102,19 @@ class Family:
     weights: str
     options: dict[str, Any] = field(default_factory=dict)
 
-    def entry(
-        self, name: str, refine: Literal["search"] | None = "search", trained: bool = True, **options: Any
-    ) -> Method:
+    def entry(self, name: str, trained: bool = True, **options: Any) -> Method:
         """One row of a table; the weights are part of its identity."""
-        chosen = {**self.options, "refine": refine, **options}
+        chosen = {**self.options, **options}
         build = partial(estimator, self.estimator, self.weights, trained, **chosen)
         identity = partial(weights_identity, self.weights, trained)
         return Method(name, build, "ours" if trained else "control", identity=identity, group="networks")
 
     def entries(self) -> tuple[Method, ...]:
-        """All rows, the network alone first; a suite says which of them it has."""
+        """All rows; a suite says which of them it has."""
         return (
-            self.entry(alone(self.name), None),
-            self.entry(f"{alone(self.name)}, all rows", None, **ALL_ROWS),
-            self.entry(untrained_alone(self.name), None, trained=False),
-            self.entry(untrained(self.name), "search", trained=False),
-            self.entry(with_search(self.name), "search"),
+            self.entry(alone(self.name)),
+            self.entry(f"{alone(self.name)}, all rows", **ALL_ROWS),
+            self.entry(untrained_alone(self.name), trained=False),
         )
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import clusterwise as cw
-from clusterwise.exceptions import InvalidDataError
 from clusterwise import _threads as progress
+from clusterwise.exceptions import InvalidDataError
 
 
 def test_steps_are_named_while_they_last(

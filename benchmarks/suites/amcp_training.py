@@ -80,9 +80,9 @@ def weights_of(steps: int, options: tuple[tuple[str, Any], ...]) -> Weights:
 
 
 def trained(steps: int, name: str) -> Run:
-    """Train the network of an entry, then cluster by it alone."""
+    """Train the network of an entry, then cluster by it."""
     options, loop = ENTRIES[name]
-    return estimator("AMCP", weights_of(steps, tuple(sorted(options.items()))), network=loop, refine=None)
+    return estimator("AMCP", weights_of(steps, tuple(sorted(options.items()))), network=loop)
 
 
 def amcp_training(quick: bool) -> Suite:

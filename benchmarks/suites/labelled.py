@@ -62,17 +62,24 @@ def on_encoded(build: Callable[[], Run], weights: str) -> Run:
     return lambda case: run(replace(case, points=space.apply(case.points)))
 
 
-def network(name: str, model: str, weights: str, controls: int = 2, **options: Any) -> list[Method]:
-    """As ``fit`` does it by default, the network alone, and as many of both without training."""
+def network(name: str, model: str, weights: str, controls: int = 1, **options: Any) -> list[Method]:
+    """The answer of an encoder network, and the same without training."""
     build = partial(estimator, model, weights, density=False, **options)
-    untrained = partial(build, trained=False)
     rows = [
         Method(name, build, "ours"),
-        Method(f"{name}, network alone", partial(build, refine=None), "ours"),
-        Method(f"{name}, untrained", untrained, "control"),
-        Method(f"{name}, untrained network alone", partial(untrained, refine=None), "control"),
+        Method(f"{name}, untrained", partial(build, trained=False), "control"),
     ]
-    return rows[: 2 + controls]
+    return rows[: 1 + controls]
+
+
+def judged(weights: str) -> Method:
+    """The judges on the encodings."""
+    return Method("Clusterer on the encodings", partial(with_encoder, weights), "ours")
+
+
+def with_encoder(weights: str) -> Run:
+    """``Clusterer`` with the encoder of some weights."""
+    return estimator("Clusterer", density=False, encoder=weights_of(weights))
 
 
 def encoded(method: Method, weights: str, word: str = "encoded") -> Method:
@@ -87,9 +94,9 @@ RIVALS = (TOLD[0], REFERENCES["Ward (true k)"], *FREE, replace(SEARCH, kind="pee
 
 
 def amcp_and_dac(amcp: str, dac: str | None = None) -> list[Method]:
-    """AMCP with its controls, DAC, and the search without a network."""
+    """AMCP with its control, DAC, the judges, and the search without a network."""
     rows = network("AMCP", "AMCP", amcp) + (network("DAC", "DAC", dac, 0) if dac else [])
-    return [*rows, replace(encoded(SEARCH, amcp), kind="control")]
+    return [*rows, judged(amcp), replace(encoded(SEARCH, amcp), kind="control")]
 
 
 def peers(weights: str, metric: str | None = None, free: Sequence[Method] = FREE) -> list[Method]:
@@ -117,18 +124,17 @@ def _on_classes(
     """Some classes of data that networks were trained on."""
     own = {run.method: name for name, run in RUNS.items() if run.data == data}
     first = own.get("amcp") or own["chigac"]
-    methods = amcp_and_dac(first, own.get("dac")) if "amcp" in own else network("CHiGac", "CHiGac", first)
+    methods = (
+        amcp_and_dac(first, own.get("dac"))
+        if "amcp" in own
+        else [*network("CHiGac", "CHiGac", first), judged(first)]
+    )
     draws = {title: partial(classes_of, data, *sizes)}
     return _suite(draws, n_sets, methods + peers(first, own.get("metric"), free))
 
 
 CHARACTERS = "amcp-characters"
 SUITES = {
-    "all-characters": _suite(  # more clusters than any network was trained on
-        {"659 characters at once": partial(_case, "omniglot", rows=slice(None))}, 1,
-        network("AMCP", "AMCP", CHARACTERS, 1, max_clusters=1000)
-        + [encoded(method, CHARACTERS) for method in (TOLD[0], *FREE)],
-    ),
     "characters": _suite(
         {"20 alphabets": alphabet}, 20,
         amcp_and_dac(CHARACTERS, "omniglot-dac") + peers(CHARACTERS, "omniglot-metric"),
@@ -142,6 +148,9 @@ SUITES = {
     "activities": _on_classes("Six activities by accelerometer", "activities", (1000, 6, 6), 10),
     "clothes": _suite(
         {"Fashion-MNIST, five classes to five": partial(classes_of, "clothes", 1000, 1, 4)}, 10,
-        network("DAC", "DAC", "clothes-dac", 1) + peers("clothes-dac", "clothes-metric"),
+        [
+            *network("DAC", "DAC", "clothes-dac"), judged("clothes-dac"),
+            *peers("clothes-dac", "clothes-metric"),
+        ],
     ),
 }  # fmt: skip

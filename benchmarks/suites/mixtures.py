@@ -16,11 +16,8 @@ from benchmarks.ours import (
     OURS,
     alone,
     estimator,
-    ours,
-    untrained,
     untrained_alone,
     weights_identity,
-    with_search,
 )
 from benchmarks.peers import PEERS, REFERENCES
 from benchmarks.suite import Case, Data, Method, Run, Suite
@@ -39,10 +36,9 @@ METRICS = ("ARI", "NMI (geometric)", "NMI (arithmetic)", "accuracy", "k error", 
 Draws = Mapping[str, Callable[[int], Case]]
 
 
-# AMCP's network with one choice changed at a time: section 4.3 and appendix C.2.3. No search follows, which
-# would level the differences. Every ablation differs from the base in what it says: T = 3, regular E-step,
-# free proportions, earlier clusters updated (the asterisk), learned first cluster, coupled seeds, splits and
-# merges at the end.
+# AMCP's network with one choice changed at a time: section 4.3 and appendix C.2.3. Every ablation differs
+# from the base in what it says: T = 3, regular E-step, free proportions, earlier clusters updated (the
+# asterisk), learned first cluster, coupled seeds, splits and merges at the end.
 BASE = "AMCP*, T = 3"
 ABLATIONS: dict[str, dict[str, Any]] = {
     **{f"AMCP*, T = {n}": {"n_em_steps": n} for n in (1, 2, 3, 4, 5)},
@@ -60,9 +56,9 @@ AS_PRINTED = "CHiGac, as printed"  # the network's own loop, on all rows, until 
 _amcp, _ncp, _chigac = (FAMILIES[name].entry for name in ("AMCP", "NCP", "CHiGac"))
 LIKELIEST: dict[str, Any] = {"network": {"winner": "likeliest"}, "max_network_points": 1_000_000}
 _as_printed = [
-    *(_amcp(name, None, network=changed, **ALL_ROWS) for name, changed in ABLATIONS.items()),
-    *(_ncp(name, None, n_orders=n, **LIKELIEST) for name, n in ORDERS.items()),
-    _chigac(AS_PRINTED, None, network={"stop": "empty", "recentre": 0}, **ALL_ROWS),
+    *(_amcp(name, network=changed, **ALL_ROWS) for name, changed in ABLATIONS.items()),
+    *(_ncp(name, n_orders=n, **LIKELIEST) for name, n in ORDERS.items()),
+    _chigac(AS_PRINTED, network={"stop": "empty", "recentre": 0}, **ALL_ROWS),
 ]
 
 
@@ -71,7 +67,7 @@ def half_trained(revision: bool) -> Run:
     parts = [copy.deepcopy(weights("amcp-2d")) for weights in (without_training, get_weights)]
     own, other = parts if revision else reversed(parts)
     own.model.judge = other.model.judge
-    return estimator("AMCP", own, refine=None)
+    return estimator("AMCP", own)
 
 
 HALVES = ("AMCP, untrained loop, trained revision", "AMCP, trained loop, untrained revision")
@@ -83,10 +79,10 @@ METHODS = PEERS | REFERENCES | OURS | {method.name: method for method in (*_as_p
 
 
 def _rows(name: str) -> tuple[str, ...]:
-    """Two networks also without training and search, and on all rows, as their papers run them."""
+    """Two networks also on all rows, as their papers run them."""
     in_full = name in ("AMCP", "DAC (minimum-loss)")
-    further = (f"{alone(name)}, all rows", untrained_alone(name)) if in_full else ()
-    return (alone(name), *further, untrained(name), with_search(name))
+    further = (f"{alone(name)}, all rows",) if in_full else ()
+    return (alone(name), *further, untrained_alone(name))
 
 
 NETWORKS = tuple(row for one in FAMILIES for row in _rows(one))
@@ -101,7 +97,7 @@ def slow_methods(networks: int, mixtures: int) -> dict[str, int]:
     NCP needs a step for each point, and an untrained CHiGac one for each of the most clusters allowed; peers
     fit twenty mixtures, or one with hundreds of iterations.
     """
-    of_networks = (*_rows("NCP"), untrained("CHiGac"))
+    of_networks = (*_rows("NCP"), untrained_alone("CHiGac"))
     return dict.fromkeys(of_networks, networks) | dict.fromkeys(MIXTURES, mixtures)
 
 
@@ -188,7 +184,6 @@ def _suite(
     return suite
 
 
-NCP_ROWS = alone("NCP"), with_search("NCP")
 # With narrow clusters hardly anybody errs, and where many overlap data sets differ more than methods do.
 SETS_OF_SCALES = dict(zip(SCALES, (40, 100, 20, 15), strict=True))
 LARGER = ("BayesianGaussianMixture (60)", "GMM + BIC (k to 50)")
@@ -207,8 +202,7 @@ SCALED = [
 FLOWS = "DAC with flows"
 ON_WARPED = (
     "oracle",
-    ours(FLOWS, "DAC", weights="dac-warped-2d"), alone(FLOWS), untrained_alone(FLOWS),
-    ours("DAC, Gaussians + search", "DAC"),
+    alone(FLOWS), untrained_alone(FLOWS), alone("DAC (minimum-loss)"), "GaussianSearch",
     "Clusterer", "HDBSCAN", "HDBSCAN, noise to nearest", "spectral clustering (true k)", "k-means (true k)",
 )  # fmt: skip
 # Many sets for small differences: the networks alone, the first sets are those of `mog` and `chigac`.
@@ -240,15 +234,18 @@ SUITES = {
     "scales": _suite(SCALED, 100, (*PLANE, *LARGER), {**slow_methods(5, 20), LARGER[1]: 5}),
     "warped": _suite(
         [Data(*item, 40 if "12" in item[0] else 100) for item in WARPED.items()], 100, ON_WARPED,
-        {untrained_alone(FLOWS): 5, "DAC, Gaussians + search": 12},  # it takes long to cut arcs to pieces
+        {untrained_alone(FLOWS): 5, "GaussianSearch": 12},  # it takes long to cut arcs to pieces
         metrics=(*METRICS[:3], *METRICS[4:]), reference="spectral clustering (true k)",
     ),
     "ncp": _suite(
         {"(3000, 12)": MOG["(3000, 12)"]}, 100,
-        ("oracle", "BayesianGaussianMixture", f"{alone('DAC (minimum-loss)')}, all rows", *ORDERS, *NCP_ROWS),
-        dict.fromkeys((*ORDERS, NCP_ROWS[1]), 40) | {list(ORDERS)[-1]: 20}, time_limit=600.0,
+        (
+            "oracle", "BayesianGaussianMixture", f"{alone('DAC (minimum-loss)')}, all rows", *ORDERS,
+            alone("NCP"),
+        ),
+        dict.fromkeys(ORDERS, 40) | {list(ORDERS)[-1]: 20}, time_limit=600.0,
     ),
     "amcp-ablations": _suite(
-        ABLATION_SETS, 100, ("oracle", alone("AMCP"), *ABLATIONS, with_search("AMCP")), reference=BASE
+        ABLATION_SETS, 100, ("oracle", alone("AMCP"), *ABLATIONS), reference=BASE
     ),
 }  # fmt: skip

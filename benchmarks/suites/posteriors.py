@@ -81,7 +81,7 @@ def compared(method: str, case: Case, weights: str = WEIGHTS) -> Outcome:
     elif method == "inferred":
         found = chain(case.points, case.seed, 2)
     else:
-        options = {"weights": find_weights(weights), "refine": None, "random_state": case.seed}
+        options = {"weights": find_weights(weights), "random_state": case.seed}
         found = posterior_of("NCP", case.points, N_PARTITIONS, **options)
 
     def more(case: Case) -> dict[str, float]:

@@ -15,7 +15,7 @@ import numpy as np
 
 import clusterwise
 from benchmarks import page
-from benchmarks.ours import ours, with_search
+from benchmarks.ours import alone, ours
 from benchmarks.page import NOTHING, significant
 from benchmarks.peers import PEERS, REFERENCES
 from benchmarks.processes import timed
@@ -24,9 +24,9 @@ from benchmarks.suites.mixtures import CHIGAC, METHODS, MOG, NETWORKS, slow_meth
 from benchmarks.summary import Cell, Rows
 from benchmarks.synthetic import Word, generator_of
 
-BATCH_NAME = f"{with_search('AMCP')}, fit_predict_many, {{}}".format
-REFERENCE, BATCHED, STAGED = "BayesianGaussianMixture", with_search("AMCP"), "AMCP, by stages"
-STAGES, REST = ("sort", "infer", "search", "assign"), "checks, storing"
+BATCH_NAME = f"{alone('AMCP')}, fit_predict_many, {{}}".format
+REFERENCE, BATCHED, STAGED = "BayesianGaussianMixture", alone("AMCP"), "AMCP, by stages"
+STAGES, REST = ("sort", "cluster", "assign"), "checks, storing"
 SPEED_SETS = {**MOG, "(200, 4)": CHIGAC["(200, 4)"]}
 
 
@@ -34,11 +34,10 @@ def stage_seconds(estimator: Any, points: np.ndarray) -> dict[str, float]:
     """Seconds of one ``fit`` on points (n, d) by stages, and of the rest: checks, attributes, warnings."""
     spent = defaultdict[str, float](float)
     base: Any = import_module("clusterwise.fitting.base")
-    network: Any = import_module("clusterwise.papers.network_method")
+    network: Any = import_module("clusterwise.papers.estimator")
     steps = (
         (base, "sort_rows", "sort"),
-        (network.NetworkProposer, "propose", "infer"),
-        (network, "search_from", "search"),
+        (network.NetworkMethod, "cluster", "cluster"),
         (base, "assign_rows", "assign"),
     )
     plain = [getattr(holder, name) for holder, name, _ in steps]

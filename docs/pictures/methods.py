@@ -143,7 +143,7 @@ def chigac() -> Figure:
 def ncp() -> Figure:
     """Draws of the network, what they have in common, and P(K)."""
     points = doubtful()
-    est = cw.NCP(refine=None, random_state=0).fit(points)
+    est = cw.NCP(random_state=0).fit(points)
     posterior = est.sample_partitions(200)
     figure, axes = plt.subplots(1, 5, figsize=(12.5, 2.7), layout="constrained")
     distinct = {labels.tobytes(): labels for labels in posterior.labels}

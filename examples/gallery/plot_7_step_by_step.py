@@ -14,19 +14,16 @@ import matplotlib.pyplot as plt
 import clusterwise as cw
 
 X, _ = cw.datasets.load_demo()
-alone = cw.DAC(filtering="anchored", refine=None, random_state=0).fit(X)
-cw.plotting.StepsDisplay.from_estimator(alone, X)
+est = cw.DAC(filtering="anchored", random_state=0).fit(X)
+cw.plotting.StepsDisplay.from_estimator(est, X)
 
 # %%
-# The steps leave some points behind, which become small clusters of their own; afterwards the network
-# splits and merges clusters by its own densities. By default a search follows instead, which does the same
-# with Gaussian clusters as long as the evidence of the mixture (the probability of the data with all
-# parameters integrated out) grows. Above, ``refine=None`` turned that off.
+# The steps leave some points behind, which become small clusters of their own. A search by evidence, which
+# needs no network, has none.
 
-est = cw.DAC(filtering="anchored", random_state=0).fit(X)
 figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-for ax, title, found in zip(axes, ("network alone", "network and search"), (alone, est), strict=True):
+for ax, found in zip(axes, (est, cw.GaussianSearch().fit(X)), strict=True):
     colours = [cw.plotting.cluster_colours(found.n_clusters_)[label] for label in found.labels_]
     ax.scatter(*X.T, s=5, c=colours)
-    ax.set(xticks=[], yticks=[], title=f"{title}: {found.n_clusters_} clusters")
+    ax.set(xticks=[], yticks=[], title=f"{type(found).__name__}: {found.n_clusters_} clusters")
 plt.show()

@@ -18,10 +18,8 @@ from benchmarks.ours import (
     configured,
     estimator,
     find_weights,
-    untrained,
     untrained_alone,
     weights_identity,
-    with_search,
 )  # fmt: skip
 from benchmarks.suite import BenchmarkError, Case, Method
 from benchmarks.suites.mixtures import AS_PRINTED, METHODS, NETWORKS, ORDERS, TABLE
@@ -53,23 +51,19 @@ def test_the_estimators_take_these_options() -> None:
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
 def test_rows_of_a_family_differ_in_one_thing(family: Family) -> None:
     name = family.name
-    assert options_of(with_search(name)) == family.options | {"refine": "search"}
-    assert options_of(untrained(name)) == options_of(with_search(name))
-    assert options_of(alone(name)) == options_of(untrained_alone(name)) == family.options | {"refine": None}
+    assert options_of(alone(name)) == options_of(untrained_alone(name)) == family.options
     assert options_of(f"{alone(name)}, all rows") == options_of(alone(name)) | ours.ALL_ROWS
-    rows = (alone, with_search, untrained, untrained_alone)
-    assert [build_of(OURS[row(name)]).args[2] for row in rows] == [True, True, False, False]
-    assert [OURS[row(name)].kind for row in rows] == ["ours", "ours", "control", "control"]
+    assert [build_of(OURS[row(name)]).args[2] for row in (alone, untrained_alone)] == [True, False]
+    assert [OURS[row(name)].kind for row in (alone, untrained_alone)] == ["ours", "control"]
     # A user who names no weights gets the same ones.
     assert getattr(cw, family.estimator)(**family.options)._default_weights() == family.weights
-    places = [NETWORKS.index(row(name)) for row in (alone, untrained, with_search)]
+    places = [NETWORKS.index(row(name)) for row in (alone, untrained_alone)]
     assert places == sorted(places) and len(set(TABLE)) == len(TABLE)
 
 
 def test_other_loops_are_the_networks_own() -> None:
     assert [options_of(name)["n_orders"] for name in ORDERS] == [1, 10, 50]
     for name in (*ORDERS, AS_PRINTED):
-        assert options_of(name)["refine"] is None
         assert options_of(name)["max_network_points"] >= 10_000
     assert options_of(AS_PRINTED)["network"]["stop"] == "empty"
 
@@ -81,10 +75,9 @@ def blobs() -> Case:
     return Case(points, 5)
 
 
-@pytest.mark.parametrize("refine", ["search", None])
-def test_outcomes_are_the_estimators(refine: str | None, blobs: Case) -> None:
-    outcome = estimator("AMCP", "amcp-2d", refine=refine)(blobs)
-    model = cw.AMCP(refine=refine, random_state=5).fit(blobs.points)
+def test_outcomes_are_the_estimators(blobs: Case) -> None:
+    outcome = estimator("AMCP", "amcp-2d")(blobs)
+    model = cw.AMCP(random_state=5).fit(blobs.points)
     np.testing.assert_array_equal(outcome.labels, model.labels_)
     assert outcome.log_likelihood is not None
     assert outcome.log_likelihood() == pytest.approx(model.score(blobs.points))
@@ -92,7 +85,7 @@ def test_outcomes_are_the_estimators(refine: str | None, blobs: Case) -> None:
 
 @pytest.mark.filterwarnings("ignore::clusterwise.exceptions.MisfitWarning")
 def test_an_untrained_network_is_another_one(blobs: Case) -> None:
-    trained, control = (estimator("AMCP", "amcp-2d", is_it, refine=None)(blobs) for is_it in (True, False))
+    trained, control = (estimator("AMCP", "amcp-2d", is_it)(blobs) for is_it in (True, False))
     assert not np.array_equal(trained.labels, control.labels)
     assert weights_identity("amcp-2d") + ", untrained" == weights_identity("amcp-2d", trained=False)
 

@@ -14,7 +14,6 @@ from clusterwise.cli.choices import (
     METHODS,
     Filtering,
     Projection,
-    Refine,
     Scaling,
     choose_method,
     make_estimator,
@@ -62,12 +61,6 @@ def test_options_of_the_amortized_methods(method):
     assert defaults == type(estimator)(random_state=3).get_params()
 
 
-@pytest.mark.parametrize("method", AMORTIZED)
-def test_refinement(method):
-    for refine, value in ((Refine.SEARCH, "search"), (Refine.NONE, None)):
-        assert make_estimator(method, 0, {"refine": refine}).refine == value
-
-
 def test_filtering_is_for_dac_alone():
     assert make_estimator("dac", 0, {"filtering": Filtering.ANCHORED}).filtering == "anchored"
     with pytest.raises(ClusterwiseError, match=r"--filtering is not an option of amcp; .* takes it: dac\.$"):
@@ -75,9 +68,7 @@ def test_filtering_is_for_dac_alone():
 
 
 @pytest.mark.parametrize("method", OWN_FIT)
-@pytest.mark.parametrize(
-    ("option", "value"), [("--weights", "amcp-2d"), ("--project", "pca"), ("--refine", "search")]
-)
+@pytest.mark.parametrize(("option", "value"), [("--weights", "amcp-2d"), ("--project", "pca")])
 def test_options_about_networks_do_not_apply_without_one(run, data, method, option, value):
     result = run("cluster", data, "--columns", "x,y", "--method", method, option, value)
     assert result.exit_code == 2

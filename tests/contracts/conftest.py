@@ -48,37 +48,33 @@ class Variant:
     estimator: str
     network: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
-    rare: bool = False  # its code is that of the others: asked for by name, and for its posterior
-
-    @property
-    def alone(self) -> bool:
-        """Whether the network's own answer is reported as it is."""
-        return self.network is not None and self.options.get("refine", "search") is None
 
     @property
     def has_posterior(self) -> bool:
         """Whether partitions can be sampled: all but DeepDPM, and DAC's one answer."""
-        return self.estimator != "DeepDPM" and not (self.network == "tiny-minimum-loss" and self.alone)
+        return self.estimator != "DeepDPM" and self.network != "tiny-minimum-loss"
 
 
 VARIANTS = {
     "AMCP": Variant("AMCP", "tiny-amcp"),
-    "AMCP alone": Variant("AMCP", "tiny-amcp", {"refine": None}),
     "CHiGac": Variant("CHiGac", "tiny-chigac"),
     "DAC": Variant("DAC", "tiny-minimum-loss"),
-    "DAC alone": Variant("DAC", "tiny-minimum-loss", {"refine": None}, rare=True),
     "DAC, anchored": Variant("DAC", "tiny-anchored", {"filtering": "anchored"}),
-    "DAC, anchored, alone": Variant("DAC", "tiny-anchored", {"filtering": "anchored", "refine": None}),
-    "DAC, flows": Variant("DAC", "tiny-flow", {"refine": None}),
+    "DAC, flows": Variant("DAC", "tiny-flow"),
     "ACTST": Variant("ACTST", "tiny-act-st"),
-    "ACTST alone": Variant("ACTST", "tiny-act-st", {"refine": None}, rare=True),
     "NCP": Variant("NCP", "tiny-ncp", {"n_orders": 10}),
-    "NCP alone": Variant("NCP", "tiny-ncp", {"n_orders": 10, "refine": None}, rare=True),
     "GaussianSearch": Variant("GaussianSearch"),
     "Clusterer": Variant("Clusterer", None, {"preparation": None}),
     "DPMixture": Variant("DPMixture", None, {"n_warm_up": 15, "n_draws": 8, "n_chains": 1}),
     "DeepDPM": Variant("DeepDPM", None, {"k_init": 4, "n_hidden": 8, "max_epochs": 8}),
 }
+
+
+def rows_seen(estimator: Any) -> np.ndarray:
+    """Which rows of ``fit`` (n,) the network has seen."""
+    seen = np.zeros(len(estimator._rows), dtype=bool)
+    seen[estimator._rows.order[estimator._answer.rows]] = True
+    return seen
 
 
 @pytest.fixture(autouse=True)
@@ -124,15 +120,14 @@ def _maker_of_each(are_asked: Callable[[str, Variant], bool]) -> Any:
     return make
 
 
-make = _maker_of_each(lambda name, variant: not variant.rare)
+make = _maker_of_each(lambda name, variant: True)
 make_each = _maker_of_each(lambda name, variant: name == variant.estimator)  # one of each class
-make_amortized = _maker_of_each(lambda name, variant: variant.network is not None and not variant.rare)
+make_amortized = _maker_of_each(lambda name, variant: variant.network is not None)
 make_network = _maker_of_each(lambda name, variant: variant.network is not None and name in ESTIMATORS)
-make_faithful = _maker_of_each(
-    lambda name, variant: not (variant.alone or variant.rare)
-)  # predict repeats the labels
+# Networks for tests find clusters that are none, and tear some apart.
+make_faithful = _maker_of_each(lambda name, variant: variant.network is None)
 # Chains take other paths where numbers differ in their last digit.
-make_without_chains = _maker_of_each(lambda name, variant: name != "DPMixture" and not variant.rare)
+make_without_chains = _maker_of_each(lambda name, variant: name != "DPMixture")
 make_with_posterior = _maker_of_each(lambda name, variant: variant.has_posterior)
 
 

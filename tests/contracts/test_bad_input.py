@@ -33,8 +33,7 @@ def assert_sound(estimator: Any, X: Any) -> None:
         assert np.isfinite(getattr(estimator, name)).all(), name
     np.testing.assert_allclose(estimator.membership_.sum(axis=1), 1, rtol=1e-12)
     np.testing.assert_array_equal(estimator.membership_.argmax(axis=1), estimator.labels_)
-    if getattr(estimator, "refine", "search") is not None:
-        np.testing.assert_array_equal(estimator.predict(X), estimator.labels_)
+    np.testing.assert_array_equal(estimator.predict(X), estimator.labels_)
     assert np.isfinite(estimator.score_samples(X)).all()
     assert np.isfinite(estimator.sample(5)[0]).all()
     if hasattr(estimator, "sample_partitions") and hasattr(estimator, "k_posterior_"):
@@ -252,7 +251,6 @@ def test_truncated_weights(make_network: Make, heaps: np.ndarray, tmp_path: Path
         {"max_clusters": 0},
         {"max_clusters": 2.5},
         {"max_network_points": 0},
-        {"refine": "polish"},
         {"projection": "tsne"},
         {"scaling": "none"},
         {"random_state": "tuesday"},

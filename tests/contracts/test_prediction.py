@@ -12,7 +12,6 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from clusterwise.partition import canonical_labels
 from clusterwise.pretrained import get_weights
 
 from .conftest import Make
@@ -34,29 +33,27 @@ def new_rows(heaps: np.ndarray) -> np.ndarray:
     return np.vstack([around, heaps.mean(axis=0), [[0.0, 0.0]], heaps[:1], beyond])
 
 
-def test_predict_on_the_rows_of_fit_gives_their_labels(make_faithful: Make, heaps: np.ndarray) -> None:
-    estimator = make_faithful.fitted()
+def test_predict_on_the_rows_of_fit_gives_their_labels(make: Make, heaps: np.ndarray) -> None:
+    estimator = make.fitted()
     np.testing.assert_array_equal(estimator.predict(heaps), estimator.labels_)
     np.testing.assert_array_equal(estimator.predict_proba(heaps), estimator.membership_)
-    np.testing.assert_array_equal(make_faithful().fit_predict(heaps), estimator.labels_)
+    np.testing.assert_array_equal(make().fit_predict(heaps), estimator.labels_)
     np.testing.assert_allclose(estimator.score_outliers(heaps), estimator.outlier_scores_, atol=1e-9)
     assert estimator.score_outliers([[1e6, -1e6]])[0] > 0.99
+
+
+def test_rows_next_to_those_of_fit_go_with_them(make_faithful: Make, heaps: np.ndarray) -> None:
+    estimator = make_faithful.fitted()
     np.testing.assert_array_equal(estimator.predict(heaps + 1e-6), estimator.labels_)
 
 
 @pytest.mark.parametrize("settings", [{"scaling": "feature"}, {"max_network_points": 50}])
-def test_a_network_alone_is_repeated_for_rows_that_it_did_not_see(
+def test_a_network_is_repeated_with_other_settings(
     make_amortized: Make, heaps: np.ndarray, settings: dict[str, Any]
 ) -> None:
     estimator = make_amortized(**settings).fit(heaps)
-    seen = estimator.network_labels_ >= 0
-    rows = ~seen if estimator.refine is None else np.ones(140, dtype=bool)
-    np.testing.assert_array_equal(estimator.predict(heaps)[rows], estimator.labels_[rows])
-    np.testing.assert_array_equal(estimator.predict_proba(heaps)[rows], estimator.membership_[rows])
-    if estimator.refine is None:
-        np.testing.assert_array_equal(
-            canonical_labels(estimator.labels_[seen]), canonical_labels(estimator.network_labels_[seen])
-        )
+    np.testing.assert_array_equal(estimator.predict(heaps), estimator.labels_)
+    np.testing.assert_array_equal(estimator.predict_proba(heaps), estimator.membership_)
 
 
 def test_rows_do_not_depend_on_their_neighbours(make: Make, heaps: np.ndarray) -> None:

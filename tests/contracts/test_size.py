@@ -19,7 +19,7 @@ def many_rows(heaps: np.ndarray, n: int) -> np.ndarray:
     return heaps[rng.integers(4, size=n)] + rng.normal(0, 30, (n, 2))
 
 
-@pytest.mark.parametrize("variant", ["AMCP", "DAC alone", "GaussianSearch"])
+@pytest.mark.parametrize("variant", ["AMCP", "DAC", "GaussianSearch"])
 def test_200_000_rows(make_variant: Make, heaps: np.ndarray, variant: str) -> None:
     X = many_rows(heaps, 200_000)
     tracemalloc.start()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,12 +36,15 @@ def new_rows() -> tuple[np.ndarray, np.ndarray]:
     return rows_of(UNSEEN, 25, 1)
 
 
-@pytest.mark.parametrize("refine", ["auto", "search", None])
+@pytest.mark.parametrize("has_cut", [True, False])
 def test_unseen_classes_are_found_and_all_else_works(
-    weights: Weights, new_rows: tuple[np.ndarray, np.ndarray], refine: Any
+    weights: Weights, new_rows: tuple[np.ndarray, np.ndarray], has_cut: bool
 ) -> None:
+    """Also by the set network itself, where weights come without a cut."""
     X, y = new_rows
-    est = cw.AMCP(weights=weights, refine=refine, random_state=0).fit(X)
+    if not has_cut:
+        weights = replace(weights, facts={k: v for k, v in weights.facts.items() if k != "cut"})
+    est = cw.AMCP(weights=weights, random_state=0).fit(X)
     assert cw.metrics.matched_accuracy(y, est.labels_) > 0.7
     assert est.membership_.shape == (len(X), est.n_clusters_)
     assert np.allclose(est.membership_.sum(axis=1), 1)
@@ -67,7 +69,8 @@ def test_a_row_is_predicted_the_same_whatever_stands_beside_it(
 def test_data_are_not_scaled_by_themselves(weights: Weights) -> None:
     """One class alone stays one cluster, although its own spread is all that it has."""
     X, y = rows_of(UNSEEN, 60, 2)
-    est = cw.AMCP(weights=weights, refine=None, random_state=0).fit(X[y == 0])
+    weights = replace(weights, facts={k: v for k, v in weights.facts.items() if k != "cut"})
+    est = cw.AMCP(weights=weights, random_state=0).fit(X[y == 0])
     assert est.n_clusters_ <= 2
 
 
@@ -80,7 +83,7 @@ def test_a_file_does_what_the_weights_do(
     assert np.array_equal(own.membership_, stored.membership_)
     assert stored.weights_name_ == "from-labels"
     assert cw.pretrained.describe(path)["n_features"] == D
-    control = cw.AMCP(weights=untrained(path), refine=None, random_state=0).fit(X)
+    control = cw.AMCP(weights=untrained(path), random_state=0).fit(X)
     assert control.labels_.shape == (len(X),)
     with pytest.raises(WeightsFileError, match="not for dac"):
         cw.DAC(weights=path).fit(X)
@@ -88,7 +91,7 @@ def test_a_file_does_what_the_weights_do(
 
 def test_more_rows_than_the_network_sees(weights: Weights) -> None:
     X, y = rows_of(UNSEEN, 60, 3)
-    est = cw.AMCP(weights=weights, refine=None, max_network_points=150, random_state=0).fit(X)
+    est = cw.AMCP(weights=weights, max_network_points=150, random_state=0).fit(X)
     assert est.n_network_points_ == 150
     assert cw.metrics.matched_accuracy(y, est.labels_) > 0.7
 
@@ -116,3 +119,15 @@ def test_columns_are_known_by_their_names(weights: Weights, new_rows: tuple[np.n
     assert np.array_equal(own.labels_, cw.AMCP(weights=named, random_state=0).fit(X).labels_)
     with pytest.raises(InvalidDataError, match=r"Column 4 of X is 'f', but the weights .* trained on 'e'"):
         cw.AMCP(weights=named).fit(frame[list("abcdfe")])
+
+
+def test_the_judges_cluster_encodings_too(weights: Weights, new_rows: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = new_rows
+    est = cw.Clusterer(encoder=weights, random_state=0).fit(X)
+    assert cw.metrics.matched_accuracy(y, est.labels_) > 0.7
+    assert np.array_equal(est.predict(X), est.labels_)
+    assert np.array_equal(est.labels_, cw.Clusterer(encoder=weights).fit(pd.DataFrame(X)).labels_)
+    with pytest.raises(FeatureCountError, match="trained on 6; pass the columns"):
+        cw.Clusterer(encoder=weights).fit(X[:, :4])
+    with pytest.raises(WeightsFileError, match="have no encoder"):
+        cw.Clusterer(encoder="amcp-2d").fit(X)

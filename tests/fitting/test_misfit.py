@@ -37,7 +37,7 @@ def test_mixtures_of_gaussians_are_described_well(make):
     prior = make_prior(name="mixture-of-gaussians", n_features=2, k_max=6)
     batch = prior.draw(np.random.default_rng(11), 40, 500)
     found = [misfits(make(), batch[i].points) for i in range(40)]
-    assert sum(map(bool, found)) <= 1, [m for m in found if m]
+    assert sum(map(bool, found)) <= 2, [m for m in found if m]
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
@@ -65,13 +65,13 @@ def test_small_data_are_not_compared():
 
 
 @pytest.mark.parametrize("draw", ["lognormal", "exponential"])
-@pytest.mark.parametrize("refine", ["search", None])
-def test_parts_of_skewed_clusters(draw, refine):
+@pytest.mark.parametrize("make", [search, lambda: cw.AMCP(random_state=0)], ids=["GaussianSearch", "AMCP"])
+def test_parts_of_skewed_clusters(draw, make):
     rng = np.random.default_rng(4)
     for _ in range(3):
         X = getattr(rng, draw)(size=(1000, 2))
         with pytest.warns(MisfitWarning) as seen:  # parts far out may bring another one
-            cw.AMCP(random_state=0, refine=refine).fit(X)
+            make().fit(X)
         skewed = re.compile("run into each other without a gap, and column 0.*TablePreparation")
         assert any(skewed.search(str(one.message)) for one in seen)
         assert cw.GaussianSearch(random_state=0).fit(cw.TablePreparation().fit_transform(X)).misfits_ == []
@@ -109,7 +109,7 @@ def test_clusters_that_are_values():
     assert message.finding().startswith("the clusters follow the 3 values of answer")
     likert = np.clip(np.round(3 + rng.normal(size=(1000, 2))), 1, 5)
     with pytest.warns(MisfitWarning, match="all columns have few distinct values"):
-        cw.AMCP(random_state=0, refine=None).fit(likert)
+        cw.AMCP(random_state=0).fit(likert)
 
 
 def test_correlations_that_diagonal_covariances_pass_over():

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.metrics import adjusted_rand_score
 
 from clusterwise.affine import fit_column_map
-from clusterwise.fitting.protocol import Assigner
-from clusterwise.fitting.mixture_fit import (
-    clusters_of_labels,
-    clusters_of_mixtures,
-    posterior_of_mixtures,
-    search_from,
-)
-from clusterwise.fitting.protocol import Clustering, assign_rows
-from clusterwise.fitting.protocol import ClusteringPosterior
+from clusterwise.fitting.protocol import Assigner, Clustering, ClusteringPosterior, assign_rows
 from clusterwise.gaussian.clusters import Clusters
+from clusterwise.gaussian.mixture import clusters_of_labels
 from clusterwise.partition import canonical_labels
 from clusterwise.rows.sorted_rows import SortedRows, sample_rows, sort_rows, spread_rows
 
@@ -97,29 +89,6 @@ def test_own_labels_may_divide_equal_points() -> None:
     _, _, membership = assign_rows(rows, Clustering(density, density, own))
     np.testing.assert_array_equal(canonical_labels(membership.argmax(axis=1)), own)
     np.testing.assert_allclose(membership, 0.5)
-
-
-# -- mixtures ------------------------------------------------------------------------------------
-
-
-def test_labels_of_a_few_rows_are_enough_to_start_from() -> None:
-    rows, labels = three(600)
-    seen, every = spread_rows(600, 50), np.arange(600)
-    mixtures = search_from(rows, every, [labels[rows.order][seen]], seen, "full", max_rounds=0)
-    assert adjusted_rand_score(mixtures[0].labels, labels[rows.order]) > 0.95
-
-
-def test_a_cap_holds_and_is_told() -> None:
-    rows, labels = three()
-    every = np.arange(90)
-    mixtures = search_from(rows, every, [(labels[rows.order] > 0).astype(np.int64)], every, "full")
-    free, capped = (clusters_of_mixtures(rows, every, mixtures, most) for most in (3, 2))
-    assert (free.n_clusters, free.cap_reached) == (3, False)
-    assert (capped.n_clusters, capped.cap_reached) == (2, True)
-    posterior = posterior_of_mixtures(rows, mixtures, 100).k_posterior
-    assert sum(posterior.values()) == pytest.approx(1)
-    assert posterior[3] > 0.9
-    assert set(posterior_of_mixtures(rows, mixtures, 2).k_posterior) <= {1, 2}
 
 
 # -- other partitions ----------------------------------------------------------------------------

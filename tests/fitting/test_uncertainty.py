@@ -62,7 +62,7 @@ def test_an_uneven_choice_is_undone_in_what_estimators_believe() -> None:
     chosen = len(estimator.sample_rows_)
     found = estimator.k_posterior_
     even = replace(estimator._rows, origin=replace(estimator._rows.origin, weights=None))
-    if_even = estimator._make_method().posterior(even, estimator._found, estimator._seed, None).k_posterior
+    if_even = estimator._make_method().posterior(even, estimator._found, estimator._seed).k_posterior
     assert set(found) == set(if_even) == {2, 3}
     # One more cluster among rows that stand for many: their weight over that of all rows, once more.
     factor = ((n - rare) / (chosen - rare)) / (n / chosen)

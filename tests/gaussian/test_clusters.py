@@ -7,8 +7,7 @@ import pytest
 from scipy.special import softmax
 
 from clusterwise.affine import AffineMap
-from clusterwise.fitting.protocol import outlier_scores
-from clusterwise.fitting.protocol import Clustering, assign_rows
+from clusterwise.fitting.protocol import Clustering, assign_rows, outlier_scores
 from clusterwise.gaussian.clusters import Clusters
 from clusterwise.gaussian.families import PRIORS
 from clusterwise.gaussian.niw import CovarianceType

@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
-
-import numpy as np
 import pytest
 import torch
-from sklearn.metrics import adjusted_rand_score
 from torch import Tensor
 
-from clusterwise.affine import fit_feature_map
 from clusterwise.exceptions import RecipeError
-from clusterwise.fitting.protocol import Clustering, assign_rows
-from clusterwise.papers.encoded import (
-    EncodedModel,
-    RowsTask,
-    neighbourhoods,
-    prototype_loss,
-    united,
-)
+from clusterwise.papers.encoded import EncodedModel, RowsTask, prototype_loss
 from clusterwise.papers.methods import make_model
 from clusterwise.papers.model import TrainingTask
-from clusterwise.papers.network_method import NetworkMethod, NetworkProposer, Proposal
-from clusterwise.partition import canonical_labels
-from clusterwise.rows.sorted_rows import sort_rows
 
 ENCODER = {"n_features": 5, "kind": "mlp", "n_encoded": 3, "width": 8}
 NETWORKS = {
@@ -121,74 +105,3 @@ def test_what_cannot_be_built_is_an_error_of_the_recipe() -> None:
         make("amcp", kind="convolution")
     with pytest.raises(RecipeError, match="takes no"):
         make_model("node-judge", {}, ENCODER)
-
-
-# -- many rows in many clusters ----------------------------------------------------------------------
-
-
-def groups(k: int, each: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    y = np.repeat(np.arange(k), each)
-    return rng.normal(size=(k, 6))[y] * 3 + 0.05 * rng.normal(size=(len(y), 6)), y
-
-
-class Rounder(NetworkProposer):
-    """A proposer that needs several rows of a cluster to tell it: single ones are all alike to it."""
-
-    def propose(self, sets: Sequence[np.ndarray], seed: int, n_draws: int) -> list[Proposal]:
-        found = []
-        for points in sets:
-            assert len(points) <= 100
-            near = np.square(points[:, None] - points).sum(-1) < 0.5
-            found.append(Proposal((canonical_labels(near.argmax(axis=1)),), np.ones(1)))
-        return found
-
-
-def test_neighbourhoods_have_at_most_so_many_rows_and_cover_all() -> None:
-    X, _ = groups(20, 30)
-    parts = neighbourhoods(X, 100, 0)
-    sizes = np.bincount(parts)
-    assert sizes.max() <= 100
-    assert sizes.sum() == 600
-    assert (sizes > 0).all()
-    assert np.bincount(neighbourhoods(np.zeros((50, 2)), 20, 0)).max() <= 20  # rows that are all alike
-
-
-def test_clusters_cut_in_two_are_united_and_others_are_not() -> None:
-    X, y = groups(12, 20)
-    parts = np.arange(len(y)) % 2
-    cut = y * 2 + parts  # every cluster in two parts
-    assert adjusted_rand_score(y, united(X, cut, parts, "spherical")) == 1.0
-    alone = united(X, cut, np.zeros(len(y), dtype=np.int64), "spherical")
-    assert adjusted_rand_score(cut, alone) == 1.0  # one network saw both halves and told them apart
-    assert len(np.unique(united(X, cut, parts, "spherical", max_clusters=5))) <= 5
-
-
-def clustered(X: np.ndarray, max_clusters: int = 100) -> tuple[Clustering, np.ndarray]:
-    """What a method finds whose network sees a hundred rows at a time, and the labels of all rows."""
-    proposer = Rounder(make("amcp").network, max_clusters)
-    method = NetworkMethod(
-        proposer, partial(fit_feature_map, n_features=6), None, 100, "none", 1e3, encoded=True,
-        covariance_type="spherical",
-    )  # fmt: skip
-    rows = sort_rows(X, method.fit_space)
-    (found,) = method.cluster([rows], 0, lambda *steps: None)
-    rows, found, membership = assign_rows(rows, found)
-    return found, rows.in_input_order(membership.argmax(axis=1))
-
-
-def test_few_clusters_are_told_by_a_sample() -> None:
-    X, y = groups(4, 100)
-    found, labels = clustered(X)
-    assert len(found.details.rows) == 100
-    assert adjusted_rand_score(y, labels) == 1.0
-
-
-def test_many_clusters_take_all_rows_in_neighbourhoods() -> None:
-    X, y = groups(60, 10)
-    found, labels = clustered(X)
-    assert len(found.details.rows) == 600
-    assert adjusted_rand_score(y, labels) > 0.95
-    capped, labels = clustered(X, 20)
-    assert capped.cap_reached
-    assert labels.max() + 1 <= 20

@@ -43,7 +43,6 @@ def make_fitted():
             gaussian_=True,
             per_feature_=False,
             steps_=steps,
-            network_labels_=labels,
             k_posterior_={2: 0.25, 3: 0.7, 5: 0.05},
         )
         return estimator, X

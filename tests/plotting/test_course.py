@@ -51,7 +51,6 @@ def test_many_steps_end_in_a_count(make_fitted):
 def test_rows_that_the_network_did_not_see_are_not_drawn(make_fitted):
     estimator, X = make_fitted(2)
     seen = np.arange(80) % 2 == 0
-    estimator.network_labels_ = np.where(seen, estimator.labels_, -1)
     for step in estimator.steps_:
         step.members &= seen
     for ax in StepsDisplay.from_estimator(estimator, X).axes_:

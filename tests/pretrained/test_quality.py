@@ -50,9 +50,9 @@ def oracle_ari(cases: list[Case]) -> float:
 def test_the_network_alone_has_learned_to_cluster(
     make_golden: ModuleType, cases: list[Case], name: str
 ) -> None:
-    """Its own labels, without refining; the same network before training is the control."""
+    """The same network before training is the control."""
     points = [case.points for case in cases]
-    alone = make_golden.estimator_for(name, refine=None)
+    alone = make_golden.estimator_for(name)
     trained = mean_ari(cases, alone.fit_predict_many(points))
     with warnings.catch_warnings():
         for category in (CapReachedWarning, MisfitWarning):  # untrained loops do not find an end
@@ -68,7 +68,7 @@ def test_the_network_alone_has_learned_to_cluster(
 @pytest.mark.parametrize("name", ["amcp-2d", "chigac-2d", "dac-minimum-loss-2d", "dac-anchored-2d"])
 def test_more_clusters_than_the_paper_trains_on(make_golden: ModuleType, name: str) -> None:
     cases = [draw_case(3000, 12, index) for index in range(5)]
-    alone = make_golden.estimator_for(name, refine=None)
+    alone = make_golden.estimator_for(name)
     labels = alone.fit_predict_many([case.points for case in cases])
     assert mean_ari(cases, labels) > oracle_ari(cases) - 0.2
 

@@ -24,7 +24,6 @@ class Known(ClusterMixin, BaseEstimator):
         self.probabilities_ = self.membership_.max(axis=1)
         self.outlier_scores_ = 1 - closeness.max(axis=1) ** 0.001
         self.n_clusters_ = len(self.centres)
-        self.network_labels_ = self.labels_
         self.means_ = np.asarray(self.centres)
         self.covariances_ = np.tile(np.eye(X.shape[1]), (self.n_clusters_, 1, 1))
         self.pioneers_ = np.empty(0, dtype=np.int64)

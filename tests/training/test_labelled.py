@@ -117,8 +117,7 @@ def test_the_same_seed_gives_the_same_weights(tmp_path: Path) -> None:
         assert torch.equal(tensor, one.model.state_dict()[name]), name
         assert torch.equal(tensor, again.model.state_dict()[name]), name
     assert again.facts["held_out"] == "classes"
-    assert again.facts["refine"] in ("none", "search", "cut")
-    assert set(again.facts["agreement_of_refining"]) == {"none", "search", "cut"}
+    assert set(again.facts["cut"]) == {"threshold", "spread"}
     with pytest.raises(WeightsFileError, match="safetensors"):
         one.save(tmp_path / "own.bin")
 
@@ -135,21 +134,19 @@ def test_few_classes_bring_a_warning_and_leave_features_as_they_are() -> None:
         weights = cw.train_from_labels(X, y, steps=1, random_state=0, verbose=0)
     assert weights.recipe["encoder"]["kind"] == "identity"
     assert weights.facts["held_out"] == "rows"
-    assert weights.facts["refine"] == "cut"  # learned on classes that small encoders were trained without
+    assert "cut" in weights.facts  # learned on classes that small encoders were trained without
 
 
 def test_a_learned_cut_finds_unseen_classes_and_knows_no_other_k() -> None:
     X, y = classes(n_classes=12, each=40)
     weights = cw.train_from_labels(X, y, steps=2, random_state=0, verbose=0)
     unseen, truth = classes(n_classes=5, each=40, seed=1)
-    found = cw.AMCP(weights=weights, refine="cut", random_state=0).fit(unseen)
+    found = cw.AMCP(weights=weights, random_state=0).fit(unseen)
     assert adjusted_rand_score(truth, found.labels_) > 0.9
     assert max(found.k_posterior_, key=lambda k: found.k_posterior_[k]) == found.n_clusters_
     drawn = found.sample_partitions(5)
     assert np.mean([adjusted_rand_score(truth, labels) for labels in drawn.labels]) > 0.8
     assert adjusted_rand_score(found.predict(unseen), found.labels_) > 0.9
-    with pytest.raises(ClusterwiseError, match="learned from labels"):
-        cw.AMCP(refine="cut").fit(unseen[:, :2])
 
 
 def test_many_features_of_few_classes_as_they_are_train_without_diverging() -> None:

@@ -15,7 +15,6 @@ from clusterwise.cli.choices import (
     Dates,
     Filtering,
     Projection,
-    Refine,
     Scaling,
 )
 from clusterwise.cli.messages import (
@@ -122,13 +121,6 @@ Project = Annotated[
 ScalingOf = Annotated[
     Scaling | None, typer.Option(help="Scale all columns by one factor, or each by its own.")
 ]
-RefineBy = Annotated[
-    Refine | None,
-    typer.Option(
-        help="What follows the network: splits and merges, the cut that weights made with --labels may have "
-        "learned, or nothing. Default: what suits the weights."
-    ),
-]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same labels.")]
 
 
@@ -150,7 +142,6 @@ def cluster(
     weights: Weights = None,
     project: Project = None,
     scaling: ScalingOf = None,
-    refine: RefineBy = None,
     seed: Seed = 0,
 ) -> None:
     """Find the clusters in FILE; print them and write a label and its confidence for every row."""
@@ -160,7 +151,6 @@ def cluster(
             "weights": weights,
             "project": project,
             "scaling": scaling,
-            "refine": refine,
         }
         from clusterwise.cli.clustering import Task, cluster_file, default_output
 

@@ -26,7 +26,6 @@ __all__ = [
     "Features",
     "Filtering",
     "Projection",
-    "Refine",
     "Scaling",
     "WeightsFacts",
     "choose_features",
@@ -55,16 +54,15 @@ METHODS = {SPELLINGS.get(name) or _hyphenated(name): name for name in clusterwis
 # What is used if no method is named, unless options call for another; see choose_method.
 DEFAULT_METHOD = "clusterer"
 # Options of the methods whose network takes two features.
-NETWORK_OPTIONS = ("weights", "project", "refine")
+NETWORK_OPTIONS = ("weights", "project")
 # Options whose parameter has another name than they have.
 PARAMETERS = {"project": "projection"}
 
-# What options with few values may be; the value "none" of --refine stands for None.
+# What options with few values may be.
 Filtering = StrEnum("Filtering", {"MINIMUM_LOSS": "minimum-loss", "ANCHORED": "anchored"})
 Projection = StrEnum("Projection", {"PCA": "pca"})
 Scaling = StrEnum("Scaling", {"JOINT": "joint", "FEATURE": "feature"})
 Dates = StrEnum("Dates", {"NUMBER": "number", "CYCLE": "cycle"})
-Refine = StrEnum("Refine", {"SEARCH": "search", "CUT": "cut", "NONE": "none"})
 
 
 def require_method(method: str) -> None:
@@ -89,7 +87,7 @@ def make_estimator(method: str, seed: int, options: Mapping[str, str | None]) ->
     for option, text in options.items():
         if text is None:
             continue
-        parameter, value = PARAMETERS.get(option, option), None if text is Refine.NONE else str(text)
+        parameter, value = PARAMETERS.get(option, option), str(text)
         if not _takes(estimator, parameter, value):
             others = [other for other in METHODS if _takes(_class_of(other)(), parameter, value)]
             raise ClusterwiseError(

@@ -142,6 +142,7 @@ def _clustering(rows: SortedRows, chosen: Chosen, judges: Judges) -> Clustering:
         labels,
         cap_reached=chosen.cap_reached,
         warnings=_warnings(chosen, judges.max_out_of_range),
+        any_shape=True,
         k_posterior=chosen.k_posterior,
         weights_name=judges.name,
         details=chosen,

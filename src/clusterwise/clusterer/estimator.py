@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse
@@ -34,6 +34,9 @@ from clusterwise.rows.batches import NumberReader
 from clusterwise.rows.sorted_rows import SortedRows
 from clusterwise.tables import TablePreparation
 
+if TYPE_CHECKING:
+    from clusterwise.papers.encoded import EncodedSpace
+
 __all__ = ["Clusterer"]
 
 
@@ -47,10 +50,15 @@ class JudgedMethod(Method):
     max_clusters: int
     max_judged: int | None
     max_rows: int
+    encodings: FeatureSpace | None = None  # where rows are clustered if an encoder is given
 
     def fit_space(self, points: np.ndarray) -> FeatureSpace:
-        """The columns of sorted points (n, d) that vary, in units of their own unless they have one unit."""
-        return fit_column_map(points, joint=self.is_prepared or in_one_unit(points))
+        """The encodings, if there are any, or the columns of sorted points (n, d) that vary.
+
+        These are in units of their own unless they have one unit.
+        """
+        joint = self.is_prepared or in_one_unit(points)
+        return fit_column_map(points, joint=joint) if self.encodings is None else self.encodings
 
     def cluster(self, sets: Sequence[SortedRows], seed: int, progress: Progress) -> list[Clustering]:
         """Clusters of each data set; see ``cluster``."""
@@ -137,6 +145,9 @@ class Clusterer(BaseClusterer):
     n_jobs : int, optional
         Threads that share the work of ``fit``; None: one, -1: one for each core. Labels are the same for
         every number.
+    encoder : str, path or Weights, optional
+        Weights of :func:`train_from_labels`, whose encoder maps rows of numbers to where classes like those
+        of the training lie apart; clusters, means and densities are those of the encodings.
     random_state : int, RandomState or None
         Seed of the choice of rows where there are more than ``max_context``, of ``sample`` and
         ``sample_partitions``.
@@ -185,6 +196,7 @@ class Clusterer(BaseClusterer):
         "max_context": [Interval(Integral, 8, None, closed="left"), None],
         "proposers": [tuple, list, None],
         "judges": [tuple, list, None],
+        "encoder": [str, Path, Weights, None],
         "n_jobs": [
             Interval(Integral, None, -1, closed="right"),
             Interval(Integral, 1, None, closed="left"),
@@ -202,6 +214,7 @@ class Clusterer(BaseClusterer):
         max_context: int | None = None,
         proposers: Sequence[str | Proposer] | None = None,
         judges: tuple[str | Path | Weights, str | Path | Weights] | None = None,
+        encoder: str | Path | Weights | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -211,6 +224,7 @@ class Clusterer(BaseClusterer):
         self.max_context = max_context
         self.proposers = proposers
         self.judges = judges
+        self.encoder = encoder
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -237,7 +251,15 @@ class Clusterer(BaseClusterer):
             self.max_clusters,
             self.max_context,
             max(max_judged, MAX_CONTEXT if many else 0),
+            self._encodings(),
         )
+
+    def _encodings(self) -> EncodedSpace | None:
+        if self.encoder is None:
+            return None
+        from clusterwise.papers.encoded import encodings_of  # torch: only when a network is needed
+
+        return encodings_of(self.encoder)
 
     # -- tables ----------------------------------------------------------------------------------
 
@@ -250,13 +272,19 @@ class Clusterer(BaseClusterer):
         else:
             points = preparation.fit_transform(X)
             reader = TableReader(preparation, True)
-        self._n_columns = points.shape[1]
+        self._n_columns = self._width(points.shape[1], name)
         return points, reader
 
+    def _width(self, n_columns: int, name: str) -> int:
+        """Number of features that rows are clustered by; an encoder takes those that it was made for."""
+        encodings = self._encodings()
+        return n_columns if encodings is None else encodings.width(n_columns, name)
+
     def _reader_of(self, source: RowSource) -> Reader:
-        self._n_columns = source.n_features
+        self._n_columns = self._width(source.n_features, "X")
         tables = source.names is not None and self.preparation is not None
         self._prepared = tables or isinstance(self.preparation, TablePreparation)
+        self._prepared &= self.encoder is None
         if not self._prepared:
             return NumberReader(source.n_features, source.names)
         given = self.preparation if isinstance(self.preparation, TablePreparation) else TablePreparation()
@@ -272,6 +300,8 @@ class Clusterer(BaseClusterer):
         return self._reader.preparation if isinstance(self._reader, TableReader) else None
 
     def _preparation_for(self, X: Any) -> TablePreparation | None:
+        if self.encoder is not None:
+            return None
         if isinstance(self.preparation, TablePreparation):
             return TablePreparation(**self.preparation.get_params())
         if self.preparation is None or not _needs_preparation(X):
@@ -331,7 +361,7 @@ class Clusterer(BaseClusterer):
     def per_feature_(self) -> bool:
         """Whether each column was scaled by its own factor."""
         check_is_fitted(self)
-        return len(np.unique(self._space.scale)) > 1
+        return self.encoder is None and len(np.unique(self._space.scale)) > 1
 
     @property
     def tree_(self) -> ClusterTree | None:

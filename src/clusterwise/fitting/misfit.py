@@ -69,7 +69,7 @@ def check_fit(
     some = slice(None) if n <= MAX_ROWS else np.linspace(0, n - 1, MAX_ROWS).astype(np.int64)
     features, labels = rows.rows.take(some), labels[some]
     columns, covariance_type = rows.space.inverse(features), found.density.covariance_type
-    if covariance_type is None or found.assigner is not found.density:
+    if covariance_type is None or found.any_shape:
         return find_misfits_of_any_shape(features, labels, names)
     # A network compares no evidences of clusters that could be one.
     full, compared = covariance_type == "full", found.weights_name is None

@@ -191,6 +191,7 @@ class Clustering:
     labels: np.ndarray | None = None  # (n,) of the sorted rows; -1, or None for all: by the assigner
     cap_reached: bool = False
     warnings: tuple[ClusterwiseWarning, ...] = ()  # what a user should know of how the fit ended
+    any_shape: bool = False  # whether Gaussians only summarize the clusters
     k_posterior: dict[int, float] | None = None  # where the method knows P(K) without further draws
     drawn: np.ndarray | None = None  # (S, n) labels in the input's order that the method drew itself
     weights_name: str | None = None  # of the network behind the clusters, if there is one
@@ -251,8 +252,7 @@ def assign_rows(rows: SortedRows, found: Clustering) -> tuple[SortedRows, Cluste
     if found.learned is not None:
         rows, found = found.learned, replace(found, learned=None)
     while True:
-        membership = np.empty((len(rows), found.n_clusters))
-        _by_chunks(rows, found, found.assigner.memberships, membership)
+        membership = _by_chunks(rows, found, found.assigner.memberships)
         if found.labels is not None:
             own = np.flatnonzero(found.labels >= 0)
             exchange_largest(membership, own, found.labels[own])
@@ -265,9 +265,8 @@ def assign_rows(rows: SortedRows, found: Clustering) -> tuple[SortedRows, Cluste
 
 def score_rows(rows: SortedRows, found: Clustering) -> np.ndarray:
     """Outlier scores (n,) of the sorted rows."""
-    scores = np.empty(len(rows))
-    _by_chunks(rows, found, lambda features: found.assigner.outlier_scores(features, len(rows)), scores)
-    return scores
+    n = len(rows.rows.points)
+    return _by_chunks(rows, found, lambda features: found.assigner.outlier_scores(features, n))
 
 
 def by_first_appearance(labels: np.ndarray, n_clusters: int, order: np.ndarray | None) -> np.ndarray:
@@ -282,15 +281,18 @@ def by_first_appearance(labels: np.ndarray, n_clusters: int, order: np.ndarray |
 
 
 def _by_chunks(
-    rows: SortedRows, found: Clustering, function: Callable[[np.ndarray], np.ndarray], result: np.ndarray
-) -> None:
-    """Write what a function gives for the features of all rows, chunk by chunk."""
-    parts = rows.rows.parts(rows.rows.n_features + found.n_clusters)
+    rows: SortedRows, found: Clustering, function: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """What a function gives for the features of all rows, chunk by chunk."""
+    parts = list(rows.rows.parts(found.n_clusters + rows.rows.n_features))
 
-    def write(part: slice) -> None:
-        result[part] = function(rows.rows.take(part))
+    if len(parts) == 1:
+        return function(rows.rows.take(parts[0]))
 
-    in_threads(write, parts)
+    def of_part(part: slice) -> np.ndarray:
+        return function(rows.rows.take(part))
+
+    return np.concatenate(in_threads(of_part, parts))
 
 
 def exchange_largest(membership: np.ndarray, rows: np.ndarray, labels: np.ndarray) -> None:

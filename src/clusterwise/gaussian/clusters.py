@@ -94,9 +94,9 @@ class Clusters(ClusterDensity):
 
     def log_joint(self, points: np.ndarray) -> np.ndarray:
         """Log of mixing weight times predictive density, (n, K), each row on its own."""
-        log_weights, posterior = np.log(self.proportions), self.posterior
-        result = np.empty((len(points), len(log_weights)))
-        for rows in self._chunks(len(points)):
+        log_weights, chunks = np.log(self.proportions), self._chunks(len(points))
+        result, posterior = np.empty((len(points), len(log_weights))), self.posterior
+        for rows in chunks:
             np.add(log_weights, self.prior.log_predictive(points[rows], posterior), out=result[rows])
         return result
 

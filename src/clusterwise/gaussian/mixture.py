@@ -13,7 +13,7 @@ centre of the data, as wide as they are found to be.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -238,7 +238,13 @@ def clusters_of_labels(
     points: np.ndarray, labels: np.ndarray, covariance_type: CovarianceType = "full"
 ) -> Clusters:
     """The clusters of a partition as it is, labels (n,) from 0 to K - 1 all in use; no EM."""
-    return mixture_of_labels(Sample(points, covariance_type), labels).clusters
+    sample = Sample(points, covariance_type)
+    members = np.zeros((int(labels.max()) + 1, len(labels)))
+    members[labels, np.arange(len(labels))] = 1.0
+    statistics = members @ sample.terms
+    hyper = hyper_of(sample, statistics, STRENGTHS[0])
+    likeliest = log_marginals(sample, hyper, statistics).sum(axis=1).argmax()
+    return Clusters(replace(hyper, strength=STRENGTHS[int(likeliest)]).prior(sample), statistics)
 
 
 def fit_em(mixture: FittedMixture, floor: float = -np.inf) -> FittedMixture:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,16 +25,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from clusterwise.exceptions import WeightsFileError, WeightsWidthError
 from clusterwise.nn.attention import CoordinateEmbedding, InducedSetAttentionBlock
 from clusterwise.nn.feature_encoder import EncoderConfig, FeatureEncoder
 from clusterwise.papers.amcp.network import AMCPNetwork
 from clusterwise.papers.cut import WardCut
 from clusterwise.papers.model import AmortizedModel, Inference, TrainingTask
+from clusterwise.pretrained import Weights, get_weights
 
 __all__ = [
     "EncodedModel",
     "EncodedSpace",
     "RowsTask",
+    "encodings_of",
     "prototype_loss",
     "start_near_identity",
     "start_widths",
@@ -194,6 +198,20 @@ class EncodedSpace:
     """Encodings of the user's rows; see ``FeatureSpace``. Means and draws stay in this space."""
 
     encoder: FeatureEncoder
+    weights: str = ""  # their name
+
+    def width(self, n_columns: int, name: str) -> int:
+        """Number of features of the encodings of data with so many columns, as many as the encoder takes."""
+        if n_columns != self.encoder.n_features:
+            raise WeightsWidthError(
+                name=name,
+                width=n_columns,
+                weights=self.weights,
+                expected=self.encoder.n_features,
+                from_labels=True,
+                remedy="pass the columns that they were trained on, in the same order",
+            )
+        return self.encoder.config.n_out
 
     @property
     def log_volume(self) -> float:
@@ -223,3 +241,13 @@ class EncodedSpace:
     def covariances(self, of_features: np.ndarray) -> np.ndarray:
         """Covariances (K, f, f) of the encodings."""
         return of_features
+
+
+def encodings_of(weights: str | Path | Weights) -> EncodedSpace:
+    """The space of the encodings of weights that were trained on labels."""
+    loaded = get_weights(weights)
+    if not isinstance(loaded.model, EncodedModel):
+        raise WeightsFileError(
+            f"The weights {loaded.name!r} have no encoder; pass weights of clusterwise.train_from_labels."
+        )
+    return EncodedSpace(loaded.model.encoder, loaded.name)

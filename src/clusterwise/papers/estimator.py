@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from clusterwise.affine import FeatureSpace, fit_feature_map
+from clusterwise.clusterer.assign import WithJudgedRows
 from clusterwise.exceptions import (
     ClusterwiseError,
     FarRowsWarning,
@@ -140,10 +141,10 @@ class AmortizedClusterer(BaseClusterer):
             fit_feature_map, n_features=n_features, scaling=self.scaling
         )
         if is_encoded:
-            from clusterwise.papers.encoded import EncodedSpace
+            from clusterwise.papers.encoded import encodings_of
 
             both = cast("EncodedModel", model)
-            space, max_rows = partial(_same_space, EncodedSpace(both.encoder)), ROWS_OF_ENCODED
+            space, max_rows = partial(_same_space, encodings_of(weights)), ROWS_OF_ENCODED
             infer = both.infer_encoded(weights.facts)
         else:
             infer = partial(cast("AmortizedModel", model).infer, **self._options())
@@ -161,10 +162,16 @@ class AmortizedClusterer(BaseClusterer):
 
     def _require_columns(self, width: int, names: Sequence[str] | None, name: str) -> None:
         weights = self._weights()
-        expected = _n_columns(weights)
-        if width != expected and (self.projection is None or "encoder" in weights.recipe):
-            raise _width_error(width, expected, weights, name)
-        require_columns(names, weights.facts.get("columns", ()), weights.name, name)
+        expected = int(weights.recipe.get("encoder", vars(weights.model.config))["n_features"])
+        if "encoder" in weights.recipe:
+            from clusterwise.papers.encoded import encodings_of
+
+            encodings_of(weights).width(width, name)
+        elif width != expected and self.projection is None:
+            raise WeightsWidthError(name=name, width=width, weights=weights.name, expected=expected)
+        trained = weights.facts.get("columns")
+        if trained and names is not None:  # otherwise there is nothing to compare
+            require_columns(names, trained, weights.name, name)
 
     @property
     def _answer(self) -> NetworkAnswer:
@@ -207,14 +214,9 @@ def _same_space(space: FeatureSpace, points: np.ndarray) -> FeatureSpace:
     return space
 
 
-def require_columns(
-    names: Sequence[str] | None, trained: Sequence[str], weights_name: str, name: str
-) -> None:
-    """Raise an error if columns have other names than those that weights were trained on, or another order.
-
-    Without names, of the data or of the training table, there is nothing to compare.
-    """
-    if names is None or not trained or list(map(str, names)) == list(trained):
+def require_columns(names: Sequence[str], trained: Sequence[str], weights_name: str, name: str) -> None:
+    """Raise an error if columns have other names or another order than those that weights were trained on."""
+    if list(map(str, names)) == list(trained):
         return
     place = next(i for i, (a, b) in enumerate(zip(names, trained, strict=True)) if str(a) != b)
     raise InvalidDataError(
@@ -222,25 +224,6 @@ def require_columns(
         f"{trained[place]!r} there; pass the columns {', '.join(map(repr, trained[:20]))}"
         f"{', ...' if len(trained) > 20 else ''} in this order."
     )
-
-
-def _n_columns(weights: Weights) -> int:
-    """Number of columns that weights take."""
-    return int(weights.recipe.get("encoder", vars(weights.model.config))["n_features"])
-
-
-def _width_error(width: int, expected: int, weights: Weights, name: str) -> WeightsWidthError:
-    """The error about data with another number of columns than weights take.
-
-    Weights that were trained on labels know what each column means; no projection will do.
-    """
-    from_labels = "encoder" in weights.recipe
-    error = WeightsWidthError(
-        name=name, width=width, weights=weights.name, expected=expected, from_labels=from_labels
-    )
-    if from_labels:
-        error.remedy = "pass the columns that they were trained on, in the same order"
-    return error
 
 
 # -- the network's answer -------------------------------------------------------------------------------
@@ -259,6 +242,7 @@ class NetworkStep:
 class NetworkAnswer:
     """What a network says about the m rows of a data set that it saw."""
 
+    n_rows: int  # of the data set
     rows: np.ndarray  # (m,) ascending positions of the sorted rows
     candidates: tuple[np.ndarray, ...]  # labels (m,) each, from 0 on; the first is the answer
     probabilities: np.ndarray  # of each candidate, they sum to one
@@ -267,15 +251,15 @@ class NetworkAnswer:
     cap_reached: bool
     log_probability: float | None  # of the answer, where a method gives one
 
-    def labels(self, candidate: int, n_rows: int) -> np.ndarray:
+    def labels(self, candidate: int) -> np.ndarray:
         """Labels (n,) of all sorted rows by a candidate, -1 for those that the network did not see."""
-        labels = np.full(n_rows, -1)
+        labels = np.full(self.n_rows, -1)
         labels[self.rows] = self.candidates[candidate]
         return labels
 
     @classmethod
-    def of(cls, inference: Inference, rows: np.ndarray, n_features: int) -> NetworkAnswer:
-        """What is inferred about the first points of a padded data set; these are ``rows`` (m,)."""
+    def of(cls, inference: Inference, rows: np.ndarray, n_rows: int, n_features: int) -> NetworkAnswer:
+        """What is inferred about the first points of a padded data set; these are ``rows`` (m,) of all."""
 
         def of_rows(tensor: Tensor) -> np.ndarray:
             return tensor[: len(rows)].numpy(force=True).copy()
@@ -285,6 +269,7 @@ class NetworkAnswer:
         # Draws stand for what may be true; the answer does so only where there are none.
         shares = inference.draw_probabilities or ((0.0, *[1.0] * n_draws) if n_draws else (1.0,))
         return cls(
+            n_rows,
             rows,
             candidates,
             np.array(shares) / sum(shares),
@@ -324,7 +309,7 @@ class NetworkMethod(Method):
         return ClusteringPosterior(
             [self._density(rows, answer, i) for i in likely],
             answer.probabilities[likely] / answer.probabilities[likely].sum(),
-            [answer.labels(i, len(rows)) for i in likely],
+            [answer.labels(i) for i in likely],
         )
 
     def _answers(self, sets: Sequence[SortedRows], seed: int, n_draws: int) -> list[NetworkAnswer]:
@@ -337,18 +322,20 @@ class NetworkMethod(Method):
             points, mask = pad_sets(shown, self.n_features, self.device)
             inferred = self.infer(points, mask, seeds=[seed] * len(batch), n_draws=n_draws)
             for i, own, one in zip(batch, shown, inferred, strict=True):
-                found[i] = NetworkAnswer.of(one, seen[i], own.shape[1])
+                found[i] = NetworkAnswer.of(one, seen[i], len(features[i]), own.shape[1])
         return [found[i] for i in range(len(sets))]
 
     def _clustering(self, rows: SortedRows, answer: NetworkAnswer) -> Clustering:
-        """The clusters of an answer, to which the rows that the network did not see are assigned."""
-        density = self._density(rows, answer, 0)
+        """The clusters of an answer; rows that the network saw stay where it put them."""
+        far = tuple(find_far_rows(rows.features, self.known_reach, self.weights_name))
+        density, seen = self._density(rows, answer, 0), rows.features[answer.rows]
+        own = answer.candidates[0]
+        other = np.flatnonzero(density.memberships(seen).argmax(axis=1) != own)
         return Clustering(
             density,
-            density,
-            answer.labels(0, len(rows)),
-            answer.cap_reached,
-            tuple(find_far_rows(rows.features, self.known_reach, self.weights_name)),
+            density if len(other) == 0 else WithJudgedRows.of(density, seen[other], own[other]),
+            cap_reached=answer.cap_reached,
+            warnings=far,
             weights_name=self.weights_name,
             details=answer,
         )

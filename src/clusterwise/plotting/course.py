@@ -82,8 +82,9 @@ class StepsDisplay:
     ) -> Self:
         """A drawing of ``estimator.steps_`` over the data of its ``fit``; :meth:`plot` has the options."""
         points, _ = project(points_of_fit(estimator, X)[0], per_feature=estimator.per_feature_)
-        sampled = np.asarray(estimator.network_labels_) >= 0
-        display = cls(points, np.asarray(estimator.labels_), tuple(estimator.steps_), sampled)
+        steps = tuple(estimator.steps_)
+        sampled = np.any([step.members for step in steps], axis=0) if steps else None
+        display = cls(points, np.asarray(estimator.labels_), steps, sampled)
         return display.plot(figure, max_panels=max_panels, max_points=max_points)
 
     def plot(

@@ -52,7 +52,7 @@ def card_text(weights: Weights) -> str:
         "",
         "## Validation",
         "",
-        f"{data}, the network alone, nothing refined:",
+        f"{data}, by the network:",
         "",
         *_history(facts["history"]),
         "",

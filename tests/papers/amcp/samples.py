@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from clusterwise.papers.amcp.revision import N_EVIDENCE, ClusterJudge
 from clusterwise.papers.amcp.network import AMCPConfig, AMCPNetwork
+from clusterwise.papers.amcp.revision import N_EVIDENCE, ClusterJudge
 
 SMALL = AMCPConfig(
     width=8, n_heads=2, n_inducing=4, n_encoder_blocks=1, n_wavelengths=2, n_coordinates=5, n_hidden=7

@@ -44,25 +44,6 @@ def test_samples_agree_with_the_posterior(weights: Path, close_pair: np.ndarray)
     assert adjusted_rand_score(samples.consensus().labels, estimator.labels_) > 0.5
 
 
-def test_network_alone(weights: Path, close_pair: np.ndarray) -> None:
-    alone = cw.AMCP(weights=weights, random_state=0, refine=None).fit(close_pair)
-    np.testing.assert_array_equal(alone.labels_, alone.network_labels_)
-    assert np.isfinite(alone.score(close_pair))
-
-
-def test_any_number_of_draws(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More paths than run at once: they are run in turns, and none is left out or comes twice."""
-    from clusterwise.papers import network_method
-
-    scattered = np.random.default_rng(0).uniform(size=(120, 2))
-    whole = cw.AMCP(weights=weights, random_state=0, refine=None).fit(scattered).sample_partitions(40)
-    monkeypatch.setattr(network_method, "POINTS_PER_BATCH", 120 * 11)
-    turns = cw.AMCP(weights=weights, random_state=0, refine=None).fit(scattered).sample_partitions(40)
-    assert turns.labels.shape == whole.labels.shape
-    np.testing.assert_array_equal(turns.labels[:10], whole.labels[:10])
-    assert len(np.unique(turns.labels, axis=0)) > len(np.unique(turns.labels[:10], axis=0))
-
-
 def without_revision(weights: Weights) -> Weights:
     """The same weights in a network that does not use what it has learned of splits and merges."""
     model = copy.copy(weights.model)
@@ -70,23 +51,19 @@ def without_revision(weights: Weights) -> Weights:
     return dataclasses.replace(weights, model=model)
 
 
-def test_clusters_are_split_and_merged_without_a_search(
-    close_pair: np.ndarray, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clusters_are_split_and_merged_at_the_end(close_pair: np.ndarray) -> None:
     revised, printed = (
-        cw.AMCP(weights=weights, refine=None, random_state=0).fit(close_pair)
+        cw.AMCP(weights=weights, random_state=0).fit(close_pair)
         for weights in (get_weights("amcp-2d"), without_revision(get_weights("amcp-2d")))
     )
     np.testing.assert_array_equal(revised.steps_[0].members, printed.steps_[0].members)
     assert len(np.unique(printed.labels_)) < 3 == len(np.unique(revised.labels_))
     assert adjusted_rand_score(np.repeat(range(3), 40), revised.labels_) > 0.8
-    monkeypatch.setattr("clusterwise.papers.amcp.network.revise_partitions", None)  # would raise an error
-    cw.AMCP(random_state=0).fit(close_pair)  # a search does the same by evidence
 
 
 def test_drawn_paths_of_a_revision_differ_where_the_judge_is_unsure(close_pair: np.ndarray) -> None:
     sure = close_pair[40:]  # two clusters far apart
-    unsure, certain = (cw.AMCP(refine=None, random_state=0).fit(X).k_posterior_ for X in (close_pair, sure))
+    unsure, certain = (cw.AMCP(random_state=0).fit(X).k_posterior_ for X in (close_pair, sure))
     assert 0.02 < unsure.get(2, 0) < 0.98
     assert certain.get(2, 0) > 0.85
 
@@ -98,5 +75,5 @@ def test_the_right_cap_does_no_harm() -> None:
         X = 0.5 * np.random.default_rng(seed).normal(size=(180, 2)) + 4 * truth[:, None]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = cw.AMCP(refine=None, max_clusters=3, random_state=0).fit_predict(X)
+            found = cw.AMCP(max_clusters=3, random_state=0).fit_predict(X)
         assert adjusted_rand_score(truth, found) == 1

@@ -11,8 +11,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from clusterwise.papers.amcp import loss as losses
-from clusterwise.papers.amcp.mixing import UNASSIGNED
-from clusterwise.papers.amcp.revision import ClusterJudge
 from clusterwise.papers.amcp.loss import (
     density_loss,
     examples,
@@ -21,8 +19,9 @@ from clusterwise.papers.amcp.loss import (
     loop_loss,
     random_state,
 )
+from clusterwise.papers.amcp.mixing import UNASSIGNED
 from clusterwise.papers.amcp.network import AMCPConfig, AMCPNetwork
-from clusterwise.papers.amcp.revision import Decisions, GroupTruth, revise_partitions
+from clusterwise.papers.amcp.revision import ClusterJudge, Decisions, GroupTruth, revise_partitions
 from clusterwise.papers.encoded import RowsTask
 from clusterwise.papers.methods import make_model
 from clusterwise.papers.model import TrainingTask

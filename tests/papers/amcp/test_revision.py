@@ -9,8 +9,7 @@ import pytest
 import torch
 from sklearn.metrics import adjusted_rand_score
 
-from clusterwise.papers.amcp.revision import ClusterJudge
-from clusterwise.papers.amcp.revision import Decisions, GroupTruth, revise_partitions
+from clusterwise.papers.amcp.revision import ClusterJudge, Decisions, GroupTruth, revise_partitions
 from clusterwise.pretrained import get_weights
 from tests.papers.amcp.samples import judge_of, on_a_line
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch
@@ -358,7 +359,13 @@ def first_by_k_means(points: Tensor, mask: Tensor, k: int = 8, steps: int = 10) 
     return (members[rows, :, spread.argmin(1)] > 0) & mask
 
 
-def uniform_numbers(seed: int, n_draws: int, n_steps: int) -> Tensor:
-    """Random numbers of the seeds: one row per path; the first path takes the likeliest, marked by -1."""
-    drawn = torch.rand(n_draws, n_steps, generator=torch.Generator().manual_seed(seed))
-    return torch.cat([torch.full((1, n_steps), -1.0), drawn])
+def uniform_numbers(seeds: Sequence[int], n_draws: int, n_steps: int) -> Tensor:
+    """Random numbers that draw seeds, a row for each path of each data set, which has a seed of its own.
+
+    The first path of each takes the likeliest, marked by -1.
+    """
+    parts = []
+    for seed in seeds:
+        drawn = torch.rand(n_draws, n_steps, generator=torch.Generator().manual_seed(seed))
+        parts += [torch.full((1, n_steps), -1.0), drawn]
+    return torch.cat(parts)

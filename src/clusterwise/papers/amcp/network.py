@@ -58,6 +58,7 @@ Departures from the paper, corrections of it and readings of ours; the largest o
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -181,18 +182,17 @@ class AMCPNetwork(AmortizedModel):
         """
         of_set = torch.arange(len(points), device=points.device).repeat_interleave(1 + n_draws)
         encodings, log_seed_loss = self.encode(points, None if bool(mask.all()) else mask)
-        numbers = [uniform_numbers(seed, n_draws, max_clusters) for seed in seeds or [0] * len(points)]
-        uniform = torch.cat(numbers).to(points.device)
+        uniform = uniform_numbers(seeds or [0] * len(points), n_draws, max_clusters).to(points.device)
         columns = torch.where(mask, UNASSIGNED, ABSENT)
         if self.config.first_cluster == "k-means":
             columns = columns.masked_fill(first_by_k_means(points, mask), 0)
         found = []
         for paths in torch.arange(len(of_set)).split(max(1, POINTS_AT_A_TIME // points.shape[1])):
             sets = of_set[paths]
-            of_paths = (encodings.rows(sets), log_seed_loss[sets], columns[sets], uniform[paths])
-            found.append(generate_clusters(self, *of_paths))
-        labels, capped = torch.cat([one.labels for one in found]), torch.cat([one.capped for one in found])
-        steps = [steps for one in found for steps in one.steps]
+            begun = (encodings.rows(sets), log_seed_loss[sets], columns[sets], uniform[paths])
+            found.append(generate_clusters(self, *begun))
+        parts, caps, steps = zip(*found, strict=True)
+        labels, capped = torch.cat(parts), torch.cat(caps)
         if revise and self.judge is not None and self.config.revision:
             # The last number of a path chooses no seed, unless the loop comes to its cap.
             probability = torch.where(uniform[:, -1] < 0, 0.5, uniform[:, -1])
@@ -200,12 +200,11 @@ class AMCPNetwork(AmortizedModel):
             labels, capped, _ = revise_partitions(
                 self.judge, points[of_set], mask[of_set], labels, max_clusters, logits
             )
-        return [
-            Inference(own[0], tuple(steps[b * (1 + n_draws)]), bool(at_cap[0]), tuple(own[1:]))
-            for b, (own, at_cap) in enumerate(
-                zip(labels.split(1 + n_draws), capped.split(1 + n_draws), strict=True)
-            )
-        ]
+        inferences, of_answers = [], [*itertools.chain.from_iterable(steps)][:: 1 + n_draws]
+        for first, own in zip(range(0, len(labels), 1 + n_draws), of_answers, strict=True):
+            answer, *draws = labels[first : first + 1 + n_draws]
+            inferences.append(Inference(answer, tuple(own), bool(capped[first]), tuple(draws)))
+        return inferences
 
 
 def in_cube(points: Tensor, mask: Tensor | None) -> Tensor:

@@ -305,8 +305,9 @@ proportions_, weights_name_, cap_reached_, n_network_points_
     def pioneers_(self) -> np.ndarray:
         """A row for each cluster, (K,)."""
         anchors = np.array([step.anchor for step in self.steps_], dtype=np.int64)
-        rows, labels = self._rows, self._found.labels
-        assert rows is not None and labels is not None
+        rows = self._rows
+        assert rows is not None
+        labels = self._found.assigner.memberships(rows.features).argmax(axis=1)
         clusters = rows.in_input_order(labels)[anchors]
         pioneers = anchors[np.argsort(clusters, kind="stable")][-self.n_clusters_ :]
         return pioneers if self._source is None else self.sample_rows_[pioneers]

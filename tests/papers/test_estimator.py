@@ -8,7 +8,7 @@ import torch
 
 from clusterwise.affine import fit_scaling
 from clusterwise.exceptions import FarRowsWarning
-from clusterwise.papers.network_method import MARGIN, MAX_SPREADS, find_far_rows, pad_sets
+from clusterwise.papers.estimator import MARGIN, MAX_SPREADS, find_far_rows, pad_sets
 from clusterwise.priors import make_prior
 
 KNOWN_REACH = 14.0
@@ -90,7 +90,7 @@ def test_few_rows_and_copies_are_left_alone() -> None:
 def test_data_sets_of_several_sizes_in_one_tensor() -> None:
     points = np.random.default_rng(0).normal(size=(50, 3))
     sets = [points[:4], points[4:5], points[5:12]]
-    padded, mask = pad_sets(sets)
+    padded, mask = pad_sets(sets, 3)
     assert padded.shape == (3, 7, 3)
     assert padded.dtype == torch.float32 and mask.dtype == torch.bool
     assert mask.sum(1).tolist() == [4, 1, 7]

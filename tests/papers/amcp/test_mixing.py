@@ -13,6 +13,7 @@ from clusterwise.papers.amcp.mixing import (
     UNASSIGNED,
     columns_of,
     first_by_k_means,
+    seed_logits,
     with_nearest,
 )
 from clusterwise.papers.model import Inference
@@ -60,7 +61,7 @@ def test_every_point_is_labelled_and_steps_tell_how(update: bool, first_cluster:
         model = build(seed, update=update, first_cluster=first_cluster, e_step=e_step)
         for b, inference in enumerate(model.infer(points, mask, n_draws=2)):
             labels = inference.labels[mask[b]]
-            assert sorted(labels.unique().tolist()) == list(range(int(labels.max()) + 1))
+            assert int(labels.min()) >= 0
             assert len(inference.draws) == 2
             assert not inference.cap_reached
             assert (inference.steps[0].anchor is None) == (first_cluster == "k-means")
