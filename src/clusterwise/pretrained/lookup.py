@@ -112,12 +112,8 @@ def _require_facts(method: str, facts: Mapping[str, Any]) -> None:
     columns = facts.get("columns", [])
     if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
         raise RecipeError("columns are no list of names")
-    if facts.get("refine", "none") not in ("none", "search", "cut"):
-        raise RecipeError(f"refine is {facts['refine']!r}")
-    if "cut" in facts:
-        from clusterwise.papers.cut import CutRule
-
-        CutRule(**facts["cut"])
+    if "cut" in facts and set(facts["cut"]) != {"threshold", "spread"}:
+        raise RecipeError(f"cut is {facts['cut']!r}")
 
 
 def read_header(path: str | Path) -> tuple[dict[str, Any], int]:
