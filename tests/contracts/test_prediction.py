@@ -12,6 +12,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from clusterwise import Clusterer
+from clusterwise.exceptions import ClusterwiseError
 from clusterwise.pretrained import get_weights
 
 from .conftest import Make
@@ -138,6 +140,20 @@ def test_no_network_in_the_pickle(heaps: np.ndarray) -> None:
     size = {n: len(pickle.dumps(DAC(random_state=0).fit(heaps[:n]))) for n in (70, 140)}
     assert size[140] < 30_000
     assert b"torch" not in pickle.dumps(DAC(random_state=0).fit(heaps))
+
+
+def test_a_pickle_of_many_rows_holds_what_predict_needs() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(24_000, 12)) + 6 * rng.integers(0, 3, (24_000, 1))
+    estimator = Clusterer(random_state=0)
+    half, written = (pickle.dumps(estimator.fit(X[:n])) for n in (12_000, 24_000))
+    assert len(written) - len(half) < 0.8 * X.nbytes / 2
+    arrived = pickle.loads(written)
+    np.testing.assert_array_equal(arrived.predict(X), estimator.labels_)
+    assert arrived.k_posterior_ == estimator.k_posterior_
+    with pytest.raises(ClusterwiseError, match="fit it again"):
+        arrived.labels_at(arrived.n_clusters_ + 1)
+    assert estimator.labels_at(2).max() == 1
 
 
 def test_a_fitted_estimator_does_without_its_weights_file(

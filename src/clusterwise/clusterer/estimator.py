@@ -402,7 +402,6 @@ class Clusterer(BaseClusterer):
     def _labels_by(self, answer: np.ndarray) -> np.ndarray:
         """Labels (n,) of all rows by a partition (m,) of the judged ones."""
         rows, chosen = self._rows, self._chosen
-        assert rows is not None
         context, memberships = chosen.context, np.eye(int(answer.max()) + 1)[answer]
         assigner = assigner_of(context.features, chosen.graph, context.projection, answer, memberships)
         labels = assigner.memberships(rows.features).argmax(axis=1)

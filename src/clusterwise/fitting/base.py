@@ -30,6 +30,7 @@ from clusterwise._threads import in_threads, one_thread, progress_of, use_thread
 from clusterwise.affine import FeatureSpace
 from clusterwise.exceptions import (
     CapReachedWarning,
+    ClusterwiseError,
     ClusterwiseWarning,
     InvalidDataError,
     MisfitWarning,
@@ -37,6 +38,7 @@ from clusterwise.exceptions import (
 )
 from clusterwise.fitting.misfit import check_fit
 from clusterwise.fitting.protocol import (
+    MAX_ROWS,
     AssignedRows,
     Clustering,
     ClusteringPosterior,
@@ -101,7 +103,7 @@ class BaseClusterer(
 
     _found: Clustering
     _space: FeatureSpace
-    _rows: SortedRows | None  # that the method saw; None where it saw all rows, which may be many
+    _seen: SortedRows | None  # rows of the method; None where it saw all, which may be many
     _reader: Reader  # of new rows in batches
     _source: RowSource | None  # where the rows of ``fit`` are, if they were not in memory
     _n_rows: int
@@ -143,7 +145,7 @@ class BaseClusterer(
                 misfits = check_fit(rows, found, fitted.labels, names)
                 self._store_source(source, rows, found, fitted.proportions)
         self._reader, self._seed, self.misfits_ = reader, seed, misfits
-        self._rows = None if method.sees_all_rows else rows
+        self._seen = None if method.sees_all_rows else rows
         self._warn(found, misfits)
         if self.verbose:
             result = f"{self.n_clusters_} clusters in {self._n_rows} rows"
@@ -357,6 +359,22 @@ class BaseClusterer(
         check_is_fitted(self)
         return self._found.weights_name
 
+    @property
+    def _rows(self) -> SortedRows:
+        """The rows that the method saw."""
+        if self._seen is None:
+            raise ClusterwiseError(
+                f"A file holds no more than {MAX_ROWS:,} rows of fit, so that other partitions of "
+                f"{self._n_rows:,} are known to the estimator that was fitted alone; fit it again."
+            )
+        return self._seen
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a pickle holds: all that ``predict`` needs, and no more than some rows of ``fit``."""
+        state: dict[str, Any] = super().__getstate__()
+        many = (seen := state.get("_seen")) is not None and len(seen) > MAX_ROWS
+        return state | {"_seen": None} if many else state
+
     # -- other partitions ------------------------------------------------------------------------
 
     @property
@@ -394,14 +412,12 @@ class BaseClusterer(
         if drawn is not None:  # spread evenly; if more are asked for, some are repeated
             chosen = np.linspace(0, len(drawn) - 1, n_samples).round().astype(np.int64)
             return PartitionPosterior(drawn[chosen].astype(np.int64))
-        assert self._rows is not None
         return self._other_clusterings().sample(self._rows, n_samples, self._seed)
 
     @one_thread()
     def _other_clusterings(self) -> ClusteringPosterior:
         """What else may be true, found out when it is asked for first."""
         if self._posterior is None:
-            assert self._rows is not None
             self._posterior = self._make_method().posterior(self._rows, self._found, self._seed)
         return self._posterior
 

@@ -188,7 +188,7 @@ class AmortizedClusterer(BaseClusterer):
     def steps_(self) -> tuple[ClusteringStep, ...]:
         """The steps of the network's likeliest path in their order; empty if it has none."""
         answer = self._answer
-        assert self._rows is not None and self._rows.order is not None
+        assert self._rows.order is not None
         seen, steps = self._rows.order[answer.rows], []
         for step in answer.steps:
             members, probabilities = np.zeros(len(self._rows), dtype=bool), np.zeros(len(self._rows))
