@@ -25,7 +25,6 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) torch==2.13.0 $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 	$(PIP) -e '.[all,dev]'
-	$(BIN)/clusterwise warm-up
 	@touch $@
 
 $(VENV)/.installed-docs: $(VENV)/.installed
@@ -34,7 +33,7 @@ $(VENV)/.installed-docs: $(VENV)/.installed
 
 # Both test processes would compile the same loops otherwise, each for itself.
 $(VENV)/.compiled: $(VENV)/.installed
-	$(TEST_ENV) $(BIN)/clusterwise warm-up --all
+	$(TEST_ENV) $(BIN)/python -W ignore -c 'import clusterwise as cw; X = cw.datasets.load_demo()[0][:400]; [getattr(cw, one)().fit(X) for one in ("Clusterer", "AMCP", "DPMixture")]'
 	@touch $@
 
 demo: $(VENV)/.installed  ## cluster four data sets, draw a picture and write a report

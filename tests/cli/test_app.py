@@ -11,7 +11,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -24,7 +23,7 @@ from clusterwise.pretrained import get_weights
 def test_version_and_help(run):
     assert run("--version").stdout == f"clusterwise {clusterwise.__version__}\n"
     text = run("--help").stdout
-    assert all(command in text for command in ("cluster", "train", "models", "warm-up"))
+    assert all(command in text for command in ("cluster", "train", "models"))
 
 
 def test_the_package_is_a_command_too(monkeypatch, capsys):
@@ -39,27 +38,6 @@ def test_unknown_options_and_values(run):
     assert run("cluster").exit_code == 2
     assert run("cluster", "x.csv", "--method", "kmeans").exit_code == 2
     assert run("nonsense").exit_code == 2
-
-
-def test_after_a_warm_up_a_fit_compiles_nothing(run):
-    from numba.core import event
-
-    result = run("warm-up")
-    assert result.exit_code == 0, result.output
-    assert result.stdout.startswith("ready (")
-    points = np.random.default_rng(1).standard_normal((250, 5)) + 6 * np.eye(5)[np.arange(250) % 3]
-    with event.install_recorder("numba:compile") as compiled:
-        clusterwise.Clusterer(random_state=0).fit(points)
-    assert not compiled.buffer
-
-
-def test_all_methods_with_compiled_loops_are_warmed_up():
-    from clusterwise import ESTIMATORS
-    from clusterwise.cli.clustering import COMPILING
-
-    for name, options in COMPILING:
-        getattr(clusterwise, name)(random_state=0, **options)._validate_params()
-    assert {"Clusterer", *dict(COMPILING)} == ESTIMATORS.keys() - {"DeepDPM"}  # which has no loops of its own
 
 
 def test_models(run, make_weights, monkeypatch, folder):

@@ -1,4 +1,4 @@
-"""The command line: ``clusterwise cluster | train | models | warm-up``."""
+"""The command line: ``clusterwise cluster | train | models``."""
 
 from __future__ import annotations
 

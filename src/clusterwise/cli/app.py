@@ -214,19 +214,6 @@ def train(
         train_recipe(recipe, out or Path("trained"), resume, minutes)
 
 
-@app.command("warm-up")
-def warm_up(
-    everything: Annotated[
-        bool, typer.Option("--all", help="Also for all other methods; takes a minute or two.")
-    ] = False,
-) -> None:
-    """Compile the inner loops now, once after installation, so that the first fit does not have to."""
-    with one_line_errors():
-        from clusterwise.cli import clustering
-
-        clustering.warm_up(everything)
-
-
 @app.command()
 def models() -> None:
     """List the weights that come with the package."""

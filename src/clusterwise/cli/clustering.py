@@ -6,7 +6,6 @@ A file that need not fit in memory is fitted from parts of it, and labelled batc
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +38,7 @@ from clusterwise.rows.source import InFeatures, PreparedSource
 from clusterwise.tables.cells import distinct_names
 from clusterwise.tables.readers import STDIN, format_of, read_table
 
-__all__ = ["COMPILING", "Task", "cluster_file", "default_output", "summary_lines", "warm_up"]
+__all__ = ["Task", "cluster_file", "default_output", "summary_lines"]
 
 # Tables with fewer numbers are read at once.
 MIN_NUMBERS_IN_PARTS = 20_000_000
@@ -47,17 +46,6 @@ MIN_NUMBERS_IN_PARTS = 20_000_000
 ROWS_OF_PREPARATION = 10_000
 RESULTS = ("label", "confidence", "outlier_score")
 DIGITS = 6  # of probabilities and scores
-# Fits that compile what the default method does without.
-COMPILING: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("AMCP", {}),
-    ("DAC", {}),
-    ("DAC", {"weights": "dac-warped-2d"}),
-    ("ACTST", {}),
-    ("NCP", {}),
-    ("CHiGac", {}),
-    ("DPMixture", {"n_draws": 2}),
-    ("GaussianSearch", {}),
-)
 
 
 @dataclass(frozen=True)
@@ -308,29 +296,3 @@ def _counted(
         confidence += np.bincount(labels, probabilities, minlength=len(rows))
         progress("writing", int(rows.sum()), source.n_rows)
         yield table
-
-
-def warm_up(everything: bool = False) -> None:
-    """Fit small tables, so that what the default method compiles, or ``everything``, is kept on disk."""
-    import clusterwise
-
-    started = time.perf_counter()
-    tables = _tables()
-    fits: list[tuple[str, dict[str, Any], np.ndarray]] = [("Clusterer", {}, points) for points in tables]
-    fits += [(name, options, tables[2]) for name, options in COMPILING if everything]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # nobody looks at these clusters
-        for name, options, points in fits:
-            getattr(clusterwise, name)(random_state=0, **options).fit(points).predict(points)
-    print(f"ready ({time.perf_counter() - started:.0f} s)")
-
-
-def _tables() -> list[np.ndarray]:
-    """Gaussian clusters in few and many columns, bent clusters, and one cluster."""
-    rng = np.random.default_rng(0)
-    turns = np.pi * rng.random(150)
-    arc = np.stack([np.cos(turns), np.sin(turns)], axis=1)
-    bent = np.concatenate([arc, [1.0, 0.4] - arc]) + 0.05 * rng.standard_normal((300, 2))
-    centres = 5 * rng.standard_normal((4, 8))[rng.integers(0, 4, 300)]
-    wide = centres + rng.standard_normal((300, 8))
-    return [wide, wide[:, :3], bent, rng.standard_normal((200, 2))]
