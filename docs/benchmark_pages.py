@@ -36,9 +36,9 @@ OURS = ("Clusterer", "GaussianSearch", "DPMixture", "DeepDPM")
 N_EXTREMES = 8  # data sets listed as won and as lost
 # Rows of the table about mixtures, where the truth is known.
 MIXTURE_METHODS = (
-    "AMCP, network alone", "AMCP, untrained + search", "AMCP + search", "DAC (minimum-loss) + search",
-    "CHiGac + search", "NCP + search", "GaussianSearch", "BayesianGaussianMixture",
-    "BayesianGaussianMixture, full", "GMM + BIC", "HDBSCAN",
+    "AMCP, network alone", "DAC (minimum-loss), network alone", "CHiGac, network alone",
+    "NCP, network alone", "GaussianSearch", "BayesianGaussianMixture", "BayesianGaussianMixture, full",
+    "GMM + BIC", "HDBSCAN",
 )  # fmt: skip
 # Columns and rows of the table about classes that were not trained on.
 LABELLED = {

@@ -27,7 +27,7 @@ MODEL = {"width": 4, "n_heads": 2, "n_inducing": 2, "n_encoder_blocks": 1, "n_de
 def save(path: Path, method: str, seed: int = 0) -> None:
     torch.manual_seed(seed)
     recipe = {"method": method, "model": MODEL, "description": f"a small {method}"}
-    weights = Weights(path.stem, make_model(method, MODEL), recipe, {"steps": 3})
+    weights = Weights(path.stem, make_model(method, MODEL), recipe, {"steps": 3, "largest_coordinate": 5.0})
     save_weights(path, weights)
 
 

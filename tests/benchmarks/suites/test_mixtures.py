@@ -101,11 +101,15 @@ def test_who_is_measured_on_what() -> None:
         set(next(one for one in find_suite("scales").data if one.name.startswith(start)).methods or ())
         for start in ("8 features", "(3000, 40)")
     )
-    assert not [name for name in eight if "network" in name or "+ search" in name]  # those of the plane
+    assert not [name for name in eight if "network" in name]  # those of the plane
     assert {"GaussianSearch", "GMM + BIC", "BayesianGaussianMixture, full"} <= eight
-    assert {"AMCP + search", "GMM + BIC (k to 50)", "BayesianGaussianMixture (60)"} <= many
+    assert {"AMCP, network alone", "GMM + BIC (k to 50)", "BayesianGaussianMixture (60)"} <= many
     counts = {data.name: data.n_sets for data in find_suite("crp").data}
     assert {count for name, count in counts.items() if "printed" in name} == {5}  # hopeless
     assert {count for name, count in counts.items() if "printed" not in name} == {30}
     caps = {method.name: method.max_sets for method in find_suite("mog").methods}
-    assert [caps[name] for name in ("NCP + search", "GMM + BIC", "AMCP + search")] == [10, 25, None]
+    assert [caps[name] for name in ("NCP, network alone", "GMM + BIC", "AMCP, network alone")] == [
+        10,
+        25,
+        None,
+    ]
