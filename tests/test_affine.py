@@ -131,13 +131,6 @@ def test_training_sets_are_scaled_like_the_users() -> None:
     np.testing.assert_array_equal(scale_sets(np.full((2, 5, 2), 3.0)), 0.0)
 
 
-def test_scaling_is_affine() -> None:
-    scaling = AffineMap(np.array([1.0, 2.0]), np.array([4.0, 0.5]))
-    np.testing.assert_array_equal(scaling.apply(np.array([[5.0, 2.5]])), [[1.0, 1.0]])
-    np.testing.assert_array_equal(scaling.inverse(np.array([[1.0, 1.0]])), [[5.0, 2.5]])
-    assert scaling.log_volume == pytest.approx(np.log(2.0))
-
-
 # -- features of a network ---------------------------------------------------------------------------
 
 

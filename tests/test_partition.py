@@ -58,52 +58,6 @@ def test_sizes_and_number_of_clusters(labels):
     assert partition.labels.dtype == np.int64
 
 
-@given(weights)
-def test_from_memberships_keeps_its_promises(values):
-    partition = Partition.from_memberships(values, log_probability=-1.5)
-    memberships = partition.memberships
-    assert memberships is not None
-    np.testing.assert_array_equal(partition.labels, canonical_labels(values.argmax(axis=1)))
-    np.testing.assert_array_equal(memberships.argmax(axis=1), partition.labels)
-    np.testing.assert_allclose(memberships.sum(axis=1), 1, rtol=1e-12)
-    assert (partition.sizes > 0).all()
-    assert partition.log_probability == -1.5
-
-
-@given(weights)
-def test_from_memberships_keeps_the_ratios_of_a_row(values):
-    partition = Partition.from_memberships(values)
-    original = [int(values[row].argmax()) for row in np.unique(partition.labels, return_index=True)[1]]
-    kept = values[:, original]
-    expected = kept / kept.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(partition.memberships, expected, rtol=1e-12, atol=1e-12)
-
-
-@given(weights, st.sampled_from([1e-300, 1e-3, 1e300]))
-def test_from_memberships_does_not_depend_on_scale(values, scale):
-    once = Partition.from_memberships(values)
-    scaled = Partition.from_memberships(values * scale)
-    np.testing.assert_array_equal(once.labels, scaled.labels)
-    np.testing.assert_allclose(once.memberships, scaled.memberships, rtol=1e-12)
-
-
-@given(weights)
-def test_from_memberships_twice_is_once(values):
-    once = Partition.from_memberships(values)
-    twice = Partition.from_memberships(once.memberships)
-    np.testing.assert_array_equal(once.labels, twice.labels)
-    np.testing.assert_allclose(once.memberships, twice.memberships, rtol=1e-12)
-
-
-def test_single_precision_rows_are_accepted():
-    rng = np.random.default_rng(0)
-    logits = rng.normal(size=(500, 40)).astype(np.float32)
-    values = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    first = Partition.from_memberships(values)
-    again = Partition(first.labels, first.memberships.astype(np.float32))
-    assert again.memberships.dtype == np.float64
-
-
 @pytest.mark.parametrize(
     ("labels", "memberships", "words"),
     [
@@ -113,7 +67,7 @@ def test_single_precision_rows_are_accepted():
         ([0.0, 1.0], None, "canonical_labels"),
         ([[0, 1]], None, "1-D"),
         ([0, 1], [[1.0], [1.0]], "shape"),
-        ([0, 1], [[0.6, 0.4], [0.7, 0.3]], "from_memberships"),
+        ([0, 1], [[0.6, 0.4], [0.7, 0.3]], "number the columns"),
         ([0, 1], [[0.6, 0.4], [0.3, 0.6]], "sum to 1"),
         ([0, 1], [[1.1, -0.1], [0.3, 0.7]], "negative"),
         ([0, 1], [[np.nan, 0.4], [0.3, 0.7]], "NaN"),
@@ -122,21 +76,6 @@ def test_single_precision_rows_are_accepted():
 def test_partition_refuses(labels, memberships, words):
     with pytest.raises(ClusterwiseError, match=words):
         Partition(np.array(labels), None if memberships is None else np.array(memberships))
-
-
-@pytest.mark.parametrize(
-    ("memberships", "words"),
-    [
-        ([0.5, 0.5], "shape"),
-        (np.empty((0, 2)), "non-empty"),
-        ([[0.5, np.inf]], "finite"),
-        ([[0.5, -0.5]], "negative"),
-        ([[0.5, 0.5], [0.0, 0.0]], "row 1"),
-    ],
-)
-def test_from_memberships_refuses(memberships, words):
-    with pytest.raises(ClusterwiseError, match=words):
-        Partition.from_memberships(memberships)
 
 
 # -- many sampled partitions ------------------------------------------------------------------------

@@ -5,15 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import torch
-from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from clusterwise._threads import in_threads, n_threads, one_thread, use_threads
 
@@ -85,24 +82,6 @@ def test_as_a_decorator() -> None:
     assert set(_countdown(3)) == {1}
     assert set(threads()) == {2}
     assert _countdown.__name__ == "_countdown"
-
-
-def test_it_takes_microseconds() -> None:
-    """Compared with looking for libraries, which takes milliseconds: how many depends on the machine."""
-
-    def quickest(make: Callable[[], AbstractContextManager[Any]], n: int) -> float:
-        seconds = []
-        for _ in range(n):
-            start = time.perf_counter()
-            with make():
-                pass
-            seconds.append(time.perf_counter() - start)
-        return min(seconds)
-
-    looking = quickest(lambda: nullcontext(ThreadpoolController()), 10)
-    assert quickest(one_thread, 200) < looking / 20
-    with one_thread():
-        assert quickest(one_thread, 200) < looking / 100
 
 
 WITHOUT_TORCH = """

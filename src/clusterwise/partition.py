@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -58,16 +57,6 @@ def canonical_labels(labels: ArrayLike) -> NDArray[np.int64]:
     return rank[inverse]
 
 
-def _with_strict_winner(memberships: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Raise the label's entry by one unit in the last place in rows where an earlier column ties with it.
-
-    Reordering the columns would otherwise hand a tied row to another cluster.
-    """
-    lost = np.flatnonzero(memberships.argmax(axis=1) != labels)
-    memberships[lost, labels[lost]] = np.nextafter(memberships[lost].max(axis=1), np.inf)
-    return memberships
-
-
 @dataclass(frozen=True, eq=False)
 class Partition:
     """A partition of n points into K clusters.
@@ -116,7 +105,7 @@ class Partition:
             raise InvalidDataError("every row of memberships must sum to 1; divide each row by its sum.")
         if np.any(values.argmax(axis=1) != self.labels):
             raise InvalidDataError(
-                "labels must be the largest membership of each row; use Partition.from_memberships."
+                "labels must be the largest membership of each row; number the columns as the labels are."
             )
         return values
 
@@ -129,47 +118,6 @@ class Partition:
     def sizes(self) -> NDArray[np.int64]:
         """Number of points in each cluster, shape (K,)."""
         return np.bincount(self.labels).astype(np.int64, copy=False)
-
-    @classmethod
-    def from_memberships(cls, memberships: ArrayLike, log_probability: float | None = None) -> Self:
-        """Give each point its most likely cluster.
-
-        Clusters that are no row's most likely one are dropped, the others are named by first
-        appearance, and the rows that are left are scaled to sum to 1. Ties go to the first column.
-
-        Parameters
-        ----------
-        memberships : array-like of shape (n, columns)
-            Non-negative weights, at least one positive in each row; they need not sum to 1.
-        log_probability : float, optional
-            Kept as it is.
-
-        Examples
-        --------
-        >>> partition = Partition.from_memberships([[0.1, 0.2, 0.7], [0.5, 0.2, 0.3]])
-        >>> partition.labels
-        array([0, 1])
-        >>> partition.memberships
-        array([[0.875, 0.125],
-               [0.375, 0.625]])
-        """
-        values = np.asarray(memberships, dtype=np.float64)
-        if values.ndim != 2 or values.size == 0:
-            raise InvalidDataError(f"memberships must be a non-empty (n, K) array; got shape {values.shape}.")
-        if not np.all((values >= 0) & np.isfinite(values)):
-            raise InvalidDataError("memberships must be finite and not negative.")
-        largest = values.max(axis=1, keepdims=True)
-        if not np.all(largest > 0):
-            row = int(np.flatnonzero(largest == 0)[0])
-            raise InvalidDataError(f"row {row} of memberships is all zero; give it a positive entry.")
-        winners = values.argmax(axis=1)
-        labels = canonical_labels(winners)
-        # Columns that win no row are dropped; the others come in the order in which they first win one.
-        columns, first = np.unique(winners, return_index=True)
-        kept = values[:, columns[np.argsort(first)]]
-        kept = kept / largest  # the winner is 1 now, so that the sum cannot overflow
-        kept /= kept.sum(axis=1, keepdims=True)
-        return cls(labels, _with_strict_winner(kept, labels), log_probability)
 
 
 # -- many partitions --------------------------------------------------------------------------------

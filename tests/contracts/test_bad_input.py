@@ -16,7 +16,6 @@ from clusterwise.exceptions import (
     ClusterwiseError,
     FeatureCountError,
     InvalidDataError,
-    UnknownWeightsError,
     WeightsFileError,
 )
 
@@ -209,12 +208,6 @@ def test_duplicates_share_their_label(make_faithful: Make) -> None:
 # -- weights -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("estimator", [cw.DAC, cw.ACTST])
-def test_unknown_weights_list_what_exists(estimator: Any, heaps: np.ndarray) -> None:
-    with pytest.raises(UnknownWeightsError, match=r"no weights 'dac-9d'.*dac-minimum-loss-2d"):
-        estimator(weights="dac-9d").fit(heaps)
-
-
 @pytest.mark.parametrize(
     ("estimator", "weights", "message"),
     [
@@ -230,16 +223,6 @@ def test_weights_of_another_method_or_filtering(
     path = tiny_networks / f"tiny-{weights}.safetensors"
     with pytest.raises(WeightsFileError, match=message):
         clone(estimator).set_params(weights=path).fit(heaps)
-
-
-def test_truncated_weights(make_network: Make, heaps: np.ndarray, tmp_path: Path) -> None:
-    whole = make_network().weights.read_bytes()
-    torn = tmp_path / "torn.safetensors"
-    torn.write_bytes(whole[: len(whole) // 3])
-    with pytest.raises(
-        WeightsFileError, match=r"torn\.safetensors is truncated, damaged or no .*train it again"
-    ):
-        make_network(weights=torn).fit(heaps)
 
 
 # -- parameters ----------------------------------------------------------------------------------

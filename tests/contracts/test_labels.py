@@ -89,13 +89,6 @@ def test_outlier_scores_if_every_row_is_a_cluster(make: Make) -> None:
     assert ((scores >= 0) & (scores <= 1)).all()
 
 
-def test_same_settings_twice(make: Make, heaps: np.ndarray) -> None:
-    """A second fit forgets the first one."""
-    estimator = make().fit(heaps[:40])
-    again = estimator.fit(heaps)
-    np.testing.assert_array_equal(again.labels_, make.fitted().labels_)
-
-
 # -- the network's path --------------------------------------------------------------------------
 
 

@@ -176,11 +176,3 @@ def test_weights_in_memory(make_network: Make, heaps: np.ndarray) -> None:
     np.testing.assert_array_equal(loaded.labels_, by_path.labels_)
     assert loaded.weights_name_ == by_path.weights_name_
     np.testing.assert_array_equal(clone(loaded).fit(heaps).labels_, by_path.labels_)
-
-
-def test_clone(make: Make, heaps: np.ndarray) -> None:
-    estimator = make.fitted()
-    copy = clone(estimator)
-    assert not hasattr(copy, "labels_")
-    assert copy.get_params() == estimator.get_params()
-    np.testing.assert_array_equal(copy.fit(heaps).labels_, estimator.labels_)

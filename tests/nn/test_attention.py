@@ -130,25 +130,6 @@ def keeps_points(name: str) -> bool:
     return not name.startswith("PMA")
 
 
-def test_permutation(block: nn.Module, name: str) -> None:
-    """Set to set: the output is permuted along. Set to summary: nothing changes."""
-    x, order = points(2, 9, WIDTH), torch.randperm(9, generator=torch.Generator().manual_seed(0))
-    block = block.double()
-    expected = block(x)[:, order] if keeps_points(name) else block(x)
-    torch.testing.assert_close(block(x[:, order]), expected, **TOLERANCE)
-
-
-def test_masking_a_point_equals_deleting_it(block: nn.Module, name: str) -> None:
-    x, block = points(3, 9, WIDTH), block.double()
-    mask = some_absent(3, 9)
-    masked = block(x, mask)
-    for b in range(3):
-        alone = block(x[b : b + 1, mask[b]])[0]
-        torch.testing.assert_close(
-            masked[b, mask[b]] if keeps_points(name) else masked[b], alone, **TOLERANCE
-        )
-
-
 @pytest.mark.parametrize("spread", [1.0, 1e4])
 @pytest.mark.parametrize("garbage", [1e12, -1e12, 0.0])
 def test_absent_points_have_a_weight_of_exactly_zero(
@@ -174,15 +155,6 @@ def test_no_gradient_flows_to_absent_points(block: nn.Module, name: str) -> None
 
 def test_a_set_with_no_point_left_stays_finite(block: nn.Module) -> None:
     assert block(points(2, 5, WIDTH).float(), torch.zeros(2, 5, dtype=torch.bool)).isfinite().all()
-
-
-@pytest.mark.parametrize(("n", "m"), [(3, 7), (7, 3)])
-def test_attention_is_a_mean_of_the_values(n: int, m: int) -> None:
-    """Equal y give the same output as one of them: the weights sum to one, scores however large."""
-    block, x, y = mab(), points(2, n, WIDTH), points(2, 1, WIDTH, seed=1)
-    for scale in (1.0, 1e6):
-        repeated = (scale * y).expand(-1, m, -1)
-        torch.testing.assert_close(block(x, repeated), block(x, scale * y), rtol=1e-9, atol=1e-9)
 
 
 # -- the encoder ---------------------------------------------------------------------------------

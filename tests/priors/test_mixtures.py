@@ -111,16 +111,6 @@ def test_every_set_has_its_own_alpha() -> None:
     assert k[1].var() == pytest.approx(variance, rel=4.5 * math.sqrt(3 / 5000))
 
 
-@pytest.mark.parametrize("k", [None, 1, 4, 50])
-def test_labels_are_numbered_by_first_appearance(k: int | None) -> None:
-    rng = np.random.default_rng(8)
-    labels = crp_labels(rng, np.full(300, 1.0), 50) if k is None else crp_labels_exact_k(rng, 300, k, 50)
-    highest_before = np.maximum.accumulate(labels, axis=1)
-    assert (labels[:, 0] == 0).all()
-    assert (labels[:, 1:] <= highest_before[:, :-1] + 1).all()
-    assert k is None or (labels.max(axis=1) == k - 1).all()
-
-
 @pytest.mark.parametrize("k", [0, 6])
 def test_impossible_k_is_refused(k: int) -> None:
     with pytest.raises(RecipeError, match=f"5 points cannot form exactly {k} clusters"):

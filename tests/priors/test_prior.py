@@ -41,18 +41,6 @@ def test_shapes(name: str, n_features: int) -> None:
             assert np.isfinite(batch[index].oracle_log_likelihood())
 
 
-@pytest.mark.parametrize("name", PRIORS)
-def test_seed_decides_the_draw(name: str) -> None:
-    prior = make_prior(name)
-    assert prior == PRIORS[name]()
-    first, again, other = (prior.draw(np.random.default_rng(seed), 4, 20) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(first.points, again.points)
-    np.testing.assert_array_equal(first.labels, again.labels)
-    assert first[3].oracle_log_likelihood() == again[3].oracle_log_likelihood()
-    assert not np.isin(other.points, first.points).any()
-    assert len(np.unique(first.points)) == first.points.size  # the sets of a batch differ
-
-
 def summaries(drawn: LabelledSet) -> tuple[float, float, float]:
     """Number of clusters, largest proportion, log spread of the points."""
     _, sizes = np.unique(drawn.labels, return_counts=True)

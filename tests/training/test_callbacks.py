@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import nn
 
-from clusterwise.exceptions import RecipeError, WeightsFileError
+from clusterwise.exceptions import RecipeError
 from clusterwise.papers.methods import make_model
-from clusterwise.pretrained import Weights, weights_file
+from clusterwise.pretrained import Weights
 from clusterwise.pretrained.weights_file import read_tensors, save_weights
 from clusterwise.priors import make_prior
 from clusterwise.training import callbacks
@@ -175,20 +175,6 @@ def test_round_trip_before_the_first_step(tiny_recipe: TinyRecipe, tmp_path: Pat
     assert_same(state, restored)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"seed": 4}, {"optimizer": {"steps": 11}}, {"prior": {"k_max": 2}}, {"sizes": {"n_points": [8]}}],
-)
-def test_checkpoint_of_another_recipe(
-    tiny_recipe: TinyRecipe, tmp_path: Path, change: dict[str, object]
-) -> None:
-    recipe, other = tiny_recipe(), tiny_recipe(**change)
-    path = tmp_path / "c.safetensors"
-    save_checkpoint(path, recipe, fresh(recipe, seed=0))
-    with pytest.raises(RecipeError, match=r"c\.safetensors belongs to another recipe; resume with"):
-        load_checkpoint(path, other)
-
-
 def test_weights_are_no_checkpoint(tiny_recipe: TinyRecipe, tmp_path: Path) -> None:
     recipe = tiny_recipe()
     state = fresh(recipe, seed=0)
@@ -196,31 +182,3 @@ def test_weights_are_no_checkpoint(tiny_recipe: TinyRecipe, tmp_path: Path) -> N
     save_weights(path, Weights("w", state.model, recipe.to_dict(), {}))
     with pytest.raises(RecipeError, match="belongs to another recipe"):
         load_checkpoint(path, recipe)
-
-
-def test_truncated_checkpoint(tiny_recipe: TinyRecipe, tmp_path: Path) -> None:
-    recipe = tiny_recipe()
-    path = tmp_path / "c.safetensors"
-    save_checkpoint(path, recipe, fresh(recipe, seed=0))
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(WeightsFileError, match="truncated"):
-        load_checkpoint(path, recipe)
-
-
-def test_a_torn_save_leaves_the_last_checkpoint(
-    tiny_recipe: TinyRecipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recipe = tiny_recipe()
-    path = tmp_path / "c.safetensors"
-    save_checkpoint(path, recipe, fresh(recipe, seed=0))
-    before = path.read_bytes()
-
-    def torn(tensors: object, temporary: Path, metadata: object) -> None:
-        temporary.write_bytes(before[:100])
-        raise OSError("No space left on device")
-
-    monkeypatch.setattr(weights_file, "save_file", torn)
-    with pytest.raises(OSError, match="No space left"):
-        save_checkpoint(path, recipe, trained(recipe))
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]

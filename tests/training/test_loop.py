@@ -23,7 +23,6 @@ from clusterwise.pretrained.weights_file import in_half_precision, load_weights,
 from clusterwise.priors import make_prior
 from clusterwise.training import sources, train
 from clusterwise.training.callbacks import TrainingState
-from clusterwise.training.card import versions
 from clusterwise.training.loop import learning_rate_at, train_steps
 from clusterwise.training.recipe import OptimizerOptions, Recipe, recipe_from_dict
 from clusterwise.training.sources import PriorSource, draw_task, rng_of_step
@@ -124,25 +123,6 @@ def test_average_of_the_weights(tiny_recipe: TinyRecipe, average_decay: float) -
     assert not torch.allclose(last, torch.cat([w.flatten() for w in expected]), atol=1e-5)
 
 
-def test_running_loss_is_an_average(tiny_recipe: TinyRecipe, monkeypatch: pytest.MonkeyPatch) -> None:
-    recipe = tiny_recipe(optimizer={"steps": 4})
-    state = fresh(recipe)
-    losses: list[float] = []
-    original = type(state.model).loss
-
-    def recorded(*arguments: Any) -> torch.Tensor:
-        loss = original(*arguments)
-        losses.append(loss.item())
-        return loss
-
-    monkeypatch.setattr(type(state.model), "loss", recorded)
-    train_steps(recipe, state, PriorSource(recipe, make_prior(**recipe.prior)), [])
-    expected = losses[0]
-    for loss in losses[1:]:
-        expected = 0.98 * expected + 0.02 * loss
-    assert state.running_loss == pytest.approx(expected)
-
-
 @pytest.mark.parametrize(
     ("method", "options"),
     [("dac", {"filtering": "minimum-loss"}), ("dac", {"filtering": "anchored"}), ("act-st", {})],
@@ -205,19 +185,9 @@ def test_the_seed_decides_everything(tiny_recipe: TinyRecipe, tmp_path: Path) ->
     )
 
 
-def test_features_of_prior_and_model_must_agree(tiny_recipe: TinyRecipe, tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match=r"\[prior\] draws 3 features and \[model\] takes 2"):
-        train(tiny_recipe(prior={"n_features": 3}), tmp_path, verbose=False)
-    assert not list(tmp_path.iterdir())
-
-
 def test_options_of_prior_and_model_are_named(tiny_recipe: TinyRecipe, tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="widht"):
         train(tiny_recipe(model={"widht": 8}), tmp_path, verbose=False)
-    with pytest.raises(RecipeError, match="k_maximum"):
-        train(tiny_recipe(prior={"k_maximum": 8}), tmp_path, verbose=False)
-    with pytest.raises(RecipeError, match="no prior 'gaussians'"):
-        train(tiny_recipe(prior={"name": "gaussians"}), tmp_path, verbose=False)
 
 
 # -- stopped and resumed -----------------------------------------------------------------------------
@@ -373,12 +343,6 @@ def test_another_network_is_no_start(tiny_recipe: TinyRecipe, tmp_path: Path) ->
         train(wider, tmp_path, resume=True, verbose=False)
     with pytest.raises(RecipeError, match="it has no parameter of a network for dac; choose"):
         train(tiny_recipe(start="node-judge"), tmp_path, verbose=False)
-
-
-def test_versions_name_the_libraries() -> None:
-    found = versions()
-    assert found["torch"] == torch.__version__
-    assert {"python", "numpy", "clusterwise"} <= set(found)
 
 
 # -- kill -9 -----------------------------------------------------------------------------------------

@@ -116,10 +116,6 @@ def test_unreadable_files(tmp_path: Path) -> None:
         read_recipe(bad)
 
 
-def test_there_are_recipes() -> None:
-    assert {path.stem for path in RECIPES} >= {"dac-minimum-loss-2d", "dac-anchored-2d", "act-st-2d"}
-
-
 def _check_labelled(recipe: Recipe) -> None:
     """The data are the user's: rows of the right shape stand in for them."""
     assert recipe.encoder is not None

@@ -94,22 +94,3 @@ def test_cases_are_reproducible_and_all_different() -> None:
         assert draw(3).seed == 3
     all_points = {draw(index).points.tobytes() for draw in draws for index in range(3)}
     assert len(all_points) == 3 * len(draws)
-
-
-def test_who_is_measured_on_what() -> None:
-    eight, many = (
-        set(next(one for one in find_suite("scales").data if one.name.startswith(start)).methods or ())
-        for start in ("8 features", "(3000, 40)")
-    )
-    assert not [name for name in eight if "network" in name]  # those of the plane
-    assert {"GaussianSearch", "GMM + BIC", "BayesianGaussianMixture, full"} <= eight
-    assert {"AMCP, network alone", "GMM + BIC (k to 50)", "BayesianGaussianMixture (60)"} <= many
-    counts = {data.name: data.n_sets for data in find_suite("crp").data}
-    assert {count for name, count in counts.items() if "printed" in name} == {5}  # hopeless
-    assert {count for name, count in counts.items() if "printed" not in name} == {30}
-    caps = {method.name: method.max_sets for method in find_suite("mog").methods}
-    assert [caps[name] for name in ("NCP, network alone", "GMM + BIC", "AMCP, network alone")] == [
-        10,
-        25,
-        None,
-    ]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 import torch
 
 from clusterwise.nn.densities import ClusterFlow
-from clusterwise.papers.dac.flow_clusters import ROWS_AT_ONCE, FlowClusters, to_numpy
+from clusterwise.papers.dac.flow_clusters import ROWS_AT_ONCE, FlowClusters
 
 SIZES = [10, 20, 30]
 LABELS = np.repeat([0, 1, 2], SIZES)
@@ -87,17 +85,3 @@ def test_far_rows_have_finite_memberships_and_distances() -> None:
     found = clusters()
     assert np.isfinite(found.memberships(far)).all()
     assert (found.nearest_distances(far) > found.nearest_distances(found.means).max()).all()
-
-
-def test_they_can_be_pickled() -> None:
-    found, points = clusters(), points_of(2)
-    np.testing.assert_array_equal(
-        pickle.loads(pickle.dumps(found)).log_joint(points), found.log_joint(points)
-    )
-
-
-def test_to_numpy() -> None:
-    tensor = torch.tensor([1.5, 2.5], requires_grad=True)
-    assert to_numpy(tensor).tolist() == [1.5, 2.5]
-    assert to_numpy(tensor).dtype == np.float32
-    assert to_numpy(tensor, np.float64).dtype == np.float64
