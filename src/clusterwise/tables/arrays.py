@@ -5,6 +5,8 @@ Sizes, shapes and indices are checked before numbers are used: compiled code bel
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -203,12 +205,46 @@ class _Inside:
         )
 
 
+# Where a file is damaged the library of HDF5 may crash, or go round in circles: a process of its own, with a
+# limit of time, opens what is inside before this one does. Links are not followed.
+LOOK = """
+import contextlib, sys
+with contextlib.suppress(ImportError):
+    import resource
+    resource.setrlimit(resource.RLIMIT_CPU, (6, 6))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+import h5py
+def look(name, item):
+    values = [item.attrs[key] for key in item.attrs]
+    if name.startswith("obs/") and isinstance(item, h5py.Dataset) and item.dtype.kind == "O":
+        item[:]
+with h5py.File(sys.argv[1], "r") as file:
+    look("", file)
+    file.visititems(look)
+"""
+MAX_LOOK = 120  # seconds, on a busy machine
+
+
+def _require_sound(path: Path) -> None:
+    """Raise an error if opening what is inside a file ends a process, or does not end."""
+    try:
+        command = [sys.executable, "-P", "-c", LOOK, str(path)]
+        ended = subprocess.run(command, capture_output=True, timeout=MAX_LOOK).returncode >= 0
+    except subprocess.TimeoutExpired:
+        ended = False
+    except OSError:  # there is no interpreter to start
+        return
+    if not ended:
+        raise InvalidDataError(f"{path} is damaged inside; write it again as .h5ad.")
+
+
 def read_annotated(path: Path, trusted: bool) -> Any:
     """The principal components of an AnnData file or its first embedding, or X if it has none.
 
     A pyarrow table with the names of the cells, or X as a sparse matrix (n, d).
     """
     inside, arrow = _Inside(path, trusted), import_extra("pyarrow", "AnnData files")
+    _require_sound(path)
     with one_sentence(path, "AnnData file", "write it again as .h5ad"), inside.h5.File(path, "r") as file:
         items = inside.group(file, "obsm").items()
         embeddings = {name: item for name, item in items if isinstance(item, inside.h5.Dataset)}
