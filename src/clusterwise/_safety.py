@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 # A file may become so many bytes in memory, or so many times its size, unless its source is trusted.
-MAX_BYTES = 2**27
+MAX_BYTES = 2**26
 MAX_RATIO = 100
 MAX_COLUMNS = 100_000
 MAX_COLUMNS_SPARSE = 2**20
