@@ -33,6 +33,7 @@ class Word(IntEnum):
     TABLE_SPEED = 56
     TRUST = 57
     WARPED = 58
+    GROWTH = 59
 
 
 def generator_of(*key: int) -> np.random.Generator:
