@@ -189,7 +189,7 @@ def test_a_far_row_is_outside_the_prior(make_network: Make, heaps: np.ndarray, n
     assert np.isfinite(estimator.membership_).all()
     with pytest.warns(OutsidePriorWarning, match=r"^Xs\[0\]: ") as caught:
         make_network().fit_predict_many([far, heaps])
-    assert len(caught) == 1
+    assert sum(issubclass(one.category, OutsidePriorWarning) for one in caught) == 1
     assert caught[0].filename == __file__
 
 
