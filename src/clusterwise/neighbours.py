@@ -18,6 +18,7 @@ __all__ = [
     "Projection",
     "fit_projection",
     "in_one_unit",
+    "look_like_components",
     "nearest",
     "nearest_in",
     "standardized",
@@ -31,6 +32,11 @@ MANY_COLUMNS = 16
 MAX_RATIO_OF_SPREADS = 10.0
 # Rows that spreads are compared by.
 MAX_ROWS_OF_SPREADS = 10_000
+# Components: how few and how many are looked at, from how many on a sample of their rows is enough, how far
+# from zero correlations of all rows may be; in a sample, times the root of its size: how much larger the next
+# spread, the median of the correlations and the largest of them may be.
+MIN_COMPONENTS, MANY_COMPONENTS, MAX_COMPONENTS_LOOKED_AT, ROUNDING = 3, 8, 500, 1e-4
+MAX_BY_CHANCE = (10.0, 1.0, 8.0)
 # Distances are taken between at most this many leading principal components.
 MAX_COMPONENTS = 50
 # Up to this many features a k-d tree finds neighbours faster than comparing all rows.
@@ -90,6 +96,8 @@ def _find_nearest(distances: np.ndarray, indices: np.ndarray, near: np.ndarray) 
 
 def in_one_unit(points: np.ndarray) -> bool:
     """Whether the columns of points (n, d) seem to have one unit."""
+    if look_like_components(points):
+        return True
     if points.shape[1] < MANY_COLUMNS:
         return False
     with np.errstate(over="ignore", invalid="ignore"):
@@ -99,6 +107,28 @@ def in_one_unit(points: np.ndarray) -> bool:
         return False
     low, high = np.quantile(spreads, [0.25, 0.75])  # some pixels hardly vary
     return bool(high <= MAX_RATIO_OF_SPREADS * low)
+
+
+def look_like_components(points: np.ndarray) -> bool:
+    """Whether the columns of points (n, d) seem to be principal components: ever smaller, uncorrelated.
+
+    Those of the rows themselves have no correlation at all, those of more rows, of which these are some, a
+    little. Few columns that are not may look like that by chance.
+    """
+    n, d = points.shape
+    if not MIN_COMPONENTS <= d <= MAX_COMPONENTS_LOOKED_AT or n <= d:
+        return False
+    centred = points - points.mean(axis=0)
+    spreads = np.sqrt(np.square(centred).mean(axis=0))
+    if not (np.isfinite(spreads).all() and spreads.min() > 0):
+        return False
+    scaled = centred / spreads
+    correlations = np.abs(scaled.T @ scaled / n - np.eye(d))
+    growth = (spreads[1:] / spreads[:-1]).max()
+    if growth <= 1 and correlations.max() <= ROUNDING:
+        return True
+    by_chance = np.array([growth - 1, np.median(correlations), correlations.max()]) * np.sqrt(n)
+    return d >= MANY_COMPONENTS and bool((by_chance <= MAX_BY_CHANCE).all())
 
 
 def standardized(points: np.ndarray) -> np.ndarray:

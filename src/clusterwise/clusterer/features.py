@@ -35,10 +35,11 @@ __all__ = [
 N_BRANCH_FEATURES = 5
 N_CLUSTER_FEATURES = N_RANGE_FEATURES + N_SPLIT_FEATURES + N_BRANCH_FEATURES
 N_TREES = len(LINKAGES)
-N_PARTITION_FEATURES = 30 + 2 * N_TREES
+N_PARTITION_FEATURES = 42 + 2 * N_TREES
 # Places of the log number of rows, of the two BICs, and of the modularities, among these features.
 LOG_ROWS, BICS, MODULARITIES = 7, (22, 26), (28, 29)
 RESOLUTIONS = (0.3, 1.0)  # of these
+N_VOTERS = (5, 15)  # neighbours whose majority is asked
 RIDGE = 1e-3
 
 
@@ -174,14 +175,78 @@ def _features_of_all(
             f[place + 3] = _quantile(between, 0.5) - _quantile(inside, 0.9)
     gaussian = gaussian_fit(graph, labels, sums)
     f[20:24], f[26] = gaussian[:4], gaussian[4]
+    f[30:38] = [*_predictability(graph, labels, sums), *gaussian[5:]]
+    f[38:42] = graph.shape_of_table
     scores = clusters[:, -N_BRANCH_FEATURES:]
     f[24] = shares @ scores[:, 3]
     f[25] = shares @ (scores[:, 1] * scores[:, 0])
     f[27:30] = _modularities(graph, labels, k)
     similar = np.zeros((2, N_TREES))  # overlaps and scores of each tree
     similar[:, : by_tree.shape[1]] = by_tree[:2] @ shares
-    f[30:] = similar.ravel()
+    f[42:] = similar.ravel()
     return np.clip(np.nan_to_num(f), -30, 100)
+
+
+def _predictability(graph: Graph, labels: np.ndarray, sums: np.ndarray) -> list[float]:
+    """How well labels are predicted by the majority of few and of many neighbours and linearly, (5,).
+
+    Cohen's kappas, and the recall of the worst cluster by many neighbours and linearly. Refitting a partition
+    by a classifier tells one that follows the data from one that cuts through them.
+    """
+    k, sizes = len(sums), sums[:, 0]
+    if k == 1:
+        return [1.0] * 5
+    predicted = np.empty((2, len(labels)), dtype=np.int64)
+    _count_votes(graph.neighbours, labels, np.array(N_VOTERS), np.zeros(k, dtype=np.int64), predicted)
+    by_neighbours = [_kappa(labels, one, sizes) for one in predicted]
+    recalls = np.bincount(labels[predicted[1] == labels], minlength=k) / sizes
+    linear = _linear_discriminants(graph, sums).argmax(axis=0)
+    linear_recalls = np.bincount(labels[linear == labels], minlength=k) / sizes
+    worst = [float(recalls.min()), float(linear_recalls.min())]
+    return [*by_neighbours, _kappa(labels, linear, sizes), *worst]
+
+
+@compiled
+def _count_votes(
+    neighbours: np.ndarray, labels: np.ndarray, n_voters: np.ndarray, counts: np.ndarray, found: np.ndarray
+) -> None:
+    """Write the commonest label among the nearest neighbours of each row for each number of them, (v, m).
+
+    Of labels as common the one that was so first. ``counts`` (k,) is zero, before and after.
+    """
+    for r in range(len(labels)):
+        best, winner, v = 0, labels[r], 0
+        for j in range(n_voters[-1]):
+            if neighbours[r, j] >= 0:
+                label = labels[neighbours[r, j]]
+                counts[label] += 1
+                if counts[label] > best:
+                    best, winner = counts[label], label
+            if j + 1 == n_voters[v]:
+                found[v, r] = winner
+                v += 1
+        for j in range(n_voters[-1]):
+            if neighbours[r, j] >= 0:
+                counts[labels[neighbours[r, j]]] = 0
+
+
+def _kappa(labels: np.ndarray, predicted: np.ndarray, sizes: np.ndarray) -> float:
+    """Agreement of two labellings beyond chance, at most 1."""
+    m = len(labels)
+    chance = float((np.bincount(predicted, minlength=len(sizes)) * sizes).sum()) / m**2
+    return float(((labels == predicted).mean() - chance) / max(1 - chance, 1e-9))
+
+
+def _linear_discriminants(graph: Graph, sums: np.ndarray) -> np.ndarray:
+    """Log of share times density, without constants, of Gaussians with one covariance, (K, m)."""
+    points, sizes = graph.directions, sums[:, 0]
+    q, m = points.shape[1], len(points)
+    means = sums[:, 1 : q + 1] / sizes[:, None]
+    within = (_covariances(sums, q) * (sizes / m)[:, None, None]).sum(axis=0)
+    within = within + RIDGE * np.eye(q)
+    weights = np.linalg.solve(within, means.T)  # (q, K)
+    constants = np.log(sizes / m) - (weights * means.T).sum(axis=0) / 2
+    return np.asarray(weights.T @ points.T + constants[:, None])
 
 
 def _quantile(grown: np.ndarray, q: float) -> float:
@@ -193,10 +258,11 @@ def _quantile(grown: np.ndarray, q: float) -> float:
 
 
 def gaussian_fit(graph: Graph, labels: np.ndarray, sums: np.ndarray) -> np.ndarray:
-    """Five numbers per row on how well Gaussians describe a partition.
+    """Eight numbers on how well Gaussians describe a partition, the first three and the fifth per row.
 
     Twice the gain in log density over one Gaussian if rows belong to their cluster alone, the penalty of the
-    BIC, both together, a silhouette, and gain and penalty together for the mixture of the Gaussians.
+    BIC, both together, a silhouette, and gain and penalty together for the mixture of the Gaussians; how far
+    this agrees with the labels, the share of rows nearer to another mean, and of the variance in clusters.
     """
     points, moments = graph.directions, graph.moments
     m, q = points.shape
@@ -205,21 +271,28 @@ def gaussian_fit(graph: Graph, labels: np.ndarray, sums: np.ndarray) -> np.ndarr
     means, covariances = sums[:, 1 : q + 1] / sizes[:, None], _covariances(sums, q)
     shares = sizes / m
     fitted = shares @ (_log_det(covariances, sizes) - 2 * np.log(shares))
-    log_density = expect(_log_joint(moments, means, covariances, sizes))[1]
+    memberships, log_density = expect(_log_joint(moments, means, covariances, sizes))
     mixed = -2 * log_density.mean() - q
     penalty = (k * (q + q * (q + 1) / 2 + 1) - 1) * np.log(m) / m
-    silhouette = _silhouette(points, labels, means) if k > 1 else 0.0
-    return np.array([fitted - base, penalty, fitted - base + penalty, silhouette, mixed - base + penalty])
+    silhouettes = _silhouettes(points, labels, means) if k > 1 else np.zeros(1)
+    kappa = _kappa(labels, memberships.argmax(axis=0), sizes) if k > 1 else 1.0
+    within = np.einsum("k,kii->", shares, covariances) / max(points.var(axis=0).sum(), 1e-300)
+    return np.array(
+        [
+            *(fitted - base, penalty, fitted - base + penalty, silhouettes.mean(), mixed - base + penalty),
+            *(kappa, (silhouettes < 0).mean(), within),
+        ]
+    )
 
 
-def _silhouette(points: np.ndarray, labels: np.ndarray, means: np.ndarray) -> float:
-    """Mean silhouette of points (m, q), by their distances to the means (K, q)."""
+def _silhouettes(points: np.ndarray, labels: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """Silhouettes (m,) of points (m, q), by their distances to the means (K, q)."""
     rows = np.arange(len(points))
     gaps = np.square(means).sum(axis=1)[:, None] - 2 * means @ points.T + np.square(points).sum(axis=1)
     own = np.sqrt(np.maximum(gaps[labels, rows], 0))
     gaps[labels, rows] = np.inf
     other = np.sqrt(np.maximum(gaps.min(axis=0), 0))
-    return float(((other - own) / np.maximum(np.maximum(other, own), 1e-300)).mean())
+    return np.asarray((other - own) / np.maximum(np.maximum(other, own), 1e-300))
 
 
 def _covariances(sums: np.ndarray, q: int) -> np.ndarray:

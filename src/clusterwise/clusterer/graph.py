@@ -84,6 +84,21 @@ class Graph:
         return np.ascontiguousarray(centred / (spread if spread > 0 else 1.0))
 
     @cached_property
+    def shape_of_table(self) -> np.ndarray:
+        """Logs of the number of columns and of the dimensions that the rows fill, and two shares, (4,).
+
+        Shares of the variance in the first direction, and of the rows that are copies of others.
+        """
+        spectrum = self.points.var(axis=0)
+        if self.points.shape[1] > 1:
+            covariance = np.cov(self.points, rowvar=False)
+            spectrum = np.linalg.eigvalsh(covariance)
+        total = max(float(spectrum.sum()), 1e-300)
+        filled = total**2 / max(float(np.square(spectrum).sum()), 1e-300)
+        copies = float((self.core <= 0).mean())
+        return np.array([np.log(self.points.shape[1]), np.log(filled), spectrum.max() / total, copies])
+
+    @cached_property
     def moments(self) -> np.ndarray:
         """Sufficient statistics T(x) of the directions, (m, p); see ``gaussian.niw``."""
         return full_terms(self.directions)

@@ -13,9 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
+from scipy.special import ndtri
 
 from clusterwise.clusterer.communities import leiden_partitions
 from clusterwise.clusterer.graph import Graph
+from clusterwise.clusterer.trees import Tree, tree_of_merges, ward_linkage
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.gaussian.search import likeliest_partition, search
 from clusterwise.neighbours import MANY_COLUMNS
@@ -29,8 +31,8 @@ Proposer = Callable[[Graph], Iterable[np.ndarray]]
 MAX_CLUSTERS_OF_EM = 40
 # The whole search would take most of the time, and the judge looks beyond Gaussians anyway.
 ROUNDS_OF_SEARCH = 2
-# Ward's tree is also cut into these numbers of clusters.
-WARD_LEVELS = (2, 3, 4, 5, 7, 10)
+# Ward's trees are also cut into these numbers of clusters.
+WARD_LEVELS = (2, 3, 4, 5, 6, 8, 10, 15)
 
 
 def tree_cuts(graph: Graph) -> Iterator[np.ndarray]:
@@ -39,7 +41,24 @@ def tree_cuts(graph: Graph) -> Iterator[np.ndarray]:
         yield scored.best_partition(graph.points)
     for scored in graph.trees:
         if scored.tree.kind == "ward":
-            yield from (scored.tree.level(k) for k in WARD_LEVELS if k < graph.n_rows // 2)
+            yield from _levels(scored.tree)
+
+
+def rank_levels(graph: Graph) -> Iterator[np.ndarray]:
+    """Levels of Ward's tree of the rows by their ranks: nothing is far out, and no distribution skewed."""
+    ranks = np.stack([_average_ranks(column) for column in graph.points.T], axis=1)
+    scores = ndtri(ranks / (graph.n_rows + 1)) * graph.points.std(axis=0)
+    yield from _levels(tree_of_merges("ward", *ward_linkage(scores)))
+
+
+def _average_ranks(values: np.ndarray) -> np.ndarray:
+    """Ranks from 1 on; equal values share the mean of theirs."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((counts.cumsum() - (counts - 1) / 2)[place])
+
+
+def _levels(tree: Tree) -> Iterator[np.ndarray]:
+    return (tree.level(k) for k in WARD_LEVELS if k < tree.n_rows // 2)
 
 
 def mixtures(graph: Graph) -> Iterator[np.ndarray]:
@@ -65,6 +84,7 @@ PROPOSERS: Mapping[str, Proposer] = {
     "tree-cuts": tree_cuts,
     "mixtures": mixtures,
     "communities": communities,
+    "rank-levels": rank_levels,
 }
 
 

@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from clusterwise.exceptions import FeatureCountError, InvalidDataError, NoColumnError
+from clusterwise.neighbours import look_like_components
 from clusterwise.tables.columns import (
     Column,
     Reason,
@@ -166,7 +167,13 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         self.used_ = [column.name for column in columns]
         _require_finite(columns, table.named)
         points = TableColumns(tuple(columns), table.n_rows, table.named).numbers()
-        if points is None or np.isnan(points).any() or not looks_like_embedding(points):
+        if points is None or np.isnan(points).any():
+            return self._fit_columns(columns)
+        if look_like_components(points):
+            self._names_out = self.used_
+            self.remarks_.append(f"{len(columns)} columns look like principal components: taken as they are.")
+            return points
+        if not looks_like_embedding(points):
             return self._fit_columns(columns)
         self._reduction = fit_reduction(points, self.n_components, self.random_state, normalized=True)
         self.remarks_.append(

@@ -40,7 +40,15 @@ from clusterwise.training.callbacks import Callback, Measured
 from clusterwise.training.recipe import Recipe
 from clusterwise.training.sources import TRAINING, make_shards, read_shard, rng_of_step
 
-__all__ = ["NodeJudge", "NodeJudgeConfig", "NodeSource", "NodeTask", "draw_points", "node_source"]
+__all__ = [
+    "NodeJudge",
+    "NodeJudgeConfig",
+    "NodeSource",
+    "NodeTask",
+    "draw_points",
+    "node_source",
+    "points_of",
+]
 
 # Weight of a node in the loss in addition to its share of the rows.
 MIN_WEIGHT = 0.05
@@ -180,10 +188,16 @@ def draw_points(prior: BroadPrior, seed: int, number: int) -> tuple[np.ndarray, 
     """Table number ``number``: points (n, f) ready for distances, labels (n,), -1 for noise, and its kind."""
     table = prior.draw_table(np.random.default_rng([seed, number]))
     points = _prepared(table) if table.framed else table.points
-    order = sorted_order(points)  # as ``prepare`` does
-    points = points[order]
-    scaled = fit_column_map(points, joint=True).apply(points) if table.framed else standardized(points)
-    return fit_projection(scaled).apply(scaled), table.labels[order], table.kind
+    order, ready = points_of(points, table.framed)
+    return ready, table.labels[order], table.kind
+
+
+def points_of(features: np.ndarray, is_prepared: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The order (n,) of rows (n, d), and points (n, f) ready for distances in that order, as in a fit."""
+    order = sorted_order(features)
+    rows = features[order]
+    scaled = fit_column_map(rows, joint=True).apply(rows) if is_prepared else standardized(rows)
+    return order, fit_projection(scaled).apply(scaled)
 
 
 def _prepared(table: LabelledTable) -> np.ndarray:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 import torch
 from sklearn.cluster import KMeans
 from torch import nn
@@ -28,42 +30,47 @@ from clusterwise.clusterer.judges import (
     rank,
 )
 from clusterwise.clusterer.proposers import PROPOSERS, distinct
+from clusterwise.exceptions import ClusterwiseError
 from clusterwise.pretrained.lookup import get_parameters
 from clusterwise.priors.broad import BroadPrior
+from clusterwise.tables import TablePreparation
 from clusterwise.training.callbacks import Callback, Measured
-from clusterwise.training.node_judge import draw_points
+from clusterwise.training.node_judge import draw_points, points_of
 from clusterwise.training.partition_judge import (
     CandidateTask,
     Judgement,
     PartitionJudge,
     pack_candidates,
 )
+from clusterwise.training.real_tables import RealSet, draw_parts, real_sets
 from clusterwise.training.recipe import Recipe
 from clusterwise.training.sources import TRAINING, make_shards, read_shard, rng_of_step
 
 __all__ = ["PartitionSource", "partition_source"]
 
-TABLES_TO_STANDARDIZE = 300
+TABLES_TO_STANDARDIZE, REAL_TABLES_TO_STANDARDIZE = 300, 2  # the latter of each real data set
 # Share of the candidates of a table that a training step may leave out.
 MAX_DROPPED = 0.6
 # Tried for P(K): see ``probabilities_of_k``.
 TEMPERATURES = tuple(np.geomspace(0.7, 5.0, 16).tolist())
 SPREADS = tuple(np.geomspace(0.005, 0.3, 14).tolist())
 SAME_LOSS = 0.01  # nats a table
+# Real tables with fewer rows teach nothing.
+MIN_REAL_ROWS = 20
 
 
-def _candidates(
-    node_judge: Parameters, prior: BroadPrior, seed: int, numbers: range
-) -> Mapping[str, np.ndarray]:
+# Points (n, f), labels (n,), a kind, and a generator for what else is drawn for a table.
+TableOfPoints = tuple[np.ndarray, np.ndarray, str, np.random.Generator]
+
+
+def _candidates(node_judge: Parameters, tables: Iterable[TableOfPoints]) -> Mapping[str, np.ndarray]:
     """Candidates of some tables, one after the other, with their scores."""
     parts: dict[str, list[np.ndarray]] = {}
-    for number in numbers:
-        points, truth, kind = draw_points(prior, seed, number)
+    for points, truth, kind, rng in tables:
         graph = neighbour_graph(points)
         graph = replace(graph, trees=Judges(node_judge, {}).score_trees(graph))
         proposed = distinct(points, (labels for propose in PROPOSERS.values() for labels in propose(graph)))
-        others = _others(np.random.default_rng([seed, number, 1]), points, proposed)
-        candidates = distinct(points, (*proposed, *others))
+        candidates = distinct(points, (*proposed, *_others(rng, points, proposed)))
         features = [features_of_partition(graph, labels) for labels in candidates]
         known = truth >= 0
         of_table: dict[str, np.ndarray] = {
@@ -80,6 +87,24 @@ def _candidates(
         for key, values in of_table.items():
             parts.setdefault(key, []).append(values)
     return {key: np.concatenate(values) for key, values in parts.items()}
+
+
+def _artificial(prior: BroadPrior, seed: int, numbers: range) -> Iterator[TableOfPoints]:
+    for number in numbers:
+        yield *draw_points(prior, seed, number), np.random.default_rng([seed, number, 1])
+
+
+def _real(one: RealSet, seed: int, n: int) -> Iterator[TableOfPoints]:
+    """Tables of a real data set; what is left of some has too few rows or columns, and is left out."""
+    for rows, labels, rng in draw_parts(one, seed, n):
+        is_table = isinstance(rows, pyarrow.Table)
+        try:
+            features = TablePreparation(include=rows.column_names).fit_transform(rows) if is_table else rows
+        except ClusterwiseError:
+            continue
+        if len(features) >= MIN_REAL_ROWS and (features != features[0]).any():
+            order, points = points_of(features, is_table)
+            yield points, labels[order], one.family, rng
 
 
 def _others(
@@ -122,21 +147,33 @@ class PartitionSource:
     recipe: Recipe
     shards: Sequence[Mapping[str, np.ndarray]]
     n_validation: int
+    real: Sequence[Mapping[str, np.ndarray]] = ()  # of each real data set
 
     @cached_property
     def tables(self) -> list[_Table]:
         """The candidates of each table."""
         return [table for shard in self.shards for table in _tables_of(shard)]
 
+    @cached_property
+    def real_tables(self) -> list[list[_Table]]:
+        """The candidates of each table of each real data set."""
+        return [_tables_of(shard) for shard in self.real]
+
     def start(self, model: nn.Module) -> None:
         assert isinstance(model, PartitionJudge)
-        model.standardize(self.pack(range(min(len(self.tables), TABLES_TO_STANDARDIZE))))
+        some = [table for tables in self.real_tables for table in tables[:REAL_TABLES_TO_STANDARDIZE]]
+        model.standardize(_packed([*self.tables[:TABLES_TO_STANDARDIZE], *some]))
 
     def task(self, step: int) -> CandidateTask:
         rng = rng_of_step(self.recipe.seed, TRAINING, step)
-        first = min(self.n_validation, len(self.tables) - 1)
-        numbers = rng.integers(first, len(self.tables), self.recipe.tables.per_batch)
-        return _packed([_some(rng, self.tables[number]) for number in numbers])
+        return _packed([_some(rng, self._draw(rng)) for _ in range(self.recipe.tables.per_batch)])
+
+    def _draw(self, rng: np.random.Generator) -> _Table:
+        """A table to train on; all real data sets come as often, whatever their size."""
+        tables = self.tables[min(self.n_validation, len(self.tables) - 1) :]
+        if self.real and rng.random() < self.recipe.real.share:
+            tables = self.real_tables[int(rng.integers(len(self.real)))]
+        return tables[int(rng.integers(len(tables)))]
 
     def pack(self, numbers: Sequence[int] | np.ndarray | range) -> CandidateTask:
         """The candidates of some tables with their scores."""
@@ -303,8 +340,22 @@ def partition_source(
     """Make the candidates of a recipe's tables, or read them; see ``source_of_tables``."""
     prior = BroadPrior(**{key: value for key, value in recipe.prior.items() if key != "name"})
     judge = get_parameters(recipe.tables.node_judge, "node-judge")[2]
-    make = partial(_candidates, judge, prior, recipe.seed)
+
+    def make(numbers: range) -> Mapping[str, np.ndarray]:
+        return _candidates(judge, _artificial(prior, recipe.seed, numbers))
+
     paths = make_shards(directory, recipe.tables.n_tables, make, verbose, is_over)
     if paths is None:
         return None
-    return PartitionSource(recipe, [read_shard(path) for path in paths], recipe.tables.n_validation)
+    real = []
+    for one in real_sets(recipe.real.without) if recipe.real.share else []:
+        folder = directory.with_name(f"{directory.name}-real-{recipe.real.per_set}") / one.name
+        n, of_set = recipe.real.per_set, partial(_real, one, recipe.seed)
+        found = make_shards(folder, 1, lambda _: _candidates(judge, of_set(n)), False, is_over)  # noqa: B023
+        if found is None:
+            return None
+        real += found
+        if verbose:
+            print(f"real tables: {one.name}", file=sys.stderr, flush=True)
+    shards, of_sets = [read_shard(path) for path in paths], [read_shard(path) for path in real]
+    return PartitionSource(recipe, shards, recipe.tables.n_validation, of_sets)

@@ -29,6 +29,7 @@ from clusterwise.priors.prior import check_options
 __all__ = [
     "LABELLED",
     "OptimizerOptions",
+    "RealOptions",
     "Recipe",
     "SizeOptions",
     "TableOptions",
@@ -97,6 +98,19 @@ class TableOptions:
 
 
 @dataclass(frozen=True)
+class RealOptions:
+    """Real data sets that a partition judge trains on beside the artificial tables.
+
+    ``share`` is that of their tables in a step, ``per_set`` how many are drawn of each; ``without`` names
+    data sets, groups and families to leave out.
+    """
+
+    share: float = field(default=0.0, metadata={"least": 0})
+    per_set: int = 48
+    without: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Recipe:
     """All that is needed to train one weights file again."""
 
@@ -111,6 +125,7 @@ class Recipe:
     optimizer: OptimizerOptions = field(default_factory=OptimizerOptions)
     validation: ValidationOptions = field(default_factory=ValidationOptions)
     tables: TableOptions = field(default_factory=TableOptions)
+    real: RealOptions = field(default_factory=RealOptions)
     encoder: dict[str, Any] | None = (
         None  # of single rows, before the network; None: it sees them as they are
     )
@@ -153,6 +168,7 @@ SECTIONS: dict[str, type[Any]] = {
     "optimizer": OptimizerOptions,
     "validation": ValidationOptions,
     "tables": TableOptions,
+    "real": RealOptions,
 }
 
 
