@@ -118,9 +118,13 @@ def look_like_components(points: np.ndarray) -> bool:
     n, d = points.shape
     if not MIN_COMPONENTS <= d <= MAX_COMPONENTS_LOOKED_AT or n <= d:
         return False
-    centred = points - points.mean(axis=0)
-    spreads = np.sqrt(np.square(centred).mean(axis=0))
-    if not (np.isfinite(spreads).all() and spreads.min() > 0):
+    if d >= MANY_COMPONENTS:
+        points = points[:: -(-n // MAX_ROWS_OF_SPREADS)]
+        n = len(points)
+    with np.errstate(over="ignore", invalid="ignore"):
+        centred = points - points.mean(axis=0)
+        spreads = centred.std(axis=0)
+    if n <= d or not (np.isfinite(spreads).all() and spreads.min() > 0):
         return False
     scaled = centred / spreads
     correlations = np.abs(scaled.T @ scaled / n - np.eye(d))
