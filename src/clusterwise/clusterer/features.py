@@ -196,8 +196,7 @@ def _predictability(graph: Graph, labels: np.ndarray, sums: np.ndarray) -> list[
     k, sizes = len(sums), sums[:, 0]
     if k == 1:
         return [1.0] * 5
-    predicted = np.empty((2, len(labels)), dtype=np.int64)
-    _count_votes(graph.neighbours, labels, np.array(N_VOTERS), np.zeros(k, dtype=np.int64), predicted)
+    predicted = [_majorities(graph.neighbours[:, :n], labels, k) for n in N_VOTERS]
     by_neighbours = [_kappa(labels, one, sizes) for one in predicted]
     recalls = np.bincount(labels[predicted[1] == labels], minlength=k) / sizes
     linear = _linear_discriminants(graph, sums).argmax(axis=0)
@@ -206,28 +205,12 @@ def _predictability(graph: Graph, labels: np.ndarray, sums: np.ndarray) -> list[
     return [*by_neighbours, _kappa(labels, linear, sizes), *worst]
 
 
-@compiled
-def _count_votes(
-    neighbours: np.ndarray, labels: np.ndarray, n_voters: np.ndarray, counts: np.ndarray, found: np.ndarray
-) -> None:
-    """Write the commonest label among the nearest neighbours of each row for each number of them, (v, m).
-
-    Of labels as common the one that was so first. ``counts`` (k,) is zero, before and after.
-    """
-    for r in range(len(labels)):
-        best, winner, v = 0, labels[r], 0
-        for j in range(n_voters[-1]):
-            if neighbours[r, j] >= 0:
-                label = labels[neighbours[r, j]]
-                counts[label] += 1
-                if counts[label] > best:
-                    best, winner = counts[label], label
-            if j + 1 == n_voters[v]:
-                found[v, r] = winner
-                v += 1
-        for j in range(n_voters[-1]):
-            if neighbours[r, j] >= 0:
-                counts[labels[neighbours[r, j]]] = 0
+def _majorities(neighbours: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
+    """Commonest of the k labels among the neighbours (m, j) of each row, the smallest of several, (m,)."""
+    there = neighbours >= 0
+    of_neighbours = np.arange(len(labels))[:, None] * k + labels[neighbours]
+    votes = np.bincount(of_neighbours[there], minlength=len(labels) * k)
+    return np.asarray(votes.reshape(-1, k).argmax(axis=1))
 
 
 def _kappa(labels: np.ndarray, predicted: np.ndarray, sizes: np.ndarray) -> float:
