@@ -110,6 +110,8 @@ def _domain_of(value: Any, kind: Any, least: int | None) -> tuple[str, bool]:
         return f"one of {', '.join(map(repr, get_args(kind)))}", value in get_args(kind)
     if get_origin(kind) is tuple:
         of_each = get_args(kind)[0]
+        if of_each is str:
+            return "a list of names", isinstance(value, tuple) and all(isinstance(v, str) for v in value)
         number = "whole number" if of_each is int else "number"
         several = isinstance(value, tuple) and len(value) > 0
         return f"a list of positive {number}s", several and all(
