@@ -11,21 +11,9 @@ from sklearn.datasets import make_moons
 from sklearn.metrics import adjusted_rand_score
 
 import clusterwise as cw
-from clusterwise.clusterer.cluster import MAX_UNIFORM, OUT_OF_RANGE_MARGIN, _warnings, uniform_share
+from clusterwise.clusterer.cluster import OUT_OF_RANGE_MARGIN, _warnings
 from clusterwise.exceptions import LowConfidenceWarning, UnusualTableWarning
 from clusterwise.partition import canonical_labels
-
-
-@pytest.mark.parametrize("n_rows", [8, 1_000, 4_000, 100_000])
-def test_the_posterior_of_narrow_tables_is_the_judges_own(n_rows: int) -> None:
-    assert uniform_share(n_rows, 16) == 0.0
-
-
-def test_the_uniform_share_of_wide_tables_grows_with_the_rows() -> None:
-    shares = [uniform_share(n_rows, 17) for n_rows in (8, 500, 1_000, 1_500, 2_000, 4_000, 100_000)]
-    assert shares[0] == shares[2] == 0.0
-    assert shares == sorted(shares)
-    assert shares[2] < shares[3] < shares[4] < shares[-1] == MAX_UNIFORM < 1.0
 
 
 def tables() -> list[np.ndarray]:

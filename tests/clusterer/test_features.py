@@ -5,13 +5,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
-from sklearn.metrics import adjusted_rand_score
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.metrics import adjusted_rand_score, cohen_kappa_score
 
 from clusterwise.clusterer.branches import N_RANGE_FEATURES, N_SPLIT_FEATURES, ScoredTree, measure_branches
-from clusterwise.clusterer.features import N_CLUSTER_FEATURES, _log_joint, agreements, features_of_partition
+from clusterwise.clusterer.features import (
+    N_CLUSTER_FEATURES,
+    _kappa,
+    _linear_discriminants,
+    _log_joint,
+    _majorities,
+    agreements,
+    features_of_partition,
+)
 from clusterwise.clusterer.graph import Graph, neighbour_graph
 from clusterwise.clusterer.trees import trees_of
-from clusterwise.gaussian.niw import full_terms
+from clusterwise.gaussian.niw import full_terms, sum_by_label
 
 
 def scored_graph(points: np.ndarray, kinds: tuple[str, ...] = ("ward", "single")) -> Graph:
@@ -79,3 +88,39 @@ def test_log_joint_is_that_of_gaussians() -> None:
     ]
     found = _log_joint(full_terms(points), means, covariances, sizes)
     np.testing.assert_allclose(found, expected, atol=0.1)  # there is a ridge
+
+
+def test_neighbours_and_discriminants_predict_clusters_that_follow_the_data() -> None:
+    rng = np.random.default_rng(4)
+    truth = rng.integers(0, 3, 240)
+    graph = scored_graph(9 * np.eye(3)[truth] + rng.standard_normal((240, 3)))
+    right, mixed = features_of_partition(graph, truth), features_of_partition(graph, rng.integers(0, 3, 240))
+    np.testing.assert_allclose(right.partition[30:35], 1)
+    assert (mixed.partition[30:33] < 0.4).all()
+    # A slow, obvious majority: the share of neighbours counts, the nearer ones where several have as many.
+    labels, predicted = rng.integers(0, 4, 240), np.empty(240, dtype=np.int64)
+    for row, around in enumerate(graph.neighbours[:, :5]):
+        counts = np.bincount(labels[around], minlength=4)
+        first = [
+            int(np.flatnonzero(labels[around] == label)[0]) if counts[label] else 9 for label in range(4)
+        ]
+        predicted[row] = min(range(4), key=lambda label: (-counts[label], first[label]))
+    np.testing.assert_array_equal(_majorities(graph.neighbours[:, :5], labels, 4), predicted)
+
+
+def test_kappa_is_that_of_scikit_learn() -> None:
+    rng = np.random.default_rng(5)
+    labels = np.r_[np.arange(4), rng.integers(0, 4, 60)]
+    predicted = np.where(rng.random(64) < 0.5, labels, rng.integers(0, 4, 64))
+    assert _kappa(labels, predicted, np.bincount(labels)) == pytest.approx(
+        cohen_kappa_score(labels, predicted)
+    )
+
+
+def test_discriminants_are_those_of_scikit_learn() -> None:
+    rng = np.random.default_rng(6)
+    labels = rng.integers(0, 3, 200)
+    graph = scored_graph(2 * np.eye(3)[labels] + rng.standard_normal((200, 3)))
+    found = _linear_discriminants(graph, sum_by_label(graph.moments, labels, 3)).argmax(axis=0)
+    expected = LinearDiscriminantAnalysis(solver="lsqr").fit(graph.directions, labels)
+    assert (found == expected.predict(graph.directions)).mean() > 0.97  # ours has a ridge

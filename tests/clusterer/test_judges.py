@@ -37,13 +37,12 @@ def test_an_answer_between_likely_candidates_beats_the_likeliest() -> None:
     assert order[0] == (agreement @ np.array(choice)).argmax() != np.argmax(choice)
 
 
-def test_with_a_uniform_posterior_the_agreement_of_the_candidates_counts() -> None:
-    labels = np.array([[0] * 12, [0] * 6 + [1] * 6, [0] * 5 + [1] * 7, [0] * 7 + [1] * 5])
-    agreement, choice = agreements(list(labels)), [0.97, 0.01, 0.01, 0.01]  # sure of what no other is like
-    scores = scores_of(choice, choice, agreement, [1, 2, 2, 2])
-    assert rank(scores)[0] == rank(scores, uniform_share=0.2)[0] == 0
-    assert rank(scores, uniform_share=0.9)[0] == 1
-    assert rank(scores, uniform_share=1.0)[0] == agreement.mean(axis=0).argmax()
+def test_the_networks_own_estimate_counts_as_much_as_agreement_with_likely_candidates() -> None:
+    labels = [np.array([0] * 12), np.array([0] * 6 + [1] * 6), np.arange(12) % 3]
+    scores = scores_of([0.55, 0.45, 0.0], [0.55, 0.45, 0.0], agreements(labels), [1, 2, 3])
+    for gain, first in ((0.0, 0), (0.3, 1)):
+        expected = np.array([0.5, 0.5 + gain, 0.0])
+        assert rank(replace(scores, expected_ari=expected))[0] == first
 
 
 def test_candidates_with_the_same_expectation_are_told_apart_by_the_choice() -> None:

@@ -23,17 +23,12 @@ from clusterwise.clusterer.proposers import Proposer, distinct
 from clusterwise.exceptions import ClusterwiseWarning, LowConfidenceWarning, UnusualTableWarning
 from clusterwise.fitting.protocol import Clustering, Progress
 from clusterwise.gaussian.mixture import choose_covariance_type, clusters_of_labels
-from clusterwise.neighbours import MANY_COLUMNS
 from clusterwise.rows.sorted_rows import SortedRows
 
 __all__ = ["Chosen", "cluster"]
 
 # Fewer rows are one cluster: there is nothing to tell clusters by.
 MIN_ROWS = 8
-# Wide tables of many rows, of images, texts or cells, are less like the training tables, which have a few
-# hundred rows, than others are. From this many rows on the judge's posterior is mixed with a uniform one,
-# whose weight grows with each doubling, and then the answer is the candidate most like all others.
-ROWS_WITHOUT_MIXING, UNIFORM_OF_A_DOUBLING, MAX_UNIFORM = 1_000, 0.5, 0.7
 # Numbers of clusters less probable than this, relative to the likeliest, are left out of P(K).
 MIN_RATIO_OF_K = 1e-3
 # Tables with this many times more features out of range than one in a thousand of the training tables has
@@ -92,7 +87,7 @@ def _chosen(
     max_clusters: int,
 ) -> Chosen:
     """Candidates with at most ``max_clusters`` clusters from the best to the worst, and P(K)."""
-    order = rank(scores, uniform_share(*context.features.shape))
+    order = rank(scores)
     kept = order[scores.n_clusters[order] <= max_clusters]  # a single cluster is always among the candidates
     sizes = scores.n_clusters[kept]
     joint = joint_probabilities(scores.choice[kept], scores.numbers[kept], sizes)
@@ -108,14 +103,6 @@ def _chosen(
         scores.out_of_range,
         cap_reached=bool(kept[0] != order[0]),
     )
-
-
-def uniform_share(n_rows: int, n_columns: int) -> float:
-    """Weight of the uniform posterior over candidates for a table of this size; see ``judges.rank``."""
-    if n_columns <= MANY_COLUMNS:
-        return 0.0
-    doublings = np.log2(n_rows / ROWS_WITHOUT_MIXING)
-    return float(np.clip(UNIFORM_OF_A_DOUBLING * doublings, 0.0, MAX_UNIFORM))
 
 
 def _single_cluster(context: Context) -> Chosen:

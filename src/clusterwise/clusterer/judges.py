@@ -261,20 +261,17 @@ def joint_probabilities(choice: np.ndarray, numbers: np.ndarray, n_clusters: np.
     return np.asarray(joint / joint.sum())
 
 
-def rank(scores: PartitionScores, uniform_share: float = 0.0) -> np.ndarray:
+def rank(scores: PartitionScores) -> np.ndarray:
     """Places of c candidates from the best to the worst answer, (c,).
 
-    The Bayes decision: an answer that is like many likely candidates can be better than the likeliest one.
-    The posterior is the mean of the ``choice`` and the ``joint_probabilities``, mixed with a uniform one of
-    weight ``uniform_share``. Candidates that can expect the same up to ``SAME_EXPECTATION`` are told apart by
-    the choice: a few rows more or less make no difference to the index, but a small cluster is one.
+    The agreement with the truth that a candidate can expect is estimated twice: by the network itself, and by
+    the Bayes rule from the agreement with all candidates and their probabilities of being the best one. The
+    mean of both counts. Candidates that can expect the same up to ``SAME_EXPECTATION`` are told apart by the
+    choice: a few rows more or less make no difference to the index, but a small cluster is one.
     """
-    choice = scores.choice
-    joint = joint_probabilities(choice, scores.numbers, scores.n_clusters)
-    posterior = (1 - uniform_share) * (choice + joint) / 2 + uniform_share / len(choice)
-    expected = scores.agreement @ posterior
+    expected = (scores.agreement @ scores.choice + scores.expected_ari) / 2
     leading = expected >= expected.max() - SAME_EXPECTATION
-    return np.lexsort((-np.where(leading, choice, expected), ~leading))
+    return np.lexsort((-np.where(leading, scores.choice, expected), ~leading))
 
 
 def probabilities_of_k(
