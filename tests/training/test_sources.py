@@ -175,7 +175,7 @@ def test_training_from_a_recipe(tmp_path: Path, method: str) -> None:
     assert weights.facts["steps"] == 3
     assert path.with_suffix(".md").read_text().count("|") > 20
     assert (weights.model.spreads > 0).all() and (weights.model.spreads != 1).any()
-    shards = sorted(tmp_path.glob("small-tables-*/*.npz"))
+    shards = sorted(tmp_path.glob(f"{method}-tables-*/*.npz"))
     assert shards
     made = [shard.stat().st_mtime_ns for shard in shards]
     again = train(recipe, tmp_path, verbose=False)

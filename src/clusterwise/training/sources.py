@@ -180,7 +180,7 @@ def source_of_recipe(
         return PriorSource(recipe, prior_of(recipe, model))
     # Tables of another prior or another seed, left by an earlier run, are not taken for these.
     drawn_from = json.dumps([recipe.prior, recipe.seed, recipe.tables.node_judge], sort_keys=True)
-    folder = directory / f"{recipe.name}-tables-{hashlib.sha256(drawn_from.encode()).hexdigest()[:8]}"
+    folder = directory / f"{recipe.method}-tables-{hashlib.sha256(drawn_from.encode()).hexdigest()[:8]}"
     if recipe.method == "node-judge":
         from clusterwise.training.node_judge import node_source
 
