@@ -140,7 +140,7 @@ def projections(points: np.ndarray, weights: np.ndarray, max_directions: int) ->
     count = weights.sum()
     centred = points - weights @ points / count
     variances, axes = scatter_axes(centred * np.sqrt(weights / count)[:, None])
-    wide = variances > MIN_VARIANCE * max(variances[-1], 1e-300)
+    wide = variances > MIN_VARIANCE * variances.max(initial=1e-300)
     white = centred @ (axes[:, wide] / np.sqrt(variances[wide]))
     f = white.shape[1]
     if f <= 1:
