@@ -3,8 +3,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
+from sklearn.datasets import load_iris, load_wine
+from sklearn.decomposition import PCA
 
-from clusterwise.neighbours import MAX_COMPONENTS, fit_projection, in_one_unit, nearest, standardized
+from clusterwise.neighbours import (
+    MAX_COMPONENTS,
+    fit_projection,
+    in_one_unit,
+    look_like_components,
+    nearest,
+    standardized,
+)
 
 
 def test_few_columns_each_have_their_unit() -> None:
@@ -42,3 +51,19 @@ def test_nearest_against_all_distances(f: int) -> None:
     every = np.sort(cdist(points, among), axis=1)[:, :4]
     np.testing.assert_allclose(distances, every, atol=1e-7)
     np.testing.assert_allclose(np.take_along_axis(cdist(points, among), indices, 1), every, atol=1e-7)
+
+
+def test_principal_components_are_known_by_their_spreads_and_correlations() -> None:
+    rng = np.random.default_rng(7)
+    mixed = (
+        rng.standard_normal((600, 20)) @ rng.standard_normal((20, 20)) + 4 * rng.integers(0, 3, 600)[:, None]
+    )
+    components = PCA().fit_transform(mixed)
+    assert look_like_components(components) and look_like_components(components[:, :3] * 1e-9)
+    assert look_like_components(components[rng.choice(600, 300, replace=False)])  # some of the rows
+    assert in_one_unit(components)
+    assert not look_like_components(mixed) and not look_like_components(components[:, ::-1])
+    assert not look_like_components(np.hstack([components, mixed[:, :1]]))
+    assert not look_like_components(load_iris().data) and not look_like_components(load_wine().data)
+    for odd in (np.ones((9, 3)), components[:5], np.full((50, 4), 1e300) * rng.standard_normal((50, 4))):
+        assert not look_like_components(odd)

@@ -7,11 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import rankdata
+from sklearn.metrics import adjusted_rand_score
 
 import clusterwise as cw
 from clusterwise.clusterer.graph import Graph, neighbour_graph
 from clusterwise.clusterer.judges import Judges
-from clusterwise.clusterer.proposers import PROPOSERS, distinct, proposers_of
+from clusterwise.clusterer.proposers import PROPOSERS, _average_ranks, distinct, proposers_of
 from clusterwise.exceptions import ClusterwiseError
 from clusterwise.pretrained import get_parameters
 
@@ -65,3 +67,17 @@ def test_what_is_no_proposer_or_proposes_nonsense() -> None:
     with pytest.raises(ClusterwiseError, match=r"shape \(5,\).*each of the 30 rows"):
         cw.Clusterer(proposers=[lambda graph: [np.zeros(5)]]).fit(X)
     assert cw.Clusterer(proposers=[lambda graph: []]).fit(X).n_clusters_ == 1
+
+
+def test_levels_of_ranks_do_not_feel_skewed_columns_and_rows_far_out() -> None:
+    rng = np.random.default_rng(3)
+    truth = np.repeat([0, 1], 60)
+    points = 6 * truth[:, None] + rng.standard_normal((120, 2))
+    points[7] = 60.0
+    plain, skewed = graph_of(points), graph_of(np.exp(points / 3))
+    two = next(iter(PROPOSERS["rank-levels"](plain)))
+    assert adjusted_rand_score(truth, two) > 0.9  # Ward's tree of the rows parts row 7 from the others
+    assert adjusted_rand_score(truth, next(scored.tree for scored in plain.trees).level(2)) < 0.1
+    np.testing.assert_allclose(_average_ranks(np.exp(points[:, 0])), rankdata(points[:, 0]))
+    np.testing.assert_allclose(_average_ranks(np.round(points[:, 1])), rankdata(np.round(points[:, 1])))
+    assert adjusted_rand_score(truth, next(iter(PROPOSERS["rank-levels"](skewed)))) > 0.9

@@ -57,7 +57,10 @@ def test_no_width_no_projections() -> None:
     assert projections(np.ones((10, 2)), np.ones(10), 6).shape == (0, 10)
     line = np.column_stack([np.arange(10.0), np.zeros(10)])
     assert projections(line, np.ones(10), 6).shape == (1, 10)
-    assert projections(np.zeros((3, 5)), np.ones(3), MAX_DIRECTIONS).shape == (0, 3)  # fewer rows than columns
+    assert projections(np.zeros((3, 5)), np.ones(3), MAX_DIRECTIONS).shape == (
+        0,
+        3,
+    )  # fewer rows than columns
 
 
 def test_projections_are_standardized_and_find_the_gap() -> None:

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 from sklearn.base import clone
+from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import normalize
 
@@ -477,3 +478,15 @@ assert cw.TablePreparation().fit_transform(X).shape == (50, 3)
 assert "torch" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_components_are_taken_as_they_are() -> None:
+    rng = np.random.default_rng(2)
+    rows = rng.standard_normal((300, 12)) @ rng.standard_normal((12, 12))
+    components = PCA(6).fit_transform(rows)
+    frame = pd.DataFrame(components, columns=[f"PC{i + 1}" for i in range(6)])
+    preparation = TablePreparation()
+    np.testing.assert_array_equal(preparation.fit_transform(frame), components)
+    np.testing.assert_array_equal(preparation.transform(frame[::-1]), components[::-1])
+    assert list(preparation.get_feature_names_out()) == list(frame.columns)
+    assert any("principal components" in note for note in preparation.notes_)
