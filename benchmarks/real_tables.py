@@ -1,11 +1,11 @@
 """Real tables with classes that no judge has seen.
 
-``python -m benchmarks.real_tables development`` or ``test``. The judge of partitions that is shipped has seen
-the development sets, so there each set is clustered with one that was trained by the same recipe without it
-(``left out: group``) or without its whole family (``left out: family``); ``train`` makes these first, and
-``--folds`` names their folder. The test sets, which chose nothing, are clustered with what is shipped. No method
-knows k. Classes need not be clusters: tier C, whose classes nearest neighbours cannot tell apart either, stands
-alone.
+``python -m benchmarks.real_tables development`` or ``test``. The judge of partitions that is shipped has
+seen the development sets, so there each set is clustered with one that was trained by the same recipe
+without it (``left out: group``) or without its whole family (``left out: family``); ``train`` makes these
+first, and ``--folds`` names their folder. The test sets, which chose nothing, are clustered with what is
+shipped. No method knows k. Classes need not be clusters: tier C, whose classes nearest neighbours cannot
+tell apart either, stands alone.
 """
 
 import argparse
