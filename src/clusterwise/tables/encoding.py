@@ -12,7 +12,8 @@ rows stay equal, and can be shuffled.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -29,6 +30,7 @@ __all__ = [
     "Transform",
     "choose_transform",
     "fit_encoding",
+    "fit_encodings",
     "spread_of",
 ]
 
@@ -221,6 +223,7 @@ class Levels:
     has_others: bool  # whether a further place is for all other levels
     shift: np.ndarray  # (f,)
     scale: float
+    noise: float = 1.0  # standard deviation of what is added, in units of that of the places
 
     @property
     def n_places(self) -> int:
@@ -253,7 +256,12 @@ class Levels:
         else:  # of a simplex whose edges have length GAP
             corners = GAP / np.sqrt(2) * (clean == np.arange(self.n_places))
             corners[np.isnan(clean[:, 0])] = np.nan
-        return np.asarray((corners + noise - self.shift) / self.scale)
+        return np.asarray((corners + self.noise * noise - self.shift) / self.scale)
+
+    def with_noise(self, share: float) -> Levels:
+        """The same with this share of its noise."""
+        variance = self.scale**2 + (share**2 - 1) * self.noise**2 * self.n_noise
+        return replace(self, scale=float(np.sqrt(variance)), noise=share * self.noise)
 
 
 def _words_of(column: Column) -> np.ndarray | list[str | None]:
@@ -310,6 +318,11 @@ class Number:
         """Features (n, 1) from clean values and standard normal noise (n, n_noise)."""
         return clean + self.noise * noise if self.noise else clean
 
+    def with_noise(self, share: float) -> Number:
+        """The same with this share of its noise."""
+        widened = float(np.sqrt(1 + (share**2 - 1) * self.noise**2))  # 1 is the variance with the noise
+        return replace(self, scale=self.scale * widened, noise=share * self.noise / widened)
+
 
 @dataclass(frozen=True)
 class Cycles:
@@ -333,8 +346,24 @@ class Cycles:
         """The same."""
         return clean
 
+    def with_noise(self, share: float) -> Cycles:
+        """The same: there is none."""
+        return self
+
 
 Encoding = Number | Levels | Cycles
+
+
+def fit_encodings(columns: Sequence[Column], dates: Literal["number", "cycle"]) -> tuple[Encoding, ...]:
+    """The encodings of columns that are not constant.
+
+    In a column of few values many rows are the same, and each heap of them would be a cluster: noise spreads
+    them. In many such columns heaps are rare, and as much noise in each would hide what they have in common,
+    so they share the noise of one.
+    """
+    found = [fit_encoding(column, dates) for column in columns]
+    n_noisy = sum(encoding.n_noise > 0 for encoding in found)
+    return tuple(encoding.with_noise(1 / max(n_noisy, 1)) for encoding in found)
 
 
 def fit_encoding(column: Column, dates: Literal["number", "cycle"]) -> Encoding:

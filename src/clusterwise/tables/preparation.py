@@ -23,7 +23,7 @@ from clusterwise.tables.columns import (
     select_columns,
     set_aside_notes,
 )
-from clusterwise.tables.encoding import Encoding, Jitter, Levels, fit_encoding
+from clusterwise.tables.encoding import Encoding, Jitter, Levels, fit_encodings
 from clusterwise.tables.reduction import (
     Imputer,
     Reduction,
@@ -196,7 +196,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         return self._reduction.apply(rows)
 
     def _fit_columns(self, columns: Sequence[Column]) -> np.ndarray:
-        encodings = tuple(fit_encoding(column, self.dates) for column in columns)
+        encodings = fit_encodings(columns, self.dates)
         n_inputs = sum(1 if isinstance(encoding, Levels) else len(encoding.names) for encoding in encodings)
         noise = Jitter.of(n_inputs, sum(encoding.n_noise for encoding in encodings))
         features = _encode(columns, encodings, noise)
