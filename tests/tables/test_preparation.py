@@ -12,7 +12,9 @@ import pandas as pd
 import pytest
 import scipy.sparse
 from sklearn.base import clone
+from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
+from sklearn.metrics import adjusted_rand_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import normalize
 
@@ -20,6 +22,7 @@ import clusterwise as cw
 from clusterwise.exceptions import ClusterwiseError, FeatureCountError, InvalidDataError
 from clusterwise.tables import TablePreparation
 from clusterwise.tables.columns import read_columns
+from clusterwise.tables.encoding import fit_encodings
 
 
 def mixed_columns(n: int = 200, seed: int = 0) -> dict[str, list[Any]]:
@@ -490,3 +493,27 @@ def test_components_are_taken_as_they_are() -> None:
     np.testing.assert_array_equal(preparation.transform(frame[::-1]), components[::-1])
     assert list(preparation.get_feature_names_out()) == list(frame.columns)
     assert any("principal components" in note for note in preparation.notes_)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_survey_answers_keep_what_they_have_in_common(share: float) -> None:
+    rng, truth = np.random.default_rng(1), np.arange(900) % 3
+    answers = {f"q{j}": np.array(list("abc"))[(truth + j) % 3] for j in range(8)}
+    for column in answers.values():
+        column[:] = np.where(rng.random(900) < share, rng.choice(list("abc"), 900), column)
+    features = TablePreparation().fit_transform(pd.DataFrame(answers))
+    if share:  # each column weighs like one number; those that say the same count less
+        np.testing.assert_allclose(features.var(axis=0).sum(), 8, rtol=0.1)
+    found = KMeans(3, n_init=3, random_state=0).fit_predict(features)
+    assert adjusted_rand_score(truth, found) > 0.95
+
+
+def test_the_noise_of_one_column_is_shared_by_many() -> None:
+    words = np.array(["no", "yes"])[np.random.default_rng(0).integers(0, 2, 400)]
+    column = read_columns(pd.DataFrame({"answer": words})).columns[0]
+    (alone,), several = fit_encodings([column], "number"), fit_encodings([column] * 4, "number")
+    assert [one.noise for one in several] == [alone.noise / 4] * 4  # type: ignore[union-attr]
+    numbers = read_columns(pd.DataFrame({"score": np.arange(400) % 5})).columns[0]
+    for encoding in fit_encodings([numbers, numbers], "number"):
+        noise = np.random.default_rng(1).standard_normal((400, 1))
+        assert encoding.finish(encoding.clean(numbers), noise).var() == pytest.approx(1, rel=0.1)
