@@ -4,9 +4,9 @@ Numbers that span orders of magnitude are easier to describe by logarithms or cu
 
 Values that repeat exactly are poison for mixtures of densities: every value becomes a cluster of its own.
 Each level of a category, and of a number with few values, therefore becomes a small Gaussian cloud around
-its place. That of a single such column is wide enough that levels that have nothing to do with the clusters
+its place. That of one or two such columns is wide enough that levels that have nothing to do with the clusters
 look like one cloud: neighbours lie ``GAP`` standard deviations apart. Two equal parts so close differ from
-one Gaussian by about 0.001 nats a row (excess kurtosis squared / 48). Several columns share this noise. What
+one Gaussian by about 0.001 nats a row (excess kurtosis squared / 48). Many columns share this noise. What
 is added to a row is a function of that row alone: equal rows stay equal, and can be shuffled.
 """
 
@@ -152,6 +152,8 @@ def _score(points: np.ndarray, n: int, k: int) -> float:
 # -- categories, and what spreads their levels ------------------------------------------------------
 
 GAP = 1.5
+# Columns that have all of this noise; more of them share it.
+NOISY_COLUMNS = 2
 # A number with no more different values than this, each in ten rows on average, counts as levels.
 MAX_STEPS = 12
 ROWS_PER_LEVEL = 10
@@ -359,11 +361,11 @@ def fit_encodings(columns: Sequence[Column], dates: Literal["number", "cycle"]) 
 
     In a column of few values many rows are the same, and each heap of them would be a cluster: noise spreads
     them. In many such columns heaps are rare, and as much noise in each would hide what they have in common,
-    so they share the noise of one.
+    so they share the noise of two.
     """
     found = [fit_encoding(column, dates) for column in columns]
     n_noisy = sum(encoding.n_noise > 0 for encoding in found)
-    return tuple(encoding.with_noise(1 / max(n_noisy, 1)) for encoding in found)
+    return tuple(encoding.with_noise(min(1.0, NOISY_COLUMNS / max(n_noisy, 1))) for encoding in found)
 
 
 def fit_encoding(column: Column, dates: Literal["number", "cycle"]) -> Encoding:
