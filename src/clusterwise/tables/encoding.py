@@ -4,10 +4,10 @@ Numbers that span orders of magnitude are easier to describe by logarithms or cu
 
 Values that repeat exactly are poison for mixtures of densities: every value becomes a cluster of its own.
 Each level of a category, and of a number with few values, therefore becomes a small Gaussian cloud around
-its place. That of one or two such columns is wide enough that levels that have nothing to do with the clusters
-look like one cloud: neighbours lie ``GAP`` standard deviations apart. Two equal parts so close differ from
-one Gaussian by about 0.001 nats a row (excess kurtosis squared / 48). Many columns share this noise. What
-is added to a row is a function of that row alone: equal rows stay equal, and can be shuffled.
+its place. That of one or two such columns is wide enough that levels that have nothing to do with the
+clusters look like one cloud: neighbours lie ``GAP`` standard deviations apart. Two equal parts so close
+differ from one Gaussian by about 0.001 nats a row (excess kurtosis squared / 48). Many columns share this
+noise. What is added to a row is a function of that row alone: equal rows stay equal, and can be shuffled.
 """
 
 from __future__ import annotations
