@@ -72,14 +72,15 @@ def _with_small_groups(features: np.ndarray, judged: np.ndarray, seed: int) -> n
     projection = fit_projection(features[judged])
     points, known = projection.apply(features[searched]), projection.apply(features[judged])
     typical = nearest(known, known, CORE_NEIGHBOUR + 1)[1][:, -1]
-    indices, distances = nearest(points, known, 1)
-    far = np.flatnonzero(distances[:, 0] > FAR * typical[indices[:, 0]])
+    # To a neighbour that is not one of the few that the context may have of a group itself.
+    indices, distances = nearest(points, known, CORE_NEIGHBOUR + 1)
+    far = np.flatnonzero(distances[:, -1] > FAR * typical[indices[:, -1]])
     if len(far) > MAX_FAR:
         far = np.sort(rng.choice(far, MAX_FAR, replace=False))
     if len(far) <= CORE_NEIGHBOUR:
         return judged
     among = nearest(points[far], points[far], CORE_NEIGHBOUR + 1)[1][:, -1]
-    grouped = searched[far[among < distances[far, 0] / TIGHT]]
+    grouped = searched[far[among < distances[far, -1] / TIGHT]]
     max_grouped = int(SHARE_OF_GROUPS * m)
     if len(grouped) > max_grouped:
         grouped = rng.choice(grouped, max_grouped, replace=False)
