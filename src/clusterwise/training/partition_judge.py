@@ -35,8 +35,6 @@ __all__ = [
 
 # Candidates count as equally good if their ARI differs by much less than this.
 TOLERANCE = 0.03
-# Weights of two terms of the loss.
-CHOICE, REGRET = 0.3, 5.0
 NEVER = -1e9
 
 
@@ -202,10 +200,7 @@ class PartitionJudge(TrainedModel):
         )
 
     def loss(self, task: CandidateTask, generator: torch.Generator) -> Tensor:
-        """Cross-entropies of qualities, best candidate and number of clusters, and the regret of the choice.
-
-        The regret is what a candidate drawn by the probabilities of being the best one loses against it.
-        """
+        """Cross-entropies of the qualities, of the best candidate, and of the true number of clusters."""
         assert task.qualities is not None and task.true_n_clusters is not None
         judged = self(task)
         present = task.present
@@ -214,12 +209,10 @@ class PartitionJudge(TrainedModel):
         )
         best = (task.qualities / TOLERANCE).masked_fill(~present, NEVER).softmax(dim=1)
         choice = -(best * judged.choice).sum(dim=1).mean()
-        highest = task.qualities.masked_fill(~present, NEVER).amax(dim=1)
-        regret = (highest - (judged.choice.exp() * task.qualities).sum(dim=1)).mean()
         right = present & (task.n_clusters == task.true_n_clusters[:, None])
         known = right.any(dim=1)
         numbers = -judged.numbers[known].masked_fill(~right[known], NEVER).logsumexp(dim=1)
-        return quality + CHOICE * choice + REGRET * regret + numbers.sum() / len(known)
+        return quality + choice + numbers.sum() / len(known)
 
 
 def _behind(partition: Tensor, present: Tensor) -> Tensor:
