@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -71,7 +70,8 @@ def cluster(
     graph = replace(graph, trees=judges.score_trees(graph))  # trees.py, branches.py, judges.py
     progress("proposing partitions", 2, N_STEPS)
     proposed = in_threads(lambda propose: list(propose(graph)), proposers)  # proposers.py
-    candidates = distinct(context.points, itertools.chain.from_iterable(proposed))
+    apart = (context.keep_groups_apart(one, graph.neighbours) for of in proposed for one in of)  # context.py
+    candidates = distinct(context.points, apart)
     progress("judging partitions", 3, N_STEPS)
     scores = judges.score(graph, candidates)  # features.py, judges.py: expected ARI, P(best), P(K)
     chosen = _chosen(context, graph, candidates, scores, judges.spread_of_k, max_clusters)
