@@ -37,9 +37,14 @@ class Operation(NamedTuple):
 # -- data --------------------------------------------------------------------------------------------
 
 
+def _rng(purpose: int, *numbers: int) -> np.random.Generator:
+    """A generator for each purpose and each size."""
+    return generator_of(Word.GROWTH, purpose, *numbers)
+
+
 def points(n: int, d: int, k: int = 10) -> np.ndarray:
     """Rows (n, d) of k Gaussian clusters."""
-    rng = generator_of(Word.GROWTH, n, d, k)
+    rng = _rng(1, n, d, k)
     centres = 4 * rng.standard_normal((k, d))
     return centres[rng.integers(0, k, n)] + rng.standard_normal((n, d))
 
@@ -47,7 +52,7 @@ def points(n: int, d: int, k: int = 10) -> np.ndarray:
 def with_gaps(n: int, d: int, share: float) -> np.ndarray:
     """The same with a share of missing values."""
     X = points(n, d)
-    X[generator_of(Word.GROWTH, n, d).random(X.shape) < share] = np.nan
+    X[_rng(2, n, d).random(X.shape) < share] = np.nan
     return X
 
 
@@ -61,7 +66,7 @@ def categories(n: int, d: int, levels: int) -> Any:
     """A data frame of d categories that follow three clusters, more or less."""
     import pandas as pd
 
-    rng = generator_of(Word.GROWTH, n, d, levels)
+    rng = _rng(3, n, d, levels)
     of_cluster = rng.integers(0, 3, n)[:, None] * levels // 3
     codes = (of_cluster + rng.integers(0, max(1, levels // 2), (n, d))) % levels
     words = pd.DataFrame(np.char.add("w", codes.astype(str)), columns=[f"c{j}" for j in range(d)])
@@ -70,7 +75,7 @@ def categories(n: int, d: int, levels: int) -> Any:
 
 def few_values(n: int, d: int) -> np.ndarray:
     """Rows of whole numbers from 0 to 7 that follow three clusters; one gap, so that they are prepared."""
-    rng = generator_of(Word.GROWTH, n, d, 8)
+    rng = _rng(4, n, d, 8)
     X = np.minimum(rng.integers(0, 3, n)[:, None] * 2 + rng.integers(0, 4, (n, d)), 7).astype(float)
     X[0, 0] = np.nan
     return X
@@ -78,7 +83,7 @@ def few_values(n: int, d: int) -> np.ndarray:
 
 def apart(n: int, d: int, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows (n, d) in k clusters that lie apart, and their labels."""
-    rng = generator_of(Word.GROWTH, n, d, k, 1)
+    rng = _rng(5, n, d, k, 1)
     labels = np.arange(n) % k
     return 100 * rng.random((k, d))[labels] + rng.standard_normal((n, d)), labels
 
@@ -128,7 +133,7 @@ def labels_at(k: int) -> Call:
 
 def sampled(n_draws: int, n: int = 2_000) -> Any:
     """A posterior of that many different partitions."""
-    rng = generator_of(Word.GROWTH, n_draws, n)
+    rng = _rng(6, n_draws, n)
     labels = np.repeat(np.arange(10), n // 10)[None].repeat(n_draws, axis=0)
     moved = rng.random(labels.shape) < 0.1
     labels[moved] = rng.integers(0, 10, int(moved.sum()))

@@ -11,9 +11,13 @@ from sklearn.datasets import make_moons
 from sklearn.metrics import adjusted_rand_score
 
 import clusterwise as cw
+from clusterwise.affine import fit_scaling
 from clusterwise.clusterer.cluster import OUT_OF_RANGE_MARGIN, _warnings
+from clusterwise.clusterer.context import context_of
+from clusterwise.clusterer.graph import neighbour_graph
 from clusterwise.exceptions import LowConfidenceWarning, UnusualTableWarning
 from clusterwise.partition import canonical_labels
+from clusterwise.rows.sorted_rows import sort_rows
 
 
 def tables() -> list[np.ndarray]:
@@ -72,3 +76,28 @@ def test_an_answer_that_is_hardly_better_than_chance_brings_a_warning(
     warnings = _warnings(chosen, max_out_of_range=0.2)
     assert [type(warning) for warning in warnings] == [LowConfidenceWarning] * warns
     assert all((warning.n_clusters, warning.expected_ari) == (3, expected_ari) for warning in warnings)
+
+
+def test_small_groups_far_from_all_other_rows_are_kept_apart() -> None:
+    rng = np.random.default_rng(2)
+    labels = np.r_[
+        rng.integers(0, 2, 20_000), np.full(40, 2), np.full(1, 3)
+    ]  # two clusters, a group, one row
+    centres = np.array([[0.0, 0], [9, 0], [4, 30], [-40, 0]])
+    points = centres[labels] + rng.standard_normal((len(labels), 2)) * np.where(labels > 1, 0.3, 1)[:, None]
+    rows = sort_rows(points, fit_scaling)
+    context = context_of(rows, None, 0)
+    truth = labels[rows.order[context.judged]]
+    np.testing.assert_array_equal(context.of_groups, truth == 2)
+    graph = neighbour_graph(context.points)
+    for given in (np.zeros(len(truth), dtype=int), truth % 2, truth):
+        found = context.keep_groups_apart(given, graph.neighbours)
+        assert set(found[truth == 2]).isdisjoint(found[truth != 2])
+        assert len(set(found[truth == 2])) == 1
+        np.testing.assert_array_equal(
+            canonical_labels(found[truth != 2]), canonical_labels(given[truth != 2])
+        )
+    divided = np.where(truth == 2, 5 + np.arange(len(truth)) % 2, 0)  # a group that is divided stays so
+    np.testing.assert_array_equal(
+        canonical_labels(context.keep_groups_apart(divided, graph.neighbours)), canonical_labels(divided)
+    )

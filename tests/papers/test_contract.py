@@ -211,7 +211,8 @@ def test_saved_and_loaded_it_infers_the_same(method: str, options: dict[str, Any
     # Without gradients, as loaded networks are: with them torch may choose other kernels.
     model = build(method, options).float().eval().requires_grad_(False)
     recipe = {"method": method, "model": {**small_options(method), **options}}
-    save_weights(tmp_path / "network.safetensors", Weights("network", model, recipe, {"steps": 0}))
+    facts = {"steps": 0, "largest_coordinate": 5.0}
+    save_weights(tmp_path / "network.safetensors", Weights("network", model, recipe, facts))
     loaded = load_weights(tmp_path / "network.safetensors").model
     assert type(loaded) is type(model)
     assert loaded.config == model.config
