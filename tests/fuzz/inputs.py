@@ -332,10 +332,11 @@ def _gzip_of(chunk: bytes, n: int) -> bytes:
 @cache
 def _zip_of(name: str, chunk: bytes, n: int, start: bytes = b"") -> bytes:
     buffer = io.BytesIO()
-    block = chunk * (10**6 // len(chunk))
+    block, member_of = chunk * (10**6 // len(chunk)), zipfile.ZipInfo(name)
+    member_of.compress_type = zipfile.ZIP_DEFLATED  # which it does not take from the archive
     with (
-        zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive,
-        archive.open(zipfile.ZipInfo(name), "w", force_zip64=True) as member,
+        zipfile.ZipFile(buffer, "w") as archive,
+        archive.open(member_of, "w", force_zip64=True) as member,
     ):
         member.write(start)
         for _ in range(min(n, 3 * 10**8) // len(block)):
