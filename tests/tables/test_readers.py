@@ -368,3 +368,11 @@ def test_a_failed_write_keeps_the_old_file_and_leaves_nothing_else(tmp_path, end
         write_tables(path, tables(), 4)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_members_of_an_archive_that_are_no_arrays_are_no_tables(tmp_path: Path) -> None:
+    path = tmp_path / "damaged.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("X.npy", b"not an array")
+    with pytest.raises(InvalidDataError, match="0 tables"):
+        read_table(path)

@@ -50,7 +50,8 @@ def arrays_in(path: Path, trusted: bool = False) -> dict[str, np.ndarray]:
         with zipfile.ZipFile(path) as archive:
             require_modest_size(path, sum(member.file_size for member in archive.infolist()), trusted)
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            return dict(arrays)
+            # What does not begin like an array comes as bytes.
+            return {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
 
 
 def _array_of_archive(path: Path, arrays: dict[str, np.ndarray], trusted: bool) -> Any:
