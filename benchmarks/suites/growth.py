@@ -90,7 +90,7 @@ def apart(n: int, d: int, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 def mixture(k: int, d: int = 8) -> Any:
     """A fitted ``GaussianSearch`` with k clusters."""
-    from clusterwise.fitting.mixture_fit import clusters_of_labels
+    from clusterwise.gaussian.mixture import clusters_of_labels
 
     X, labels = apart(max(1_000, 20 * k), d, k)
     model = cw.GaussianSearch(max_clusters=k).fit(X[:200])
