@@ -289,7 +289,7 @@ def changed_weights(path: Path, change: Callable[[dict], object]) -> Path:
         lambda e: e["facts"].update(cut=[1]),
         lambda e: e.update(recipe=[1]),
     ],
-    ids=str,
+    ids=[*"0123456789"],
 )
 def test_headers_of_weights(tmp_path, change):
     path = changed_weights(tmp_path / "x.safetensors", change)
